@@ -143,7 +143,7 @@ func listChanges(ctx context.Context, r registry, after uint64) (*registryv1.Lis
 
 // rereadLog reads the log from its beginning and records it as the changes of another watcher.
 func rereadLog(ctx context.Context, r registry, base history.Log, recorder *history.Recorder) error {
-	name := "log of " + r.address + " in the end"
+	name := "log of " + r.address + " at the end"
 	reread := history.Log{Base: base.Base}
 	if err := readLog(ctx, []registry{r}, &reread); err != nil {
 		return err

@@ -71,7 +71,7 @@ type readingCheck struct {
 	findings []check.Finding
 }
 
-// kernel checks the content of the kernel.
+// checkKernel checks the content of the kernel.
 func (c *readingCheck) checkKernel() {
 	c.compare("the kernel", c.r.Kernel, c.r.High, c.w.FrontendsOnly, c.r.Restarted)
 }

@@ -86,7 +86,7 @@ func (s *nftServer) lookUpSlots(f Frontend) error {
 	return nil
 }
 
-// key returns a frontend in the syntax of nft.
+// nftKey returns a frontend in the syntax of nft.
 func nftKey(f Frontend) string {
 	return fmt.Sprintf("%s . %s . %d", f.Address.Addr(), strings.ToLower(protocolName(f.Protocol)), f.Address.Port())
 }
