@@ -18,21 +18,21 @@ type allocationLister struct {
 	interval  time.Duration
 }
 
-func (h *allocationLister) run(ctx context.Context) {
-	for app.Pause(ctx, h.interval) {
-		if allocations, err := h.list(ctx); err == nil {
-			h.recorder.AddAllocationList(allocations)
+func (l *allocationLister) run(ctx context.Context) {
+	for app.Pause(ctx, l.interval) {
+		if allocations, err := l.list(ctx); err == nil {
+			l.recorder.AddAllocationList(allocations)
 		}
 	}
 }
 
 // list returns the allocated values. Pages are read one after the other. If a value changes its
 // owner meanwhile, the result has it with the old owner, the new owner, both, or neither.
-func (h *allocationLister) list(ctx context.Context) (history.AllocationList, error) {
+func (l *allocationLister) list(ctx context.Context) (history.AllocationList, error) {
 	ctx, cancel := context.WithTimeout(ctx, defaultTimeout)
 	defer cancel()
 	result := history.AllocationList{Began: time.Now()}
-	client := allocatorv1.NewAllocatorServiceClient(h.allocator)
+	client := allocatorv1.NewAllocatorServiceClient(l.allocator)
 	for request := (&allocatorv1.ListAllocationsRequest{PageSize: 1000}); ; {
 		page, err := client.ListAllocations(ctx, request)
 		if err != nil {

@@ -53,26 +53,26 @@ type persistentClient struct {
 	answerTimeout time.Duration
 }
 
-func (k *persistentClient) run(ctx context.Context) {
+func (p *persistentClient) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		k.useConnection(ctx)
-		app.Pause(ctx, k.interval)
+		p.useConnection(ctx)
+		app.Pause(ctx, p.interval)
 	}
 }
 
-func (k *persistentClient) useConnection(ctx context.Context) {
-	c := history.Connection{Client: k.name, Target: k.target, Began: time.Now()}
-	dialCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.answerTimeout)
+func (p *persistentClient) useConnection(ctx context.Context) {
+	c := history.Connection{Client: p.name, Target: p.target, Began: time.Now()}
+	dialCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.answerTimeout)
 	defer cancel()
-	conn, r, backend, err := openConnection(dialCtx, k.dial, k.target)
+	conn, r, backend, err := openConnection(dialCtx, p.dial, p.target)
 	if err != nil {
 		return // the prober counts failed dials
 	}
 	defer func() { _ = conn.Close() }()
 	c.Backend, c.LastAnswer = backend, time.Now()
-	update := k.recorder.AddConnection(c)
-	for n := 0; app.Pause(ctx, k.interval); n++ {
-		if err := k.ping(conn, r, n); err != nil {
+	update := p.recorder.AddConnection(c)
+	for n := 0; app.Pause(ctx, p.interval); n++ {
+		if err := p.ping(conn, r, n); err != nil {
 			update(func(c *history.Connection) { c.Lost, c.Error = time.Now(), err.Error() })
 			return
 		}
@@ -80,11 +80,11 @@ func (k *persistentClient) useConnection(ctx context.Context) {
 	}
 }
 
-func (k *persistentClient) ping(conn net.Conn, r *bufio.Reader, n int) error {
-	if err := conn.SetDeadline(time.Now().Add(k.answerTimeout)); err != nil {
+func (p *persistentClient) ping(conn net.Conn, r *bufio.Reader, n int) error {
+	if err := conn.SetDeadline(time.Now().Add(p.answerTimeout)); err != nil {
 		return err
 	}
-	message := fmt.Sprintf("%s %d", k.name, n)
+	message := fmt.Sprintf("%s %d", p.name, n)
 	if _, err := fmt.Fprintln(conn, message); err != nil {
 		return err
 	}

@@ -241,15 +241,15 @@ func (f *Fleet) startWatchers() error {
 		}
 		f.observers.launch(w.run)
 	}
-	t := &logFollower{name: "reader of the log", registries: f.registries, recorder: f.recorder, interval: f.config.Interval, log: f.log.initial()}
-	f.observers.launch(t.run)
+	reader := &logFollower{name: "reader of the log", registries: f.registries, recorder: f.recorder, interval: f.config.Interval, log: f.log.initial()}
+	f.observers.launch(reader.run)
 	for _, r := range f.registries {
 		nc, err := f.connectNATS()
 		if err != nil {
 			return err
 		}
-		follow := &follower{name: "follower at " + r.address, registry: r, nats: nc, recorder: f.recorder}
-		f.observers.launch(func(ctx context.Context) { f.addError(follow.run(ctx)) })
+		client := &follower{name: "follower at " + r.address, registry: r, nats: nc, recorder: f.recorder}
+		f.observers.launch(func(ctx context.Context) { f.addError(client.run(ctx)) })
 	}
 	return nil
 }
@@ -269,21 +269,21 @@ func (f *Fleet) connectNATS() (*nats.Conn, error) {
 
 func (f *Fleet) startNameClients() {
 	for _, server := range f.config.NameServers {
-		a := &nameClient{
+		n := &nameClient{
 			server: server, dial: f.config.Dial, names: f.config.Names, random: f.newRandom(), recorder: f.recorder,
 			interval: f.config.Interval, timeout: f.config.CallTimeout,
 		}
-		f.observers.launch(a.run)
+		f.observers.launch(n.run)
 	}
 }
 
 func (f *Fleet) startConnections() {
 	for _, route := range f.config.Routes {
-		k := &persistentClient{
+		c := &persistentClient{
 			name: "keeper " + route.From, target: route.To, dial: route.Dial, recorder: f.recorder,
 			interval: f.config.Interval, answerTimeout: f.config.AnswerTimeout,
 		}
-		f.observers.launch(k.run)
+		f.observers.launch(c.run)
 		p := &prober{
 			name: "prober " + route.From, target: route.To, dial: route.Dial, recorder: f.recorder,
 			interval: f.config.Interval, timeout: f.config.CallTimeout,
@@ -300,8 +300,8 @@ func (f *Fleet) startAllocationLister() error {
 	if err != nil {
 		return err
 	}
-	h := &allocationLister{allocator: all[0], recorder: f.recorder, interval: 10 * f.config.Interval}
-	f.observers.launch(h.run)
+	l := &allocationLister{allocator: all[0], recorder: f.recorder, interval: 10 * f.config.Interval}
+	f.observers.launch(l.run)
 	return nil
 }
 

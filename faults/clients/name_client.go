@@ -24,17 +24,17 @@ type nameClient struct {
 	timeout  time.Duration
 }
 
-func (a *nameClient) run(ctx context.Context) {
-	for app.Pause(ctx, a.interval) {
-		a.recorder.AddDNSAnswer(a.query(ctx, a.names[a.random.IntN(len(a.names))]))
+func (n *nameClient) run(ctx context.Context) {
+	for app.Pause(ctx, n.interval) {
+		n.recorder.AddDNSAnswer(n.query(ctx, n.names[n.random.IntN(len(n.names))]))
 	}
 }
 
-func (a *nameClient) query(ctx context.Context, name string) history.DNSAnswer {
-	answer := history.DNSAnswer{Server: a.server, Name: name, Type: "A", Began: time.Now()}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.timeout)
+func (n *nameClient) query(ctx context.Context, name string) history.DNSAnswer {
+	answer := history.DNSAnswer{Server: n.server, Name: name, Type: "A", Began: time.Now()}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.timeout)
 	defer cancel()
-	response, err := a.exchange(ctx, new(dns.Msg).SetQuestion(name, dns.TypeA))
+	response, err := n.exchange(ctx, new(dns.Msg).SetQuestion(name, dns.TypeA))
 	answer.Ended = time.Now()
 	if err != nil {
 		answer.Error = err.Error()
@@ -50,8 +50,8 @@ func (a *nameClient) query(ctx context.Context, name string) history.DNSAnswer {
 	return answer
 }
 
-func (a *nameClient) exchange(ctx context.Context, question *dns.Msg) (*dns.Msg, error) {
-	conn, err := a.dial(ctx, "udp", a.server)
+func (n *nameClient) exchange(ctx context.Context, question *dns.Msg) (*dns.Msg, error) {
+	conn, err := n.dial(ctx, "udp", n.server)
 	if err != nil {
 		return nil, err
 	}

@@ -65,47 +65,47 @@ func newSharedLog(ctx context.Context, registries []registry) (*sharedLog, error
 }
 
 // initial returns the log without changes.
-func (b *sharedLog) initial() history.Log {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return history.Log{Base: b.log.Base, Objects: b.log.Objects}
+func (l *sharedLog) initial() history.Log {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return history.Log{Base: l.log.Base, Objects: l.log.Objects}
 }
 
 // poll repeatedly reads the log from one registry, so that changes are read before they are pruned.
 // One poll runs for each registry, because a registry may hang.
-func (b *sharedLog) poll(ctx context.Context, r registry) {
+func (l *sharedLog) poll(ctx context.Context, r registry) {
 	for app.Pause(ctx, retryPause) {
-		b.mu.Lock()
-		after := b.log.Head()
-		b.mu.Unlock()
+		l.mu.Lock()
+		after := l.log.Head()
+		l.mu.Unlock()
 		answer, err := listChanges(ctx, r, after)
-		b.add(after, answer.GetChanges(), err)
+		l.add(after, answer.GetChanges(), err)
 	}
 }
 
 // add adds the changes after a revision if err is nil.
-func (b *sharedLog) add(after uint64, changes []*registryv1.Change, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (l *sharedLog) add(after uint64, changes []*registryv1.Change, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	switch {
-	case b.log.Head() != after: // another poll was faster
+	case l.log.Head() != after: // another poll was faster
 	case err == nil:
-		b.log.Changes, b.lastAdded = append(b.log.Changes, changes...), time.Now()
-	case status.Code(err) == codes.OutOfRange && b.prunedErr == nil:
-		b.prunedErr = fmt.Errorf("the log after revision %d was pruned %s after the last read: %w",
-			after, time.Since(b.lastAdded).Round(time.Millisecond), err)
+		l.log.Changes, l.lastAdded = append(l.log.Changes, changes...), time.Now()
+	case status.Code(err) == codes.OutOfRange && l.prunedErr == nil:
+		l.prunedErr = fmt.Errorf("the log after revision %d was pruned %s after the last read: %w",
+			after, time.Since(l.lastAdded).Round(time.Millisecond), err)
 	}
 }
 
 // read returns the current log.
-func (b *sharedLog) read(ctx context.Context) (history.Log, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.prunedErr != nil {
-		return b.log, b.prunedErr
+func (l *sharedLog) read(ctx context.Context) (history.Log, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.prunedErr != nil {
+		return l.log, l.prunedErr
 	}
-	err := readLog(ctx, b.registries, &b.log)
-	return b.log, err
+	err := readLog(ctx, l.registries, &l.log)
+	return l.log, err
 }
 
 // readLog adds the changes to a log that were committed since it was last read. It tries one

@@ -72,8 +72,8 @@ func (w *watcher) record(response protoreflect.Message) {
 	events := w.events(response.Get(fields.ByName("changes")).List())
 	revision := response.Get(fields.ByName("revision")).Uint()
 	if w.revision > 0 {
-		for _, s := range events { // the revision of a message may be lower than its changes' revisions
-			revision = max(revision, s.Revision)
+		for _, e := range events { // the revision of a message may be lower than its changes' revisions
+			revision = max(revision, e.Revision)
 		}
 		w.revision = revision
 		w.recorder.AddBatch(w.name, history.Batch{At: time.Now(), Events: events, Revision: revision})

@@ -40,9 +40,9 @@ func (w *writer) run(ctx context.Context) {
 }
 
 // makeCall makes one call about an object.
-func (w *writer) makeCall(ctx context.Context, s contendedObject) {
+func (w *writer) makeCall(ctx context.Context, o contendedObject) {
 	timeout := w.callTimeout
-	c := history.Call{Key: s.key, Verb: w.chooseVerb(s.key), ShortDeadline: w.random.IntN(100) < shortDeadlinePercent}
+	c := history.Call{Key: o.key, Verb: w.chooseVerb(o.key), ShortDeadline: w.random.IntN(100) < shortDeadlinePercent}
 	if c.ShortDeadline {
 		timeout = time.Duration(w.random.IntN(4000)) * time.Microsecond
 	}
@@ -53,8 +53,8 @@ func (w *writer) makeCall(ctx context.Context, s contendedObject) {
 	if c.Verb == history.Update || c.Verb == history.Delete {
 		w.addConditions(&c)
 	}
-	found, err := w.recordCall(ctx, r, c, timeout, func(ctx context.Context) (object.Object, error) { return w.call(ctx, r, s, c) })
-	w.updateKnown(s.key, c.Verb, found, err)
+	found, err := w.recordCall(ctx, r, c, timeout, func(ctx context.Context) (object.Object, error) { return w.call(ctx, r, o, c) })
+	w.updateKnown(o.key, c.Verb, found, err)
 }
 
 // chooseVerb returns the verb of the next call. An object that is not known to exist is created in
@@ -77,24 +77,24 @@ func (w *writer) chooseVerb(key object.Key) history.Verb {
 
 // addConditions makes most writes conditional on the last known version or UID.
 func (w *writer) addConditions(c *history.Call) {
-	seen, known := w.known[c.Key]
+	last, known := w.known[c.Key]
 	if !known {
 		return
 	}
 	switch n := w.random.IntN(100); {
 	case n < 50:
-		c.IfUID, c.IfRevision = seen.UID, seen.Revision
+		c.IfUID, c.IfRevision = last.UID, last.Revision
 	case n < 75:
-		c.IfUID = seen.UID
+		c.IfUID = last.UID
 	}
 }
 
-func (w *writer) call(ctx context.Context, r registry, s contendedObject, c history.Call) (object.Object, error) {
+func (w *writer) call(ctx context.Context, r registry, contended contendedObject, c history.Call) (object.Object, error) {
 	switch c.Verb {
 	case history.Create:
-		return writeObject(ctx, r, "Create", w.newObject(s, c))
+		return writeObject(ctx, r, "Create", w.newObject(contended, c))
 	case history.Update:
-		return writeObject(ctx, r, "Update", w.newObject(s, c))
+		return writeObject(ctx, r, "Update", w.newObject(contended, c))
 	case history.Delete:
 		return deleteObject(ctx, r, c.Key, c.IfUID, c.IfRevision)
 	}
@@ -111,10 +111,10 @@ func (w *writer) read(ctx context.Context, r registry, key object.Key) (object.O
 	return getObject(ctx, r, key, head.GetRevision())
 }
 
-func (w *writer) newObject(s contendedObject, c history.Call) object.Object {
-	o := s.generate(w.random)
+func (w *writer) newObject(contended contendedObject, c history.Call) object.Object {
+	o := contended.generate(w.random)
 	meta := object.MetaOf(o)
-	meta.Namespace, meta.Name = s.key.Namespace, s.key.Name
+	meta.Namespace, meta.Name = contended.key.Namespace, contended.key.Name
 	meta.Uid, meta.ResourceVersion = c.IfUID, c.IfRevision
 	setWriteID(o, c.WriteID)
 	return o

@@ -44,35 +44,35 @@ type write struct {
 // planHistoryOf returns the plans of a node with these addresses, at the log's base. The plans
 // follow from the slices in the log, so selectors are removed. (Slices follow pods with a delay.)
 func planHistoryOf(log *history.Log, addresses []netip.Addr) *planHistory {
-	c := &planHistory{
+	p := &planHistory{
 		addresses: addresses, plan: map[Frontend]claims{}, worlds: map[object.Key]*model.World{}, claimed: map[object.Key]Content{},
 	}
 	for _, o := range log.Objects {
-		c.addChange(log.Base, nil, o)
+		p.addChange(log.Base, nil, o)
 	}
-	c.advance(log.Base)
-	c.writes = nil
+	p.advance(log.Base)
+	p.writes = nil
 	for s := range log.Steps() {
-		c.addChange(s.Revision, s.Old, s.New)
+		p.addChange(s.Revision, s.Old, s.New)
 	}
-	return c
+	return p
 }
 
 // addChange adds one change of the log, with the object before and after it. At most one of them is
 // nil.
-func (c *planHistory) addChange(revision uint64, before, after object.Object) {
+func (p *planHistory) addChange(revision uint64, before, after object.Object) {
 	services := map[object.Key]bool{}
 	if service, ok := serviceOf(before); ok {
-		c.world(service).Delete(object.KeyOf(before))
+		p.world(service).Delete(object.KeyOf(before))
 		services[service] = true
 	}
 	if service, ok := serviceOf(after); ok {
-		c.world(service).Put(withoutSelector(after))
+		p.world(service).Put(withoutSelector(after))
 		services[service] = true
 	}
 	for service := range services {
-		c.writes = append(c.writes, write{revision, service})
-		c.updateClaims(revision, service)
+		p.writes = append(p.writes, write{revision, service})
+		p.updateClaims(revision, service)
 	}
 }
 
@@ -100,49 +100,49 @@ func withoutSelector(o object.Object) object.Object {
 }
 
 // world returns the world of one service and its slices.
-func (c *planHistory) world(service object.Key) *model.World {
-	if c.worlds[service] == nil {
-		c.worlds[service] = model.New()
+func (p *planHistory) world(service object.Key) *model.World {
+	if p.worlds[service] == nil {
+		p.worlds[service] = model.New()
 	}
-	return c.worlds[service]
+	return p.worlds[service]
 }
 
 // updateClaims adds the changes from the previous to the present claims of a service.
-func (c *planHistory) updateClaims(revision uint64, service object.Key) {
+func (p *planHistory) updateClaims(revision uint64, service object.Key) {
 	current := Content{}
-	for _, f := range c.world(service).Frontends(c.addresses) {
+	for _, f := range p.world(service).Frontends(p.addresses) {
 		current[Frontend{f.Address, f.Protocol}] = f.Backends
 	}
-	before := c.claimed[service]
+	before := p.claimed[service]
 	for at, backends := range current {
 		if old, claimed := before[at]; !claimed || !slices.Equal(old, backends) {
-			c.claimChanges = append(c.claimChanges, claimChange{revision, at, service, true, backends})
+			p.claimChanges = append(p.claimChanges, claimChange{revision, at, service, true, backends})
 		}
 	}
 	for at := range before {
 		if _, claimed := current[at]; !claimed {
-			c.claimChanges = append(c.claimChanges, claimChange{revision: revision, frontend: at, service: service})
+			p.claimChanges = append(p.claimChanges, claimChange{revision: revision, frontend: at, service: service})
 		}
 	}
-	c.claimed[service] = current
+	p.claimed[service] = current
 }
 
 // advance moves to a revision, which must not be lower than the current one.
-func (c *planHistory) advance(revision uint64) {
+func (p *planHistory) advance(revision uint64) {
 	n := 0
-	for ; n < len(c.claimChanges) && c.claimChanges[n].revision <= revision; n++ {
-		change := &c.claimChanges[n]
-		c.plan[change.frontend] = c.plan[change.frontend].apply(change)
-		if len(c.plan[change.frontend]) == 0 {
-			delete(c.plan, change.frontend)
+	for ; n < len(p.claimChanges) && p.claimChanges[n].revision <= revision; n++ {
+		change := &p.claimChanges[n]
+		p.plan[change.frontend] = p.plan[change.frontend].apply(change)
+		if len(p.plan[change.frontend]) == 0 {
+			delete(p.plan, change.frontend)
 		}
 	}
-	c.claimChanges = c.claimChanges[n:]
+	p.claimChanges = p.claimChanges[n:]
 	n = 0
-	for n < len(c.writes) && c.writes[n].revision <= revision {
+	for n < len(p.writes) && p.writes[n].revision <= revision {
 		n++
 	}
-	c.writes = c.writes[n:]
+	p.writes = p.writes[n:]
 }
 
 // apply returns the claims after a change. It does not modify c.
@@ -161,15 +161,15 @@ func (c claims) apply(change *claimChange) claims {
 
 // changesUntil returns the frontends that change up to a revision, each with its present claims and
 // its claims after each change.
-func (c *planHistory) changesUntil(revision uint64) map[Frontend][]claims {
+func (p *planHistory) changesUntil(revision uint64) map[Frontend][]claims {
 	all := map[Frontend][]claims{}
-	for i := range c.claimChanges {
-		change := &c.claimChanges[i]
+	for i := range p.claimChanges {
+		change := &p.claimChanges[i]
 		if change.revision > revision {
 			break
 		}
 		if all[change.frontend] == nil {
-			all[change.frontend] = []claims{c.plan[change.frontend]}
+			all[change.frontend] = []claims{p.plan[change.frontend]}
 		}
 		last := all[change.frontend][len(all[change.frontend])-1]
 		all[change.frontend] = append(all[change.frontend], last.apply(change))
@@ -178,6 +178,6 @@ func (c *planHistory) changesUntil(revision uint64) map[Frontend][]claims {
 }
 
 // writtenUntil reports whether a service or one of its slices is written up to a revision.
-func (c *planHistory) writtenUntil(service object.Key, revision uint64) bool {
-	return slices.ContainsFunc(c.writes, func(w write) bool { return w.service == service && w.revision <= revision })
+func (p *planHistory) writtenUntil(service object.Key, revision uint64) bool {
+	return slices.ContainsFunc(p.writes, func(w write) bool { return w.service == service && w.revision <= revision })
 }
