@@ -10,12 +10,11 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Allocations checks that at no revision two services have one address or node port, that the
-// allocator gives out nothing for longer than the grace that no service has, and that it takes
-// nothing from a service that has it.
+// Allocations checks that no two services have the same address or node port at any revision, that
+// the allocator releases values within the grace, and that it has allocated all values of services.
 type Allocations struct {
-	// Grace is how long a value may be held that no service has: the allocator's own grace, and the
-	// time until it looks.
+	// Grace is how long a value may be allocated without a service that has it. It is the
+	// allocator's own grace plus the interval of its checks.
 	Grace time.Duration
 }
 
@@ -25,140 +24,144 @@ func (Allocations) Name() string { return "allocations" }
 // Check implements Checker.
 func (c Allocations) Check(h *history.History) []Finding {
 	x := &findings{check: c.Name()}
-	l := &allocationChecker{findings: x, h: h, owned: ownerships(h, x), since: map[history.Held]time.Time{}}
-	for _, look := range h.Holdings {
-		if look.Ended.Before(h.Log.Read) {
-			l.leaks(look, c.Grace)
-			l.losses(look)
+	checker := &allocationChecker{findings: x, h: h, ownerships: ownerships(h, x), unownedSince: map[history.Allocation]time.Time{}}
+	for _, list := range h.AllocationLists {
+		if list.Ended.Before(h.Log.ReadAt) {
+			checker.checkLeaks(list, c.Grace)
+			checker.checkMissing(list)
 		}
 	}
 	return x.all()
 }
 
-// allocationChecker compares successive listings of the allocator's holdings with the values that
-// services have.
+// allocationChecker compares successive lists of allocated values with the values that services
+// have.
 type allocationChecker struct {
 	*findings
-	h     *history.History
-	owned map[history.Held]ownership
-	// since is from when on something is held that no service has.
-	since map[history.Held]time.Time
+	h          *history.History
+	ownerships map[history.Allocation]ownership
+	// unownedSince has the times since which values are allocated without a service that has them.
+	unownedSince map[history.Allocation]time.Time
 }
 
-// leaks reports the values that have been held for longer than the grace without a service that has
-// them.
-func (l *allocationChecker) leaks(look history.Holdings, grace time.Duration) {
-	before := l.since
-	l.since = map[history.Held]time.Time{}
-	for _, one := range look.Held {
-		if l.owned[one].overlaps(look.Began, look.Ended) {
+// checkLeaks reports values that have been allocated for longer than the grace without a service
+// that has them.
+func (c *allocationChecker) checkLeaks(list history.AllocationList, grace time.Duration) {
+	previous := c.unownedSince
+	c.unownedSince = map[history.Allocation]time.Time{}
+	for _, a := range list.Allocations {
+		if c.ownerships[a].overlaps(list.Began, list.Ended) {
 			continue
 		}
-		from, seen := before[one]
-		if !seen {
-			if from = l.owned[one].lastEnd(look.Began); from.IsZero() {
-				from = look.Began
+		from, found := previous[a]
+		if !found {
+			if from = c.ownerships[a].lastRelease(list.Began); from.IsZero() {
+				from = list.Began
 			}
 		}
-		l.since[one] = from
-		if leaked := look.Began.Sub(from); leaked > grace && leaked > grace+l.h.Disturbed(from, look.Began, grace) {
-			l.add(object.Key{Kind: "Service"}, "%s has been held for the UID %s for %s, and no such service has it", one.Value, one.UID, leaked.Round(time.Millisecond))
+		c.unownedSince[a] = from
+		if leaked := list.Began.Sub(from); leaked > grace && leaked > grace+c.h.FaultDuration(from, list.Began, grace) {
+			c.add(object.Key{Kind: "Service"}, "%s has been allocated to the UID %s for %s, and no such service has it", a.Value, a.UID, leaked.Round(time.Millisecond))
 		}
 	}
 }
 
-// losses reports the values that a service has and the allocator does not hold.
-func (l *allocationChecker) losses(look history.Holdings) {
-	held := map[history.Held]bool{}
-	for _, one := range look.Held {
-		held[one] = true
+// checkMissing reports values that a service has and the allocator has not allocated.
+func (c *allocationChecker) checkMissing(list history.AllocationList) {
+	allocated := map[history.Allocation]bool{}
+	for _, a := range list.Allocations {
+		allocated[a] = true
 	}
-	for one, o := range l.owned {
-		if p := o.covering(look.Began, look.Ended); p != nil && !held[one] {
-			l.add(p.key, "%s belongs to the service with the UID %s, and the allocator does not hold it: committed at %s, known at %s, asked at %s",
-				one.Value, one.UID, clockTime(p.from), clockTime(p.known), clockTime(look.Began))
+	for a, o := range c.ownerships {
+		if p := o.covering(list.Began, list.Ended); p != nil && !allocated[a] {
+			c.add(p.key, "%s belongs to the service with the UID %s, but is not allocated: committed at %s, known at %s, listed at %s",
+				a.Value, a.UID, formatTime(p.committed), formatTime(p.known), formatTime(list.Began))
 		}
 	}
 }
 
-// clockTime returns a time of day as the calls of a failed run have it.
-func clockTime(t time.Time) string { return t.Format("04:05.000") }
+// formatTime returns a time in the format of history.Call.String.
+func formatTime(t time.Time) string { return t.Format("04:05.000") }
 
-// ownership is the times in which a service had a value.
+// ownership is the periods in which a service had a value.
 type ownership []period
 
 type period struct {
-	key   object.Key
-	from  time.Time // committed at the earliest
-	known time.Time // known to a client
-	until time.Time // given up at the earliest; zero: not yet
-	over  time.Time // known to be given up
+	key          object.Key
+	committed    time.Time // earliest time of the commit
+	known        time.Time // a client knew of it
+	released     time.Time // earliest time of the release; zero if it is not released
+	releaseKnown time.Time // a client knew of the release
 }
 
-// overlaps reports whether the service may have had the value at some moment between two times.
+// overlaps reports whether the service may have had the value at any time between two times.
 func (o ownership) overlaps(from, to time.Time) bool {
-	return slices.ContainsFunc(o, func(p period) bool { return !p.from.After(to) && (p.until.IsZero() || !p.over.Before(from)) })
+	return slices.ContainsFunc(o, func(p period) bool {
+		return !p.committed.After(to) && (p.released.IsZero() || !p.releaseKnown.Before(from))
+	})
 }
 
-// covering returns the period in which the service surely had the value all the time between two
-// times; nil: there is none.
+// covering returns the period in which the service certainly had the value during the whole time
+// between two times, or nil if there is none.
 func (o ownership) covering(from, to time.Time) *period {
-	n := slices.IndexFunc(o, func(p period) bool { return !p.known.After(from) && (p.until.IsZero() || p.until.After(to)) })
+	n := slices.IndexFunc(o, func(p period) bool { return !p.known.After(from) && (p.released.IsZero() || p.released.After(to)) })
 	if n < 0 {
 		return nil
 	}
 	return &o[n]
 }
 
-// lastEnd returns when the service last gave up the value before a time; zero: it never had it.
-func (o ownership) lastEnd(before time.Time) time.Time {
+// lastRelease returns the time of the last release of the value before a time, or the zero time if
+// there was none.
+func (o ownership) lastRelease(before time.Time) time.Time {
 	var last time.Time
 	for _, p := range o {
-		if !p.over.After(before) {
-			last = later(last, p.over)
+		if !p.releaseKnown.After(before) {
+			last = later(last, p.releaseKnown)
 		}
 	}
 	return last
 }
 
-// ownerships returns which services had which values, and reports those that two had.
-func ownerships(h *history.History, x *findings) map[history.Held]ownership {
-	all := map[history.Held]ownership{}
+// ownerships returns the periods in which services had values, and reports values that two services
+// had at the same time.
+func ownerships(h *history.History, x *findings) map[history.Allocation]ownership {
+	all := map[history.Allocation]ownership{}
 	owners := map[string]object.Key{}
-	take := func(key object.Key, one history.Held, revision uint64, p period) {
-		if other, taken := owners[one.Value]; taken {
-			x.add(key, "revision %d gives it %s, which %s has", revision, one.Value, other)
+	acquire := func(key object.Key, a history.Allocation, revision uint64, p period) {
+		if other, owned := owners[a.Value]; owned {
+			x.add(key, "revision %d assigns %s, which %s has already", revision, a.Value, other)
 		}
-		owners[one.Value] = key
-		all[one] = append(all[one], p)
+		owners[a.Value] = key
+		all[a] = append(all[a], p)
 	}
 	for key, o := range h.Log.Initial() {
-		for _, one := range heldBy(o) {
-			take(key, one, h.Log.Base, period{key: key})
+		for _, a := range allocationsOf(o) {
+			acquire(key, a, h.Log.Base, period{key: key})
 		}
 	}
-	clock := clockOf(h)
+	cursor := newFirstKnownCursor(h)
 	for s := range h.Log.Steps() {
-		known := clock.known(s)
-		before, after := heldBy(s.Old), heldBy(s.New)
-		for _, one := range before {
-			if !slices.Contains(after, one) {
-				delete(owners, one.Value)
-				last := &all[one][len(all[one])-1]
-				last.until, last.over = s.Time, known
+		known := cursor.timeOf(s)
+		before, after := allocationsOf(s.Old), allocationsOf(s.New)
+		for _, a := range before {
+			if !slices.Contains(after, a) {
+				delete(owners, a.Value)
+				last := &all[a][len(all[a])-1]
+				last.released, last.releaseKnown = s.Time, known
 			}
 		}
-		for _, one := range after {
-			if !slices.Contains(before, one) {
-				take(s.Key, one, s.Revision, period{key: s.Key, from: s.Time, known: known})
+		for _, a := range after {
+			if !slices.Contains(before, a) {
+				acquire(s.Key, a, s.Revision, period{key: s.Key, committed: s.Time, known: known})
 			}
 		}
 	}
 	return all
 }
 
-// heldBy returns the addresses and node ports of a service that the allocator gives out, each once.
-func heldBy(o object.Object) []history.Held {
+// allocationsOf returns the values of a service that the allocator allocates, each once.
+func allocationsOf(o object.Object) []history.Allocation {
 	svc, ok := o.(*corev1.Service)
 	if !ok || svc.GetSpec().GetType() == corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME {
 		return nil
@@ -169,10 +172,10 @@ func heldBy(o object.Object) []history.Held {
 	}
 	values = append(values, fmt.Sprint(svc.GetSpec().GetHealthCheckNodePort()))
 	slices.Sort(values)
-	var all []history.Held
+	var all []history.Allocation
 	for _, value := range slices.Compact(values) {
 		if value != "" && value != object.ClusterIPNone && value != "0" {
-			all = append(all, history.Held{Value: value, UID: svc.GetMetadata().GetUid()})
+			all = append(all, history.Allocation{Value: value, UID: svc.GetMetadata().GetUid()})
 		}
 	}
 	return all

@@ -15,14 +15,14 @@ type Finding = rest.Finding
 
 // Checker looks for broken promises in a history.
 type Checker interface {
-	// Name says which promise.
+	// Name returns the name of the promise.
 	Name() string
 	// Check returns the broken promises. It may be called again with a longer history of the same
 	// run.
 	Check(h *history.History) []Finding
 }
 
-// Run runs checkers one after the other.
+// Run runs the checkers and returns all their findings.
 func Run(h *history.History, checkers ...Checker) []Finding {
 	var all []Finding
 	for _, c := range checkers {
@@ -31,33 +31,34 @@ func Run(h *history.History, checkers ...Checker) []Finding {
 	return all
 }
 
-// findings collects the findings of one checker. It keeps only the first ones, because many
-// findings mostly have one cause.
+// findings collects the findings of one checker. Only the first maxFindings are kept, because many
+// findings usually have one cause.
 type findings struct {
 	check    string
 	findings []Finding
-	more     int
+	omitted  int
 }
 
-// maxFindings is how many findings of one checker are kept.
+// maxFindings is the maximum number of findings that are kept for one checker.
 const maxFindings = 20
 
 func (f *findings) add(about object.Key, format string, args ...any) {
 	if len(f.findings) == maxFindings {
-		f.more++
+		f.omitted++
 		return
 	}
 	f.findings = append(f.findings, Finding{Check: f.check, Object: about, Problem: fmt.Sprintf(format, args...), Final: true})
 }
 
 func (f *findings) all() []Finding {
-	if f.more > 0 {
-		return append(f.findings, Finding{Check: f.check, Problem: fmt.Sprintf("and %d more", f.more), Final: true})
+	if f.omitted > 0 {
+		return append(f.findings, Finding{Check: f.check, Problem: fmt.Sprintf("and %d more", f.omitted), Final: true})
 	}
 	return f.findings
 }
 
-// World returns the world that the log leads to, for the checkers of portolan/e2e/churn/check.
+// World returns the world at the log's head, for the checkers of portolan/e2e/churn/check. It
+// leaves out the EndpointSlices of controllers.
 func World(log *history.Log) *model.World {
 	world := model.New()
 	for _, o := range log.Final() {

@@ -11,15 +11,15 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Connections checks that an established connection through a virtual IP ends only if its own
-// backend, or the service, goes, and that connections are answered by backends of the service.
+// Connections checks that an established connection through a virtual IP ends only if its backend
+// or its service is deleted, and that new connections reach backends of the service.
 type Connections struct {
-	// Lag is how long a node may send new connections to a backend that was taken out of the
+	// Lag is how long a node may send new connections to a backend that was removed from the
 	// service.
 	Lag time.Duration
-	// Excused reports whether something else that was done to an installation is a reason for a
-	// loss, such as a backend's machine being switched off; nil: nothing is.
-	Excused func(history.Connection) bool
+	// LossExpected reports whether the loss of a connection has another known reason, for example
+	// that the backend's machine was switched off. Nil means that there are none.
+	LossExpected func(history.Connection) bool
 }
 
 // Name implements Checker.
@@ -28,36 +28,36 @@ func (Connections) Name() string { return "connections" }
 // Check implements Checker.
 func (c Connections) Check(h *history.History) []Finding {
 	x := findings{check: c.Name()}
-	known := map[netip.AddrPort][]stateAt[frontendBackends]{}
-	moments := func(target netip.AddrPort) []stateAt[frontendBackends] {
-		if known[target] == nil {
-			known[target] = backendsOverTime(h, target)
+	timelines := map[netip.AddrPort][]timedValue[frontendBackends]{}
+	timeline := func(target netip.AddrPort) []timedValue[frontendBackends] {
+		if timelines[target] == nil {
+			timelines[target] = backendsOverTime(h, target)
 		}
-		return known[target]
+		return timelines[target]
 	}
 	for _, conn := range h.Connections {
-		if conn.Lost.IsZero() || !conn.Lost.Before(h.Log.Read) || c.Excused != nil && c.Excused(conn) {
+		if conn.Lost.IsZero() || !conn.Lost.Before(h.Log.ReadAt) || c.LossExpected != nil && c.LossExpected(conn) {
 			continue
 		}
-		all := valuesBetween(h, moments(conn.Target), conn.Began, conn.Lost, 0)
-		if !slices.ContainsFunc(all, func(b frontendBackends) bool { return !b.has(conn.Backend) }) {
-			x.add(all[0].service, "%s lost a connection to %s after %s, though its backend %s was there all the time: %s",
+		states := valuesBetween(h, timeline(conn.Target), conn.Began, conn.Lost, 0)
+		if !slices.ContainsFunc(states, func(b frontendBackends) bool { return !b.has(conn.Backend) }) {
+			x.add(states[0].service, "%s lost a connection to %s after %s, though the service had the backend %s all the time: %s",
 				conn.Client, conn.Target, conn.Lost.Sub(conn.Began).Round(time.Millisecond), conn.Backend, conn.Error)
 		}
 	}
-	for _, a := range h.Attempts {
-		if a.Error != "" || !a.Ended.Before(h.Log.Read) {
+	for _, a := range h.Probes {
+		if a.Error != "" || !a.Ended.Before(h.Log.ReadAt) {
 			continue
 		}
-		all := valuesBetween(h, moments(a.Target), a.Began, a.Ended, c.Lag)
-		if !slices.ContainsFunc(all, func(b frontendBackends) bool { return b.has(a.Backend) }) {
-			x.add(object.Key{Kind: "Service"}, "%s was sent to %s by %s, which is no backend of it", a.Client, a.Backend, a.Target)
+		states := valuesBetween(h, timeline(a.Target), a.Began, a.Ended, c.Lag)
+		if !slices.ContainsFunc(states, func(b frontendBackends) bool { return b.has(a.Backend) }) {
+			x.add(object.Key{Kind: "Service"}, "%s reached %s through %s, which is not a backend of the service", a.Client, a.Backend, a.Target)
 		}
 	}
 	return x.all()
 }
 
-// frontendBackends is the service at an address and port, with its backends.
+// frontendBackends is the service at an address and port, and its backends.
 type frontendBackends struct {
 	service  object.Key
 	backends []string
@@ -67,23 +67,23 @@ func (b frontendBackends) has(backend netip.AddrPort) bool {
 	return slices.Contains(b.backends, backend.String())
 }
 
-// backendsOverTime returns which service and backends an address and port led to over time. The
-// address is virtual or a node's.
-func backendsOverTime(h *history.History, target netip.AddrPort) []stateAt[frontendBackends] {
+// backendsOverTime returns the service and backends of an address and port over time. The address
+// is a virtual IP or a node's address.
+func backendsOverTime(h *history.History, target netip.AddrPort) []timedValue[frontendBackends] {
 	owners := map[object.Key]bool{}
-	note := func(o object.Object) {
+	addOwner := func(o object.Object) {
 		svc, ok := o.(*corev1.Service)
 		if ok && (slices.Contains(addressesOf(svc), target.Addr().String()) || slices.Contains(nodePortsOf(svc), int32(target.Port()))) {
 			owners[object.KeyOf(o)] = true
 		}
 	}
 	for _, o := range h.Log.Objects {
-		note(o)
+		addOwner(o)
 	}
 	for s := range h.Log.Steps() {
-		note(s.New)
+		addOwner(s.New)
 	}
-	return momentsOf(h, owners, func(w *model.World) frontendBackends {
+	return timelineOf(h, owners, func(w *model.World) frontendBackends {
 		for _, f := range w.Frontends([]netip.Addr{target.Addr()}) {
 			if f.Address == target && f.Protocol == corev1.Protocol_PROTOCOL_TCP {
 				return frontendBackends{object.KeyOf(f.Service), f.Backends}
@@ -98,7 +98,7 @@ func addressesOf(svc *corev1.Service) []string {
 	return slices.Concat(svc.GetSpec().GetClusterIps(), svc.GetSpec().GetExternalIps())
 }
 
-// nodePortsOf returns the ports of nodes at which a service is reached.
+// nodePortsOf returns the node ports of a service.
 func nodePortsOf(svc *corev1.Service) []int32 {
 	var ports []int32
 	for _, p := range svc.GetSpec().GetPorts() {

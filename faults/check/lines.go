@@ -10,13 +10,12 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Lines checks that no daemon prints one line again and again, and that none panics. Lines that
-// differ in numbers, names and addresses only count as one.
+// Lines checks that no daemon panics or repeats a log line too often. Lines that differ only in
+// numbers, names and addresses count as the same line.
 type Lines struct {
-	// PerMinute is how often a daemon may print a line within a minute.
+	// PerMinute is the number of times that a daemon may print a line within a minute.
 	PerMinute int
-	// Except returns whether a line, without its numbers and names, may come more often; nil: none
-	// may.
+	// Except reports whether a normalized line may be printed more often. Nil means that none may.
 	Except func(line string) bool
 }
 
@@ -28,20 +27,20 @@ func (c Lines) Check(h *history.History) []Finding {
 	x := findings{check: c.Name()}
 	type kind struct{ process, line string }
 	recent := map[kind][]time.Time{}
-	told := map[kind]bool{}
-	for _, l := range h.Lines {
+	reported := map[kind]bool{}
+	for _, l := range h.LogLines {
 		if strings.HasPrefix(l.Text, "panic: ") || strings.HasPrefix(l.Text, "fatal error: ") {
 			x.add(object.Key{}, "%s: %s", l.Process, l.Text)
 		}
-		k := kind{l.Process, normal(l.Text)}
+		k := kind{l.Process, normalize(l.Text)}
 		times := append(recent[k], l.At)
 		for l.At.Sub(times[0]) >= time.Minute {
 			times = times[1:]
 		}
 		recent[k] = times
-		if len(times) > c.PerMinute && !told[k] && (c.Except == nil || !c.Except(k.line)) {
-			told[k] = true
-			x.add(object.Key{}, "%s said more than %d times within %s: %s\n\tthe last time: %s",
+		if len(times) > c.PerMinute && !reported[k] && (c.Except == nil || !c.Except(k.line)) {
+			reported[k] = true
+			x.add(object.Key{}, "%s printed more than %d times within %s: %s\n\tlast: %s",
 				l.Process, c.PerMinute, l.At.Sub(times[0]).Round(time.Second), k.line, l.Text)
 		}
 	}
@@ -52,14 +51,14 @@ var (
 	quoted = regexp.MustCompile(`"[^"]*"`)
 	uid    = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	v6     = regexp.MustCompile(`\b[0-9a-f]{0,4}(:[0-9a-f]{0,4}){2,7}\b`)
-	// worded is a word with a digit: a number, an address, a duration, a name such as pod-7 or
+	// wordWithDigit matches numbers, addresses, durations, and names such as pod-7 or
 	// default/web-2.
-	worded = regexp.MustCompile(`[\w./:%-]*\d[\w./:%-]*`)
+	wordWithDigit = regexp.MustCompile(`[\w./:%-]*\d[\w./:%-]*`)
 )
 
-// normal returns a line without its numbers, names and times. Of a line in JSON only the level, the
-// message and the error count.
-func normal(text string) string {
+// normalize returns a line without its numbers, names and times. From a line in JSON it keeps only
+// the level, the message and the error.
+func normalize(text string) string {
 	var entry struct{ Level, Msg, Err, Error string }
 	if json.Unmarshal([]byte(text), &entry) == nil && entry.Msg != "" {
 		text = strings.TrimSpace(strings.Join([]string{entry.Level, entry.Msg, entry.Err, entry.Error}, " "))
@@ -67,5 +66,5 @@ func normal(text string) string {
 	text = quoted.ReplaceAllString(text, `"…"`)
 	text = uid.ReplaceAllString(text, "#")
 	text = v6.ReplaceAllString(text, "#")
-	return worded.ReplaceAllString(text, "#")
+	return wordWithDigit.ReplaceAllString(text, "#")
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // Names checks that each answer about a service's addresses follows from a committed state that was
-// in force at most Lag before the question. A failure of the server and a missing answer are not
-// wrong here, because Available counts them.
+// current at most Lag before the query. SERVFAIL and missing answers are not findings here, because
+// Available counts them.
 type Names struct {
 	Lag time.Duration
 }
@@ -25,42 +25,42 @@ func (Names) Name() string { return "names" }
 func (c Names) Check(h *history.History) []Finding {
 	x := findings{check: c.Name()}
 	type question struct{ name, kind string }
-	moments := map[question][]stateAt[string]{}
-	for _, a := range h.Answers {
-		key, ok := serviceNamed(a.Name)
-		if !ok || a.Rcode != "NOERROR" && a.Rcode != "NXDOMAIN" || !a.Ended.Before(h.Log.Read) {
+	timelines := map[question][]timedValue[string]{}
+	for _, a := range h.DNSAnswers {
+		key, ok := serviceOfName(a.Name)
+		if !ok || a.Rcode != "NOERROR" && a.Rcode != "NXDOMAIN" || !a.Ended.Before(h.Log.ReadAt) {
 			continue
 		}
 		q := question{a.Name, a.Type}
-		if moments[q] == nil {
-			moments[q] = momentsOf(h, map[object.Key]bool{key: true}, func(w *model.World) string { return answer(w, a.Name, a.Type) })
+		if timelines[q] == nil {
+			timelines[q] = timelineOf(h, map[object.Key]bool{key: true}, func(w *model.World) string { return expectedAnswer(w, a.Name, a.Type) })
 		}
 		got := a.Rcode + " " + strings.Join(a.Records, " ")
-		if want := valuesBetween(h, moments[q], a.Began, a.Ended, c.Lag); !slices.Contains(want, got) {
+		if want := valuesBetween(h, timelines[q], a.Began, a.Ended, c.Lag); !slices.Contains(want, got) {
 			slices.Sort(want)
-			x.add(key, "%s answered %q about %s %s, the log allows %q within %s", a.Server, got, a.Name, a.Type, slices.Compact(want), c.Lag)
+			x.add(key, "%s answered %q to %s %s, the log allows %q within %s", a.Server, got, a.Name, a.Type, slices.Compact(want), c.Lag)
 		}
 	}
 	return x.all()
 }
 
-// serviceNamed returns the service that a name is of.
-func serviceNamed(name string) (object.Key, bool) {
+// serviceOfName returns the service of a DNS name, and whether the name is a service's.
+func serviceOfName(name string) (object.Key, bool) {
 	rest, ok := strings.CutSuffix(name, ".svc."+model.Zone)
 	service, namespace, dot := strings.Cut(rest, ".")
 	return object.Key{Kind: "Service", Namespace: namespace, Name: service}, ok && dot && !strings.Contains(namespace, ".")
 }
 
-// answer returns the answer of a name server that serves the given world.
-func answer(world *model.World, name, kind string) string {
+// expectedAnswer returns the answer of a name server with the given world.
+func expectedAnswer(world *model.World, name, kind string) string {
 	exists := false
 	var records []string
 	for _, lines := range world.Names() {
 		for _, line := range lines {
-			var owner, of, value string
-			if n, _ := fmt.Sscan(line, &owner, &of, &value); n == 3 && owner == name {
+			var owner, recordType, value string
+			if n, _ := fmt.Sscan(line, &owner, &recordType, &value); n == 3 && owner == name {
 				exists = true
-				if of == kind {
+				if recordType == kind {
 					records = append(records, value)
 				}
 			}

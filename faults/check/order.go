@@ -9,8 +9,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Order checks that revisions follow each other without a gap, and that they are in the order of
-// real time: a write that began after another one was acknowledged has the greater revision.
+// Order checks that revisions have no gaps, and that they are in the order of real time: a write
+// that began after another one was acknowledged has the greater revision.
 type Order struct{}
 
 // Name implements Checker.
@@ -31,42 +31,42 @@ func (c Order) Check(h *history.History) []Finding {
 		}
 		last = change.GetRevision()
 	}
-	realTime(h, &x)
+	checkRealTime(h, &x)
 	return x.all()
 }
 
-// known is a revision with a time: the time at which a client received it, or at which the write of
-// that revision began.
-type known struct {
+// timedRevision is a revision with the time at which a client received it, or at which the write
+// that made it began.
+type timedRevision struct {
 	at       time.Time
 	revision uint64
 	call     *history.Call
 }
 
-// realTime compares the beginnings of writes with the ends of all calls.
-func realTime(h *history.History, x *findings) {
-	var ends, begins []known
-	deleted := deletions(&h.Log)
+// checkRealTime compares the beginnings of writes with the ends of all calls.
+func checkRealTime(h *history.History, x *findings) {
+	var ends, begins []timedRevision
+	deleted := deletionRevisions(&h.Log)
 	for i := range h.Calls {
 		c := &h.Calls[i]
 		if c.Outcome != history.OK {
 			continue
 		}
-		revision := c.Found.Revision
+		revision := c.Result.Revision
 		if c.Verb == history.Delete {
-			if revision = deleted[c.Found.UID]; revision == 0 {
+			if revision = deleted[c.Result.UID]; revision == 0 {
 				continue // Writes reports it
 			}
 		}
-		ends = append(ends, known{c.Ended, revision, c})
-		if c.Writes() && c.Verb != history.UpdateStatus { // which may have nothing to change
-			begins = append(begins, known{c.Began, revision, c})
+		ends = append(ends, timedRevision{c.Ended, revision, c})
+		if c.IsWrite() && c.Verb != history.UpdateStatus { // an update of a status may change nothing
+			begins = append(begins, timedRevision{c.Began, revision, c})
 		}
 	}
-	byTime := func(a, b known) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.revision, b.revision)) }
+	byTime := func(a, b timedRevision) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.revision, b.revision)) }
 	slices.SortFunc(ends, byTime)
 	slices.SortFunc(begins, byTime)
-	var newest known
+	var newest timedRevision
 	for _, b := range begins {
 		for len(ends) > 0 && ends[0].at.Before(b.at) {
 			if ends[0].revision > newest.revision {
@@ -75,14 +75,14 @@ func realTime(h *history.History, x *findings) {
 			ends = ends[1:]
 		}
 		if newest.call != nil && b.revision <= newest.revision {
-			x.add(b.call.Key, "%s by %s got revision %d, though it began after %s had been told revision %d (of %s)",
+			x.add(b.call.Key, "%s by %s has revision %d, though it began after %s had received revision %d (of %s)",
 				b.call.Verb, b.call.Client, b.revision, newest.call.Client, newest.revision, newest.call.Key)
 		}
 	}
 }
 
-// deletions returns the revisions at which objects went, by UID.
-func deletions(log *history.Log) map[string]uint64 {
+// deletionRevisions returns the revisions of deletions, by the UID of the object.
+func deletionRevisions(log *history.Log) map[string]uint64 {
 	all := map[string]uint64{}
 	for s := range log.Steps() {
 		if s.New == nil && s.Old != nil {

@@ -11,20 +11,20 @@ import (
 	"portolan.dev/faults/history"
 )
 
-// simulation generates the calls of clients of one register that works. Each call takes effect at a
-// moment between its beginning and its end, or is lost, or takes effect after its client gave up.
+// simulation generates the calls of clients of one correct register. Each call takes effect at a
+// random time between its beginning and its end, or never, or after its client gave up.
 type simulation struct {
-	random *rand.Rand
-	story  *story
-	now    float64
-	state  register
-	late   []late
+	random  *rand.Rand
+	builder *historyBuilder
+	now     float64
+	state   register
+	delayed []delayedWrite
 }
 
-// late is a write that takes effect after its client gave up.
-type late struct {
-	c  history.Call
-	at float64
+// delayedWrite is a write that takes effect after its client gave up.
+type delayedWrite struct {
+	call history.Call
+	at   float64
 }
 
 const (
@@ -33,58 +33,58 @@ const (
 )
 
 func simulate(seed uint64) *history.History {
-	s := &simulation{random: rand.New(rand.NewPCG(seed, 1)), story: &story{}}
+	s := &simulation{random: rand.New(rand.NewPCG(seed, 1)), builder: &historyBuilder{}}
 	seen := make([]history.Version, clients)
 	for n := range rounds {
 		s.round(n, seen)
 	}
-	s.story.Log.Read = second(s.now + 1)
-	return &s.story.History
+	s.builder.Log.ReadAt = second(s.now + 1)
+	return &s.builder.History
 }
 
-// round has every client make a call, all at once: they take effect in a random order.
+// round makes one concurrent call of every client. The calls take effect in a random order.
 func (s *simulation) round(n int, seen []history.Version) {
 	began := s.now
 	for i, client := range s.random.Perm(clients) {
 		s.now = began + float64(i+1)/clients
-		s.land()
+		s.applyDelayed()
 		c := s.call(fmt.Sprintf("%d-%d", n, client), seen[client])
 		c.Client, c.Began = fmt.Sprint(client), second(began+s.random.Float64()/clients)
 		switch s.random.IntN(8) {
-		case 0: // the request is lost, or late
+		case 0: // the request is lost or delayed
 			if c.Ended = second(s.now); s.random.IntN(2) == 0 {
-				s.late = append(s.late, late{c, s.now + 3*s.random.Float64()})
+				s.delayed = append(s.delayed, delayedWrite{c, s.now + 3*s.random.Float64()})
 			}
 		case 1: // the answer is lost
 			s.apply(&c)
-			c.Outcome, c.Found, c.Ended = history.Unknown, history.Version{}, second(s.now)
+			c.Outcome, c.Result, c.Ended = history.Unknown, history.Version{}, second(s.now)
 		default:
 			s.apply(&c)
 			c.Ended = second(s.now + s.random.Float64()/clients)
 			if c.Outcome == history.OK {
-				seen[client] = c.Found
+				seen[client] = c.Result
 			}
 		}
-		s.story.Calls = append(s.story.Calls, c)
+		s.builder.Calls = append(s.builder.Calls, c)
 	}
 	s.now = began + 1.2
 }
 
-// land applies the late writes that are due.
-func (s *simulation) land() {
-	s.late = slices.DeleteFunc(s.late, func(l late) bool {
+// applyDelayed applies the delayed writes that are due.
+func (s *simulation) applyDelayed() {
+	s.delayed = slices.DeleteFunc(s.delayed, func(l delayedWrite) bool {
 		if l.at <= s.now {
-			s.apply(&l.c)
+			s.apply(&l.call)
 		}
 		return l.at <= s.now
 	})
 }
 
-func (s *simulation) call(mark string, seen history.Version) history.Call {
+func (s *simulation) call(writeID string, seen history.Version) history.Call {
 	verbs := []history.Verb{history.Create, history.Update, history.Update, history.Delete, history.Get}
 	c := history.Call{Key: podKey, Verb: verbs[s.random.IntN(len(verbs))]}
 	if c.Verb == history.Create || c.Verb == history.Update {
-		c.Mark = mark
+		c.WriteID = writeID
 	}
 	if s.random.IntN(3) > 0 && (c.Verb == history.Update || c.Verb == history.Delete) {
 		c.IfUID, c.IfRevision = seen.UID, seen.Revision
@@ -92,9 +92,9 @@ func (s *simulation) call(mark string, seen history.Version) history.Call {
 	return c
 }
 
-// apply lets a call take effect now.
+// apply lets a call take effect now, and sets its outcome.
 func (s *simulation) apply(c *history.Call) {
-	fits := s.state.present && s.state.surelyMatches(c)
+	fits := s.state.present && s.state.mustMatch(c)
 	switch {
 	case c.Verb == history.Create && s.state.present:
 		refused(codes.AlreadyExists)(c)
@@ -106,26 +106,26 @@ func (s *simulation) apply(c *history.Call) {
 		refused(codes.Aborted)(c)
 		return
 	}
-	c.Outcome, c.Found = history.OK, s.state.version
+	c.Outcome, c.Result = history.OK, s.state.version
 	switch c.Verb {
 	case history.Get:
 		return
 	case history.Delete:
-		del(pod(s.state.version.UID, s.state.version.Mark))(s.story)
+		del(pod(s.state.version.UID, s.state.version.WriteID))(s.builder)
 		s.state = register{}
 		return
 	}
 	uid := s.state.version.UID
 	if c.Verb == history.Create {
-		uid = "uid of " + c.Mark
+		uid = "uid of " + c.WriteID
 	}
-	put(pod(uid, c.Mark))(s.story)
-	s.state = register{true, history.Version{UID: uid, Revision: s.story.last, Mark: c.Mark}}
-	c.Found = s.state.version
+	put(pod(uid, c.WriteID))(s.builder)
+	s.state = register{true, history.Version{UID: uid, Revision: s.builder.lastRevision, WriteID: c.WriteID}}
+	c.Result = s.state.version
 }
 
-// TestLinearizableAtRandom protects that the search ends soon for a register that works, whichever
-// outcomes its clients have, and that any exchanged answer is found.
+// TestLinearizableAtRandom checks that the search ends soon for a correct register, whatever
+// outcomes its clients have, and that a read of an outdated version is found.
 func TestLinearizableAtRandom(t *testing.T) {
 	for seed := range uint64(8) {
 		h := simulate(seed)
@@ -141,15 +141,15 @@ func TestLinearizableAtRandom(t *testing.T) {
 				}
 			}
 		})
-		planted := &h.Calls[reads[random.IntN(len(reads))]]
+		stale := &h.Calls[reads[random.IntN(len(reads))]]
 		for _, c := range h.Calls {
 			if c.Verb == history.Create && c.Outcome == history.OK {
-				planted.Found = c.Found // of long ago
+				stale.Result = c.Result // long outdated
 				break
 			}
 		}
 		if found := Run(h, Linearizable{}); len(found) == 0 {
-			t.Errorf("seed %d: the read of version %d at %s is not found", seed, planted.Found.Revision, planted.Began)
+			t.Errorf("seed %d: the read of version %d at %s is not found", seed, stale.Result.Revision, stale.Began)
 		}
 	}
 }

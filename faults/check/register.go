@@ -9,22 +9,23 @@ import (
 	"portolan.dev/faults/history"
 )
 
-// register is the state of one object, as a register with compare-and-set: absent, or present in a
-// version. Fields of the version that no client learned are empty.
+// register is the state of one object, as a register with compare-and-set. It is either absent or
+// present in a version. Fields of the version are empty if no client learned them.
 type register struct {
 	present bool
 	version history.Version
 }
 
-// step is one operation on a register: a client's call, or a change in the log that another client
-// made.
-type step struct {
+// operation is an operation on a register: a client's call, or a change in the log that no recorded
+// call made.
+type operation struct {
 	call *history.Call
-	// from and to are the versions before and after a change of another client. Revision 0 in from
-	// means that the object did not exist, in to that it was deleted.
-	from, to history.Version
-	// resultingVersion is the version that an unknown create or update leads to, as far as it is
-	// known.
+	// before and after are the versions before and after a change that no recorded call made. A
+	// before with revision 0 means that the object did not exist, an after with revision 0 means a
+	// deletion.
+	before, after history.Version
+	// resultingVersion is the known part of the version that an unknown create or update results
+	// in.
 	resultingVersion history.Version
 }
 
@@ -35,30 +36,30 @@ func registerModel(initial register) porcupine.Model {
 		Equal: func(a, b any) bool { return a == b },
 		Step: func(state, input, _ any) (bool, any) {
 			s, _ := state.(register)
-			op, _ := input.(*step)
+			op, _ := input.(*operation)
 			return op.apply(s)
 		},
 	}
 }
 
-// apply returns whether the operation can have had its outcome in a state, and the state after it.
-// An unknown write that cannot take effect in a state leaves it alone, so placing it there means
-// that it never happened.
-func (op *step) apply(s register) (bool, register) {
+// apply reports whether the operation can have its outcome in a state, and returns the state after
+// it. An unknown write that cannot take effect in a state does not change it, so an order with the
+// write at this place means that the write never took effect.
+func (op *operation) apply(s register) (bool, register) {
 	c := op.call
 	switch {
 	case c == nil:
-		return op.applyOther(s)
+		return op.applyExternal(s)
 	case c.Outcome == history.Refused:
-		return s.explains(c), s
+		return s.mayRefuse(c), s
 	case c.Verb == history.Get:
-		return s.present && same(s.version, c.Found), s
+		return s.present && compatible(s.version, c.Result), s
 	}
 	possible := !s.present
 	if c.Verb != history.Create {
-		possible = s.present && s.matches(c)
+		possible = s.present && s.mayMatch(c)
 	}
-	after := register{present: true, version: c.Found}
+	after := register{present: true, version: c.Result}
 	switch {
 	case c.Outcome == history.Unknown:
 		if !possible {
@@ -69,14 +70,14 @@ func (op *step) apply(s register) (bool, register) {
 			after.version.UID = s.version.UID
 		}
 		if c.Verb == history.UpdateStatus {
-			after.version.Mark = s.version.Mark
+			after.version.WriteID = s.version.WriteID
 		}
 	case c.Verb == history.Update:
-		possible = possible && agree(s.version.UID, c.Found.UID) && c.Found.Revision > s.version.Revision
+		possible = possible && equalIfKnown(s.version.UID, c.Result.UID) && c.Result.Revision > s.version.Revision
 	case c.Verb == history.UpdateStatus:
-		possible = possible && agree(s.version.UID, c.Found.UID) && agree(s.version.Mark, c.Found.Mark) && c.Found.Revision >= s.version.Revision
+		possible = possible && equalIfKnown(s.version.UID, c.Result.UID) && equalIfKnown(s.version.WriteID, c.Result.WriteID) && c.Result.Revision >= s.version.Revision
 	case c.Verb == history.Delete:
-		possible = possible && same(s.version, c.Found)
+		possible = possible && compatible(s.version, c.Result)
 	}
 	if c.Verb == history.Delete {
 		after = register{}
@@ -84,59 +85,61 @@ func (op *step) apply(s register) (bool, register) {
 	return possible, after
 }
 
-// applyOther applies a change that another client made.
-func (op *step) applyOther(s register) (bool, register) {
-	after := register{present: op.to.Revision > 0, version: op.to}
-	if op.from.Revision == 0 {
+// applyExternal applies a change that no recorded call made.
+func (op *operation) applyExternal(s register) (bool, register) {
+	after := register{present: op.after.Revision > 0, version: op.after}
+	if op.before.Revision == 0 {
 		return !s.present, after
 	}
-	return s.present && same(s.version, op.from), after
+	return s.present && compatible(s.version, op.before), after
 }
 
-// explains reports whether the state is a reason for a refusal.
-func (s register) explains(c *history.Call) bool {
+// mayRefuse reports whether a call can be refused in this state with its code.
+func (s register) mayRefuse(c *history.Call) bool {
 	switch c.Code {
 	case codes.NotFound:
 		return !s.present
 	case codes.AlreadyExists:
 		return s.present
-	case codes.Aborted: // the condition does not hold, which is true of an absent object too
-		return !s.present || !s.surelyMatches(c)
+	case codes.Aborted: // the condition is not met; for an absent object none is
+		return !s.present || !s.mustMatch(c)
 	}
 	return true
 }
 
-// matches reports whether the state may fulfil a call's conditions.
-func (s register) matches(c *history.Call) bool {
-	return (c.IfUID == "" || agree(s.version.UID, c.IfUID)) &&
+// mayMatch reports whether the state can meet the conditions of a call. Unknown fields match any
+// condition.
+func (s register) mayMatch(c *history.Call) bool {
+	return (c.IfUID == "" || equalIfKnown(s.version.UID, c.IfUID)) &&
 		(c.IfRevision == 0 || s.version.Revision == 0 || s.version.Revision == c.IfRevision)
 }
 
-// surelyMatches reports whether the state is known to fulfil a call's conditions.
-func (s register) surelyMatches(c *history.Call) bool {
+// mustMatch reports whether the state is known to meet the conditions of a call.
+func (s register) mustMatch(c *history.Call) bool {
 	return (c.IfUID == "" || s.version.UID == c.IfUID) && (c.IfRevision == 0 || s.version.Revision == c.IfRevision)
 }
 
-// same reports whether two versions may be one, as far as both are known.
-func same(a, b history.Version) bool {
-	return agree(a.UID, b.UID) && agree(a.Mark, b.Mark) && (a.Revision == 0 || b.Revision == 0 || a.Revision == b.Revision)
+// compatible reports whether the known fields of two versions are equal.
+func compatible(a, b history.Version) bool {
+	return equalIfKnown(a.UID, b.UID) && equalIfKnown(a.WriteID, b.WriteID) && (a.Revision == 0 || b.Revision == 0 || a.Revision == b.Revision)
 }
 
-func agree(a, b string) bool { return a == "" || b == "" || a == b }
+// equalIfKnown reports whether two values are equal or at least one is unknown.
+func equalIfKnown(a, b string) bool { return a == "" || b == "" || a == b }
 
 // String returns the operation on one line.
-func (op *step) String() string {
+func (op *operation) String() string {
 	c := op.call
 	if c == nil {
-		return fmt.Sprintf("somebody else's change of version %d to %d", op.from.Revision, op.to.Revision)
+		return fmt.Sprintf("external change of version %d to %d", op.before.Revision, op.after.Revision)
 	}
-	text := fmt.Sprintf("%s %s by %s", c.Verb, c.Mark, c.Client)
+	text := fmt.Sprintf("%s %s by %s", c.Verb, c.WriteID, c.Client)
 	if c.IfUID != "" || c.IfRevision > 0 {
 		text += fmt.Sprintf(" (if uid %q, version %d)", c.IfUID, c.IfRevision)
 	}
 	switch c.Outcome {
 	case history.OK:
-		text += fmt.Sprintf(": version %d of %s", c.Found.Revision, c.Found.UID)
+		text += fmt.Sprintf(": version %d of %s", c.Result.Revision, c.Result.UID)
 	case history.Refused:
 		text += fmt.Sprintf(": refused, %s", c.Code)
 	default:

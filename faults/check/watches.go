@@ -8,12 +8,12 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Watches checks that every watcher saw each change of its kinds once, in order and as the log has
-// it, through all its reconnects. It also checks that each snapshot which a watcher received has
-// the objects of one revision.
+// Watches checks that every watcher received each change of its kinds once, in order and as it is
+// in the log, across all its reconnects. It also checks that each snapshot has exactly the objects
+// of its revision.
 type Watches struct {
-	// CaughtUp demands that every watcher that still reads has reached the log's head. It is for
-	// histories that end at rest.
+	// CaughtUp demands that every watcher that has not stopped has reached the log's head. Set it
+	// for histories that end at rest.
 	CaughtUp bool
 }
 
@@ -24,13 +24,13 @@ func (Watches) Name() string { return "watches" }
 func (c Watches) Check(h *history.History) []Finding {
 	x := &findings{check: c.Name()}
 	steps := slices.Collect(h.Log.Steps())
-	for _, r := range h.Readings {
-		w := &watched{findings: x, reading: r, log: &h.Log, steps: steps, kinds: kindSet(r.Kinds)}
+	for _, r := range h.Watches {
+		w := &watchChecker{findings: x, watch: r, log: &h.Log, steps: steps, kinds: kindSet(r.Kinds)}
 		for _, b := range r.Batches {
-			w.take(b)
+			w.checkBatch(b)
 		}
-		if c.CaughtUp && !r.Over {
-			w.caughtUp()
+		if c.CaughtUp && !r.Stopped {
+			w.checkCaughtUp()
 		}
 	}
 	return x.all()
@@ -44,69 +44,69 @@ func kindSet(kinds []string) map[string]bool {
 	return set
 }
 
-// watched is the comparison of one reading with the log.
-type watched struct {
+// watchChecker compares the record of one watcher with the log.
+type watchChecker struct {
 	*findings
-	reading history.Reading
-	log     *history.Log
-	steps   []history.Step
-	kinds   map[string]bool // empty: all
-	began   bool
-	at      uint64 // complete up to here
+	watch    history.Watch
+	log      *history.Log
+	steps    []history.Step
+	kinds    map[string]bool // empty means all
+	started  bool
+	revision uint64 // up to which the watcher has received all changes
 }
 
-func (w *watched) wants(key object.Key) bool { return len(w.kinds) == 0 || w.kinds[key.Kind] }
+func (w *watchChecker) includes(key object.Key) bool { return len(w.kinds) == 0 || w.kinds[key.Kind] }
 
-func (w *watched) take(b history.Batch) {
+func (w *watchChecker) checkBatch(b history.Batch) {
 	switch {
 	case b.Revision > w.log.Head():
-		return // the log was read before
+		return // committed after the log was read
 	case b.Snapshot:
-		w.snapshot(b)
-	case !w.began:
-		w.add(object.Key{}, "%s: changes at revision %d, before it was told what is present", w.reading.Watcher, b.Revision)
+		w.checkSnapshot(b)
+	case !w.started:
+		w.add(object.Key{}, "%s received changes at revision %d before a snapshot", w.watch.Watcher, b.Revision)
 		return
-	case b.Revision < w.at:
-		w.add(object.Key{}, "%s went back from revision %d to %d", w.reading.Watcher, w.at, b.Revision)
+	case b.Revision < w.revision:
+		w.add(object.Key{}, "%s went back from revision %d to %d", w.watch.Watcher, w.revision, b.Revision)
 	default:
-		w.changes(b)
+		w.checkChanges(b)
 	}
-	w.began, w.at = true, b.Revision
+	w.started, w.revision = true, b.Revision
 }
 
-// snapshot compares a snapshot with the objects of the log at its revision.
-func (w *watched) snapshot(b history.Batch) {
+// checkSnapshot compares a snapshot with the objects of the log at the same revision.
+func (w *watchChecker) checkSnapshot(b history.Batch) {
 	if b.Revision < w.log.Base {
-		return // the log does not go back that far
+		return // before the beginning of the log
 	}
 	want := w.log.Initial()
-	for _, s := range w.steps[:w.place(b.Revision)] {
+	for _, s := range w.steps[:w.stepsUntil(b.Revision)] {
 		if s.New == nil {
 			delete(want, s.Key)
 			continue
 		}
 		want[s.Key] = s.New
 	}
-	for _, s := range b.Seen {
+	for _, s := range b.Events {
 		key := object.KeyOf(s.Object)
 		switch o := want[key]; {
 		case o == nil:
-			w.add(key, "%s was told that it is there at revision %d, which it is not", w.reading.Watcher, b.Revision)
+			w.add(key, "the snapshot of %s at revision %d has the object, the log does not", w.watch.Watcher, b.Revision)
 		case !object.Equal(o, s.Object):
-			w.add(key, "%s was told version %d at revision %d, the log has version %d, or another content of it", w.reading.Watcher,
+			w.add(key, "the snapshot of %s has version %d at revision %d, the log has version %d, or the content differs", w.watch.Watcher,
 				s.Object.GetMetadata().GetResourceVersion(), b.Revision, o.GetMetadata().GetResourceVersion())
 		}
 		delete(want, key)
 	}
 	for key := range want {
-		if w.wants(key) {
-			w.add(key, "%s was not told that it is there at revision %d", w.reading.Watcher, b.Revision)
+		if w.includes(key) {
+			w.add(key, "the snapshot of %s at revision %d lacks the object", w.watch.Watcher, b.Revision)
 		}
 	}
 }
 
-// place returns how many steps there are up to a revision.
-func (w *watched) place(revision uint64) int {
+// stepsUntil returns the number of steps up to a revision.
+func (w *watchChecker) stepsUntil(revision uint64) int {
 	n, found := slices.BinarySearchFunc(w.steps, revision, func(s history.Step, r uint64) int { return cmp.Compare(s.Revision, r) })
 	if found {
 		n++
@@ -114,51 +114,51 @@ func (w *watched) place(revision uint64) int {
 	return n
 }
 
-// changes compares the changes that a watcher saw with the log.
-func (w *watched) changes(b history.Batch) {
-	seen := b.Seen
-	for len(seen) > 0 && seen[0].Revision <= w.log.Base && seen[0].Revision > w.at { // the log does not go back that far
-		seen = seen[1:]
+// checkChanges compares the changes of a batch with the log.
+func (w *watchChecker) checkChanges(b history.Batch) {
+	events := b.Events
+	for len(events) > 0 && events[0].Revision <= w.log.Base && events[0].Revision > w.revision { // before the beginning of the log
+		events = events[1:]
 	}
-	for _, s := range w.steps[w.place(w.at):w.place(b.Revision)] {
-		if !w.wants(s.Key) {
+	for _, s := range w.steps[w.stepsUntil(w.revision):w.stepsUntil(b.Revision)] {
+		if !w.includes(s.Key) {
 			continue
 		}
-		if len(seen) == 0 || seen[0].Revision != s.Revision {
-			if len(seen) > 0 && seen[0].Revision < s.Revision {
+		if len(events) == 0 || events[0].Revision != s.Revision {
+			if len(events) > 0 && events[0].Revision < s.Revision {
 				break // reported below
 			}
-			w.add(s.Key, "%s missed revision %d", w.reading.Watcher, s.Revision)
+			w.add(s.Key, "%s missed revision %d", w.watch.Watcher, s.Revision)
 			continue
 		}
-		w.compare(s, seen[0])
-		seen = seen[1:]
+		w.checkEvent(s, events[0])
+		events = events[1:]
 	}
-	for _, s := range seen {
-		w.add(object.KeyOf(s.Object), "%s saw revision %d again, out of order, or though the log has nothing there for it",
-			w.reading.Watcher, s.Revision)
+	for _, s := range events {
+		w.add(object.KeyOf(s.Object), "%s received revision %d twice, out of order, or without a change of its kinds in the log",
+			w.watch.Watcher, s.Revision)
 	}
 }
 
-// compare compares one change with the log.
-func (w *watched) compare(want history.Step, got history.Seen) {
+// checkEvent compares one change with the log.
+func (w *watchChecker) checkEvent(want history.Step, got history.WatchEvent) {
 	o, deleted := want.New, want.New == nil
 	if deleted {
 		o = want.Old
 	}
 	switch {
 	case got.Deleted != deleted:
-		w.add(want.Key, "%s saw revision %d as deletion: %v, the log says %v", w.reading.Watcher, want.Revision, got.Deleted, deleted)
+		w.add(want.Key, "%s received revision %d as deletion: %v, in the log: %v", w.watch.Watcher, want.Revision, got.Deleted, deleted)
 	case got.Object == nil || object.KeyOf(got.Object) != want.Key:
-		w.add(want.Key, "%s saw another object at revision %d", w.reading.Watcher, want.Revision)
-	case o != nil && !object.Equal(o, got.Object) && !(deleted && lastWas(o, got.Object, want.Revision)):
-		w.add(want.Key, "%s saw another content at revision %d:\n\t%v\n\tthe log has\n\t%v", w.reading.Watcher, want.Revision, got.Object, o)
+		w.add(want.Key, "%s received another object at revision %d", w.watch.Watcher, want.Revision)
+	case o != nil && !object.Equal(o, got.Object) && !(deleted && equalsLastVersion(o, got.Object, want.Revision)):
+		w.add(want.Key, "%s received another content at revision %d:\n\t%v\n\tthe log has\n\t%v", w.watch.Watcher, want.Revision, got.Object, o)
 	}
 }
 
-// lastWas reports whether a deleted object is as it last was but for its version, which may be that
-// of the deletion.
-func lastWas(o, deleted object.Object, revision uint64) bool {
+// equalsLastVersion reports whether a deleted object equals its last version, except that its
+// resource version is the revision of the deletion.
+func equalsLastVersion(o, deleted object.Object, revision uint64) bool {
 	if deleted.GetMetadata().GetResourceVersion() != revision {
 		return false
 	}
@@ -167,14 +167,14 @@ func lastWas(o, deleted object.Object, revision uint64) bool {
 	return object.Equal(last, deleted)
 }
 
-// caughtUp demands that the watcher is at the head.
-func (w *watched) caughtUp() {
+// checkCaughtUp reports a watcher that has not received the last change of its kinds.
+func (w *watchChecker) checkCaughtUp() {
 	for _, s := range slices.Backward(w.steps) {
-		if !w.wants(s.Key) {
+		if !w.includes(s.Key) {
 			continue
 		}
-		if w.at < s.Revision {
-			w.add(s.Key, "%s stopped at revision %d, the last change for it is revision %d", w.reading.Watcher, w.at, s.Revision)
+		if w.revision < s.Revision {
+			w.add(s.Key, "%s has received changes up to revision %d, the last change of its kinds is at revision %d", w.watch.Watcher, w.revision, s.Revision)
 		}
 		return
 	}

@@ -8,7 +8,8 @@ import (
 )
 
 // Writes checks that the log has every acknowledged write once and at the acknowledged revision, no
-// refused write, each unknown write at most once, and no change that no client requested.
+// refused write, and each unknown write at most once. It also checks that the log has no WriteID
+// that no client set, and no deletion of an object with a WriteID that no client requested.
 type Writes struct{}
 
 // Name implements Checker.
@@ -16,9 +17,9 @@ func (Writes) Name() string { return "writes" }
 
 // Check implements Checker.
 func (c Writes) Check(h *history.History) []Finding {
-	x := &writes{
-		findings: findings{check: c.Name()}, marked: map[string][]uint64{}, deleted: map[string]uint64{},
-		versions: map[history.Version]bool{}, read: h.Log.Read,
+	x := &writeChecker{
+		findings: findings{check: c.Name()}, writtenAt: map[string][]uint64{}, deletedAt: map[string]uint64{},
+		versions: map[history.Version]bool{}, logReadAt: h.Log.ReadAt,
 	}
 	for _, o := range h.Log.Objects {
 		x.versions[history.VersionOf(o)] = true
@@ -28,119 +29,120 @@ func (c Writes) Check(h *history.History) []Finding {
 	}
 	explained := map[uint64]bool{}
 	for i := range h.Calls {
-		x.check(&h.Calls[i], explained)
+		x.checkCall(&h.Calls[i], explained)
 	}
-	x.unexplained(h, explained)
+	x.checkUnexplained(h, explained)
 	return x.all()
 }
 
-type writes struct {
+type writeChecker struct {
 	findings
-	// marked are the revisions at which a mark appeared on an object, and deleted at which a UID
-	// went.
-	marked  map[string][]uint64
-	deleted map[string]uint64
-	// versions are those that the log has.
-	versions map[history.Version]bool
-	read     time.Time // of the log
+	// writtenAt has the revisions at which each WriteID first appeared on an object. deletedAt has
+	// the revision at which the object of each UID was deleted.
+	writtenAt map[string][]uint64
+	deletedAt map[string]uint64
+	// versions are all versions in the log.
+	versions  map[history.Version]bool
+	logReadAt time.Time
 }
 
-// index indexes a step by its mark and its UID. A version with the same mark as the version before
-// is another client's write.
-func (x *writes) index(s history.Step) {
+// index indexes a step by its WriteID and its UID. A version with the same WriteID as the version
+// before was written by another client, which did not set a WriteID.
+func (x *writeChecker) index(s history.Step) {
 	before, after := history.VersionOf(s.Old), history.VersionOf(s.New)
 	x.versions[after] = true
 	switch {
 	case s.New == nil:
-		x.deleted[before.UID] = s.Revision
-	case after.Mark != "" && (after.Mark != before.Mark || after.UID != before.UID):
-		x.marked[after.Mark] = append(x.marked[after.Mark], s.Revision)
+		x.deletedAt[before.UID] = s.Revision
+	case after.WriteID != "" && (after.WriteID != before.WriteID || after.UID != before.UID):
+		x.writtenAt[after.WriteID] = append(x.writtenAt[after.WriteID], s.Revision)
 	}
 }
 
-// check compares a write with the log, and adds the revisions that it explains to explained.
-func (x *writes) check(c *history.Call, explained map[uint64]bool) {
+// checkCall compares a write with the log, and adds the revisions of its changes to explained.
+func (x *writeChecker) checkCall(c *history.Call, explained map[uint64]bool) {
 	switch c.Verb {
 	case history.Get:
 		return
 	case history.UpdateStatus:
-		if c.Outcome == history.OK && c.Ended.Before(x.read) && !x.versions[c.Found] {
-			x.add(c.Key, "%s was acknowledged with version %d, which is not in the log", c.Verb, c.Found.Revision)
+		if c.Outcome == history.OK && c.Ended.Before(x.logReadAt) && !x.versions[c.Result] {
+			x.add(c.Key, "%s was acknowledged with version %d, which is not in the log", c.Verb, c.Result.Revision)
 		}
 		return
 	}
-	var at []uint64
+	var revisions []uint64
 	switch {
 	case c.Verb != history.Delete:
-		at = x.marked[c.Mark]
-	case c.Outcome == history.OK && x.deleted[c.Found.UID] > 0:
-		at = []uint64{x.deleted[c.Found.UID]}
+		revisions = x.writtenAt[c.WriteID]
+	case c.Outcome == history.OK && x.deletedAt[c.Result.UID] > 0:
+		revisions = []uint64{x.deletedAt[c.Result.UID]}
 	}
-	for _, revision := range at {
+	for _, revision := range revisions {
 		explained[revision] = true
 	}
-	if len(at) > 1 {
-		x.add(c.Key, "%s %s took effect at revisions %v, want once", c.Verb, c.Mark, at)
+	if len(revisions) > 1 {
+		x.add(c.Key, "%s %s took effect at revisions %v, want once", c.Verb, c.WriteID, revisions)
 	}
 	switch c.Outcome {
 	case history.OK:
-		x.acknowledged(c, at)
+		x.checkAcknowledged(c, revisions)
 	case history.Refused:
-		if len(at) > 0 {
-			x.add(c.Key, "%s %s was refused (%s) and took effect at revision %d", c.Verb, c.Mark, c.Error, at[0])
+		if len(revisions) > 0 {
+			x.add(c.Key, "%s %s was refused (%s) and took effect at revision %d", c.Verb, c.WriteID, c.Error, revisions[0])
 		}
 	}
 }
 
-func (x *writes) acknowledged(c *history.Call, at []uint64) {
-	if !c.Ended.Before(x.read) {
-		return // the log was read before
+func (x *writeChecker) checkAcknowledged(c *history.Call, revisions []uint64) {
+	if !c.Ended.Before(x.logReadAt) {
+		return // the log may not have it, because it was read before
 	}
 	switch {
-	case len(at) == 0:
-		x.add(c.Key, "%s %s was acknowledged at revision %d and is not in the log", c.Verb, c.Mark, c.Found.Revision)
-	case c.Verb == history.Delete && at[0] <= c.Found.Revision:
-		x.add(c.Key, "the deletion of version %d is at revision %d", c.Found.Revision, at[0])
-	case c.Verb != history.Delete && at[0] != c.Found.Revision:
-		x.add(c.Key, "%s %s was acknowledged at revision %d, the log has it at %d", c.Verb, c.Mark, c.Found.Revision, at[0])
+	case len(revisions) == 0:
+		x.add(c.Key, "%s %s was acknowledged at revision %d and is not in the log", c.Verb, c.WriteID, c.Result.Revision)
+	case c.Verb == history.Delete && revisions[0] <= c.Result.Revision:
+		x.add(c.Key, "the deletion of version %d is at revision %d", c.Result.Revision, revisions[0])
+	case c.Verb != history.Delete && revisions[0] != c.Result.Revision:
+		x.add(c.Key, "%s %s was acknowledged at revision %d, the log has it at %d", c.Verb, c.WriteID, c.Result.Revision, revisions[0])
 	}
 }
 
-// unexplained reports marks that no client set, and deletions of marked objects that no client can
-// have asked for.
-func (x *writes) unexplained(h *history.History, explained map[uint64]bool) {
-	unknown := map[object.Key][]*history.Call{}
-	acknowledged := map[string]bool{}
+// checkUnexplained reports WriteIDs that no client set, and deletions of objects with a WriteID
+// that no client can have requested.
+func (x *writeChecker) checkUnexplained(h *history.History, explained map[uint64]bool) {
+	unknownDeletions := map[object.Key][]*history.Call{}
+	acknowledgedDeletions := map[string]bool{}
 	for i := range h.Calls {
 		c := &h.Calls[i]
 		switch {
 		case c.Verb != history.Delete:
 		case c.Outcome == history.Unknown:
-			unknown[c.Key] = append(unknown[c.Key], c)
-		case c.Outcome == history.OK && acknowledged[c.Found.UID]:
-			x.add(c.Key, "the deletion of %s was acknowledged twice", c.Found.UID)
+			unknownDeletions[c.Key] = append(unknownDeletions[c.Key], c)
+		case c.Outcome == history.OK && acknowledgedDeletions[c.Result.UID]:
+			x.add(c.Key, "the deletion of %s was acknowledged twice", c.Result.UID)
 		case c.Outcome == history.OK:
-			acknowledged[c.Found.UID] = true
+			acknowledgedDeletions[c.Result.UID] = true
 		}
 	}
 	for s := range h.Log.Steps() {
 		before, after := history.VersionOf(s.Old), history.VersionOf(s.New)
 		switch {
-		case explained[s.Revision] || before.Mark == "" && after.Mark == "":
-		case s.New != nil && after.Mark != before.Mark:
-			x.add(s.Key, "revision %d has the mark %q, which no client wrote", s.Revision, after.Mark)
+		case explained[s.Revision] || before.WriteID == "" && after.WriteID == "":
+		case s.New != nil && after.WriteID != before.WriteID:
+			x.add(s.Key, "revision %d has the write ID %q, which no client wrote", s.Revision, after.WriteID)
 		case s.New == nil:
-			rest, possible := matchDeletion(unknown[s.Key], before)
-			if unknown[s.Key] = rest; !possible {
-				x.add(s.Key, "revision %d deletes version %d, which no client asked for", s.Revision, before.Revision)
+			remaining, possible := matchDeletion(unknownDeletions[s.Key], before)
+			if unknownDeletions[s.Key] = remaining; !possible {
+				x.add(s.Key, "revision %d deletes version %d, which no client requested", s.Revision, before.Revision)
 			}
 		}
 	}
 }
 
-// matchDeletion takes the call out of some without an answer that most likely deleted a version:
-// one call deletes one object.
-func matchDeletion(calls []*history.Call, deleted history.Version) (rest []*history.Call, possible bool) {
+// matchDeletion removes the call that most likely deleted a version from calls, which are deletions
+// with an unknown outcome. It returns the remaining calls, because one call deletes at most one
+// object. possible reports whether there was such a call.
+func matchDeletion(calls []*history.Call, deleted history.Version) (remaining []*history.Call, possible bool) {
 	best := -1
 	for i, c := range calls {
 		if c.IfUID != "" && c.IfUID != deleted.UID || c.IfRevision > 0 && c.IfRevision != deleted.Revision {

@@ -12,35 +12,36 @@ import (
 // caller makes the calls of one client and records them.
 type caller struct {
 	name     string
-	runID    string // distinguishes its marks from those that a caller of the same name writes in other runs
+	runID    string // makes write IDs different from those of other runs
 	recorder *history.Recorder
 	writes   int
 }
 
-// mark returns the mark for the next write.
-func (c *caller) mark() string {
+// nextWriteID returns the ID of the next write.
+func (c *caller) nextWriteID() string {
 	c.writes++
 	return fmt.Sprintf("%s%s-%d", c.runID, c.name, c.writes)
 }
 
-// do has fn make a call. The call outlasts ctx, because a call that is given up says nothing.
-func (c *caller) do(
-	ctx context.Context, r registry, call history.Call, deadline time.Duration, fn func(context.Context) (object.Object, error),
+// recordCall makes a call with fn and records it. The call continues after ctx is done, because a
+// canceled call has an unknown outcome.
+func (c *caller) recordCall(
+	ctx context.Context, r registry, call history.Call, timeout time.Duration, fn func(context.Context) (object.Object, error),
 ) (object.Object, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deadline)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	call.Client, call.Registry = c.name, r.address
-	end := c.recorder.Begin(call)
-	found, err := fn(ctx)
-	end(func(call *history.Call) { call.Conclude(found, err) })
-	return found, err
+	end := c.recorder.BeginCall(call)
+	result, err := fn(ctx)
+	end(func(call *history.Call) { call.SetOutcome(result, err) })
+	return result, err
 }
 
-// marked sets the mark of a write on its object.
-func marked(o object.Object, mark string) {
+// setWriteID sets the WriteID annotation of an object.
+func setWriteID(o object.Object, id string) {
 	meta := object.MetaOf(o)
 	if meta.Annotations == nil {
 		meta.Annotations = map[string]string{}
 	}
-	meta.Annotations[history.MarkAnnotation] = mark
+	meta.Annotations[history.WriteIDAnnotation] = id
 }

@@ -12,64 +12,64 @@ import (
 	"portolan.dev/services/object"
 )
 
-// The clients call the methods of all kinds, so they find each method in the contract by its name,
-// which is made up of the verb and the kind. The command line has such a package too, which is
-// internal to it and has neither create nor update.
+// The clients call the methods of all kinds, so they look up each method in the protobuf registry
+// by its name, which consists of the verb and the kind. The command line client has a similar
+// package, but it is internal and has neither create nor update.
 
-const contract = "portolan.registry.v1"
+const protoPackage = "portolan.registry.v1"
 
-// write creates or updates an object and returns it as stored.
-func write(ctx context.Context, conn grpc.ClientConnInterface, verb string, o object.Object) (object.Object, error) {
+// writeObject creates or updates an object and returns the stored object.
+func writeObject(ctx context.Context, conn grpc.ClientConnInterface, verb string, o object.Object) (object.Object, error) {
 	kind := object.KindOf(o)
-	return send(ctx, conn, verb+kind, o)
+	return sendObject(ctx, conn, verb+kind, o)
 }
 
-// writeStatus replaces the status of an object and returns it as stored.
+// writeStatus replaces the status of an object and returns the stored object.
 func writeStatus(ctx context.Context, conn grpc.ClientConnInterface, o object.Object) (object.Object, error) {
-	return send(ctx, conn, "Update"+object.KindOf(o)+"Status", o)
+	return sendObject(ctx, conn, "Update"+object.KindOf(o)+"Status", o)
 }
 
-// send calls a method that takes an object as its request.
-func send(ctx context.Context, conn grpc.ClientConnInterface, name string, o object.Object) (object.Object, error) {
+// sendObject calls a method with an object as its request.
+func sendObject(ctx context.Context, conn grpc.ClientConnInterface, name string, o object.Object) (object.Object, error) {
 	kind := object.KindOf(o)
-	request := message(name + "Request")
+	request := newMessage(name + "Request")
 	request.Set(objectField(request.Descriptor(), kind), protoreflect.ValueOfMessage(o.ProtoReflect()))
-	return call(ctx, conn, kind, name, request)
+	return invoke(ctx, conn, kind, name, request)
 }
 
-// get returns an object as it is at a revision or later.
-func get(ctx context.Context, conn grpc.ClientConnInterface, key object.Key, minRevision uint64) (object.Object, error) {
-	request := named("Get", key)
-	set(request, "min_revision", minRevision)
-	return call(ctx, conn, key.Kind, "Get"+key.Kind, request)
+// getObject returns an object at a revision or later.
+func getObject(ctx context.Context, conn grpc.ClientConnInterface, key object.Key, minRevision uint64) (object.Object, error) {
+	request := namedRequest("Get", key)
+	setField(request, "min_revision", minRevision)
+	return invoke(ctx, conn, key.Kind, "Get"+key.Kind, request)
 }
 
-// remove deletes an object at once and returns it as it last was.
-func remove(ctx context.Context, conn grpc.ClientConnInterface, key object.Key, uid string, revision uint64) (object.Object, error) {
-	request := named("Delete", key)
-	set(request, "uid", uid)
-	set(request, "resource_version", revision)
+// deleteObject deletes an object without a grace period and returns its last state.
+func deleteObject(ctx context.Context, conn grpc.ClientConnInterface, key object.Key, uid string, revision uint64) (object.Object, error) {
+	request := namedRequest("Delete", key)
+	setField(request, "uid", uid)
+	setField(request, "resource_version", revision)
 	if key.Kind == "Pod" {
-		set(request, "grace_period_seconds", int64(0))
+		setField(request, "grace_period_seconds", int64(0))
 	}
-	return call(ctx, conn, key.Kind, "Delete"+key.Kind, request)
+	return invoke(ctx, conn, key.Kind, "Delete"+key.Kind, request)
 }
 
-func call(ctx context.Context, conn grpc.ClientConnInterface, kind, name string, request protoreflect.Message) (object.Object, error) {
-	response := message(name + "Response")
-	if err := conn.Invoke(ctx, method(kind, name), request.Interface(), response.Interface()); err != nil {
+func invoke(ctx context.Context, conn grpc.ClientConnInterface, kind, name string, request protoreflect.Message) (object.Object, error) {
+	response := newMessage(name + "Response")
+	if err := conn.Invoke(ctx, methodPath(kind, name), request.Interface(), response.Interface()); err != nil {
 		return nil, err
 	}
 	return objectOf(response, kind), nil
 }
 
 // watch opens a stream of the changes of a kind after a revision. Its messages are received into
-// values that watchResponse makes.
+// values from watchResponse.
 func watch(ctx context.Context, conn grpc.ClientConnInterface, kind string, after uint64) (grpc.ClientStream, error) {
 	name := "Watch" + plural(kind)
-	request := message(name + "Request")
-	set(request, "from_revision", after)
-	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, method(kind, name))
+	request := newMessage(name + "Request")
+	setField(request, "from_revision", after)
+	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, methodPath(kind, name))
 	if err != nil {
 		return nil, err
 	}
@@ -79,12 +79,14 @@ func watch(ctx context.Context, conn grpc.ClientConnInterface, kind string, afte
 	return stream, stream.CloseSend()
 }
 
-// watchResponse makes an empty message of a watch.
+// watchResponse returns an empty message of a watch.
 func watchResponse(kind string) protoreflect.Message {
-	return message("Watch" + plural(kind) + "Response")
+	return newMessage("Watch" + plural(kind) + "Response")
 }
 
-func method(kind, name string) string { return fmt.Sprintf("/%s.%sService/%s", contract, kind, name) }
+func methodPath(kind, name string) string {
+	return fmt.Sprintf("/%s.%sService/%s", protoPackage, kind, name)
+}
 
 func plural(kind string) string {
 	if kind == "Endpoints" {
@@ -93,30 +95,30 @@ func plural(kind string) string {
 	return kind + "s"
 }
 
-// message makes an empty message of the contract. A name that the contract lacks is a mistake of
-// this package.
-func message(name string) protoreflect.Message {
-	found, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName(contract + "." + name))
+// newMessage returns an empty message of the registry's API. It panics if there is no message of
+// that name, which is a bug of this package.
+func newMessage(name string) protoreflect.Message {
+	found, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName(protoPackage + "." + name))
 	if err != nil {
-		panic(fmt.Sprintf("the contract has no message %s: %v", name, err))
+		panic(fmt.Sprintf("no message %s in the API: %v", name, err))
 	}
 	return found.New()
 }
 
-func named(verb string, key object.Key) protoreflect.Message {
-	request := message(verb + key.Kind + "Request")
-	set(request, "name", key.Name)
+func namedRequest(verb string, key object.Key) protoreflect.Message {
+	request := newMessage(verb + key.Kind + "Request")
+	setField(request, "name", key.Name)
 	if key.Namespace != "" {
-		set(request, "namespace", key.Namespace)
+		setField(request, "namespace", key.Namespace)
 	}
 	return request
 }
 
-func set(m protoreflect.Message, field protoreflect.Name, value any) {
+func setField(m protoreflect.Message, field protoreflect.Name, value any) {
 	m.Set(m.Descriptor().Fields().ByName(field), protoreflect.ValueOf(value))
 }
 
-// objectField returns the field of a message that has an object of the kind.
+// objectField returns the field of a message that contains an object of the kind.
 func objectField(m protoreflect.MessageDescriptor, kind string) protoreflect.FieldDescriptor {
 	for i := range m.Fields().Len() {
 		if field := m.Fields().Get(i); field.Message() != nil && string(field.Message().Name()) == kind {

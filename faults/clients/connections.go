@@ -13,14 +13,14 @@ import (
 	"portolan.dev/services/kit/app"
 )
 
-// open opens a connection and returns it with the backend that answers.
-func open(ctx context.Context, dial Dial, target netip.AddrPort) (net.Conn, *bufio.Reader, netip.AddrPort, error) {
+// openConnection opens a connection and returns it with the backend that answers.
+func openConnection(ctx context.Context, dial Dial, target netip.AddrPort) (net.Conn, *bufio.Reader, netip.AddrPort, error) {
 	conn, err := dial(ctx, "tcp", target.String())
 	if err != nil {
 		return nil, nil, netip.AddrPort{}, err
 	}
 	r := bufio.NewReader(conn)
-	backend, err := greeting(conn, r, until(ctx))
+	backend, err := readGreeting(conn, r, deadlineOf(ctx))
 	if err != nil {
 		_ = conn.Close()
 		return nil, nil, netip.AddrPort{}, err
@@ -28,7 +28,8 @@ func open(ctx context.Context, dial Dial, target netip.AddrPort) (net.Conn, *buf
 	return conn, r, backend, nil
 }
 
-func greeting(conn net.Conn, r *bufio.Reader, deadline time.Time) (netip.AddrPort, error) {
+// readGreeting reads the address that a backend sends first.
+func readGreeting(conn net.Conn, r *bufio.Reader, deadline time.Time) (netip.AddrPort, error) {
 	if err := conn.SetDeadline(deadline); err != nil {
 		return netip.AddrPort{}, err
 	}
@@ -39,88 +40,88 @@ func greeting(conn net.Conn, r *bufio.Reader, deadline time.Time) (netip.AddrPor
 	return netip.ParseAddrPort(strings.TrimSpace(line))
 }
 
-// keeper keeps one connection through a virtual IP open and uses it. It opens another one only when
-// it is lost.
-type keeper struct {
+// persistentClient keeps one connection through a virtual IP open and uses it. It opens another
+// connection only when that one breaks.
+type persistentClient struct {
 	name     string
 	target   netip.AddrPort
 	dial     Dial
 	recorder *history.Recorder
-	every    time.Duration
-	// patience is how long an answer may take before the connection counts as lost: longer than any
-	// stall that TCP repairs by itself.
-	patience time.Duration
+	interval time.Duration
+	// answerTimeout is the time without an answer after which the connection counts as lost. It
+	// must be longer than any stall from which TCP recovers by itself.
+	answerTimeout time.Duration
 }
 
-func (k *keeper) run(ctx context.Context) {
+func (p *persistentClient) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		k.keep(ctx)
-		app.Pause(ctx, k.every)
+		p.useConnection(ctx)
+		app.Pause(ctx, p.interval)
 	}
 }
 
-func (k *keeper) keep(ctx context.Context) {
-	c := history.Connection{Client: k.name, Target: k.target, Began: time.Now()}
-	opening, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.patience)
+func (p *persistentClient) useConnection(ctx context.Context) {
+	c := history.Connection{Client: p.name, Target: p.target, Began: time.Now()}
+	dialCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.answerTimeout)
 	defer cancel()
-	conn, r, backend, err := open(opening, k.dial, k.target)
+	conn, r, backend, err := openConnection(dialCtx, p.dial, p.target)
 	if err != nil {
-		return // the prober counts those that are not made
+		return // the prober counts failed dials
 	}
 	defer func() { _ = conn.Close() }()
-	c.Backend, c.Heard = backend, time.Now()
-	change := k.recorder.Connection(c)
-	for n := 0; app.Pause(ctx, k.every); n++ {
-		if err := k.ping(conn, r, n); err != nil {
-			change(func(c *history.Connection) { c.Lost, c.Error = time.Now(), err.Error() })
+	c.Backend, c.LastAnswer = backend, time.Now()
+	update := p.recorder.AddConnection(c)
+	for n := 0; app.Pause(ctx, p.interval); n++ {
+		if err := p.ping(conn, r, n); err != nil {
+			update(func(c *history.Connection) { c.Lost, c.Error = time.Now(), err.Error() })
 			return
 		}
-		change(func(c *history.Connection) { c.Heard = time.Now() })
+		update(func(c *history.Connection) { c.LastAnswer = time.Now() })
 	}
 }
 
-func (k *keeper) ping(conn net.Conn, r *bufio.Reader, n int) error {
-	if err := conn.SetDeadline(time.Now().Add(k.patience)); err != nil {
+func (p *persistentClient) ping(conn net.Conn, r *bufio.Reader, n int) error {
+	if err := conn.SetDeadline(time.Now().Add(p.answerTimeout)); err != nil {
 		return err
 	}
-	said := fmt.Sprintf("%s %d", k.name, n)
-	if _, err := fmt.Fprintln(conn, said); err != nil {
+	message := fmt.Sprintf("%s %d", p.name, n)
+	if _, err := fmt.Fprintln(conn, message); err != nil {
 		return err
 	}
 	line, err := r.ReadString('\n')
-	if err == nil && strings.TrimSpace(line) != said {
-		err = fmt.Errorf("said %q and heard %q", said, line)
+	if err == nil && strings.TrimSpace(line) != message {
+		err = fmt.Errorf("sent %q, received %q", message, line)
 	}
 	return err
 }
 
-// prober opens one short connection after the other.
+// prober periodically opens a short connection.
 type prober struct {
 	name     string
 	target   netip.AddrPort
 	dial     Dial
 	recorder *history.Recorder
-	every    time.Duration
-	deadline time.Duration
+	interval time.Duration
+	timeout  time.Duration
 }
 
 func (p *prober) run(ctx context.Context) {
-	for app.Pause(ctx, p.every) {
-		p.recorder.Attempt(p.attempt(ctx))
+	for app.Pause(ctx, p.interval) {
+		p.recorder.AddProbe(p.probe(ctx))
 	}
 }
 
-func (p *prober) attempt(ctx context.Context) history.Attempt {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.deadline)
+func (p *prober) probe(ctx context.Context) history.Probe {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.timeout)
 	defer cancel()
-	a := history.Attempt{Client: p.name, Target: p.target, Began: time.Now()}
-	conn, _, backend, err := open(ctx, p.dial, p.target)
-	a.Ended = time.Now()
+	probe := history.Probe{Client: p.name, Target: p.target, Began: time.Now()}
+	conn, _, backend, err := openConnection(ctx, p.dial, p.target)
+	probe.Ended = time.Now()
 	if err != nil {
-		a.Error = err.Error()
-		return a
+		probe.Error = err.Error()
+		return probe
 	}
 	_ = conn.Close()
-	a.Backend = backend
-	return a
+	probe.Backend = backend
+	return probe
 }

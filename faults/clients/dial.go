@@ -12,13 +12,14 @@ import (
 	"portolan.dev/services/kit/rpc"
 )
 
-// Dial opens a connection from where a client is.
+// Dial opens a connection from a client's network.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Inside returns a Dial for sockets that do makes in another place, such as a network namespace.
-func Inside(do func(fn func() error) error) Dial {
+// DialIn returns a Dial that opens connections within run, which may call its argument in another
+// network namespace.
+func DialIn(run func(fn func() error) error) Dial {
 	return func(ctx context.Context, network, address string) (conn net.Conn, err error) {
-		err = do(func() error {
+		err = run(func() error {
 			conn, err = direct(ctx, network, address)
 			return err
 		})
@@ -30,33 +31,32 @@ func direct(ctx context.Context, network, address string) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, network, address)
 }
 
-// natsDialer dials a NATS server from where a client is.
+// natsDialer dials a NATS server from a client's network.
 type natsDialer struct{ dial Dial }
 
 // Dial implements nats.CustomDialer.
 func (d natsDialer) Dial(network, address string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), defaultTimeout)
 	defer cancel()
 	return d.dial(ctx, network, address)
 }
 
-// natsOptions returns how a follower connects to NATS.
+// natsOptions returns the options of connections to NATS.
 func (c *Config) natsOptions() []nats.Option {
-	all := []nats.Option{nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true), nats.SetCustomDialer(natsDialer{c.Control})}
+	all := []nats.Option{nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true), nats.SetCustomDialer(natsDialer{c.Dial})}
 	if c.Identity != nil {
 		all = append(all, nats.Secure(c.Identity.TLS(identity.NATS)))
 	}
 	return all
 }
 
-// registry is one registry as clients reach it.
+// registry is a connection to a registry, with its address.
 type registry struct {
 	address string
 	*grpc.ClientConn
 }
 
-// dialAll returns a connection to each address. The connections are closed by the returned
-// function.
+// dialAll returns a connection to each address, and a function that closes them.
 func dialAll(addresses []string, dial Dial, security grpc.DialOption) ([]registry, func(), error) {
 	var all []registry
 	closeAll := func() {

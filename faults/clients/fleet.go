@@ -23,84 +23,88 @@ import (
 	"portolan.dev/services/object"
 )
 
-// patience bounds operations without a deadline of their own.
-const patience = 10 * time.Second
+// defaultTimeout is the timeout of operations that have no other.
+const defaultTimeout = 10 * time.Second
 
-// Config is the configuration of a Fleet: the parts of the installation that its clients use, and
-// how. An empty field has a default, or means that there are no such clients.
+// Config is the configuration of a Fleet. An optional field that is empty has a default, or means
+// that there are no such clients.
 type Config struct {
 	// Seed determines the choices of the clients. With equal seeds, each client makes the same
 	// choices.
 	Seed uint64
-	// Registries are the addresses of all replicas; required.
+	// Registries are the addresses of all replicas. They are required.
 	Registries []string
-	// NATS is the URL of the change stream. Without it, followers read the registry's log alone.
+	// NATS is the URL of the change stream. If it is empty, followers read only the registry's log.
 	NATS string
-	// Allocator is its address.
+	// Allocator is the address of the allocator.
 	Allocator string
-	// NameServers are host:port, and Names the fully qualified names that are asked of each.
+	// NameServers are the name servers as host:port. Names are the fully qualified names that
+	// clients resolve at each.
 	NameServers, Names []string
-	// Identity is an operator's identity, for an installation with certificates; nil: plain text.
+	// Identity is an operator's identity for an installation with certificates. Nil means plain
+	// text.
 	Identity *identity.Source
-	// Routes are the ways to reach services with backends that echo their input (labtest.Echo).
+	// Routes are addresses of services with backends that echo their input (labtest.Echo).
 	Routes []Route
-	// Control dials registries, NATS, allocator and name servers; nil: from the process itself.
-	Control Dial
-	// Log dials registries to read their log, by which everything is judged; nil: Control does.
-	// Give one that the nemesis leaves alone, because a log that was pruned cannot be read any
-	// more.
-	Log Dial
+	// Dial dials registries, NATS, the allocator and name servers. The default dials from the
+	// process's own network.
+	Dial Dial
+	// LogDial dials registries to read the log, on which all checks depend. The default is Dial. It
+	// should use a network without faults, because a log that was pruned meanwhile cannot be read
+	// any more.
+	LogDial Dial
 
-	// Actors make up the writes of clients that have a namespace each, which must exist.
+	// Actors generate the writes of clients, each in its own namespace, which must exist.
 	Actors []*workload.Actor
-	// Run is part of the mark of each write. Two runs on one installation need different ones.
-	Run string
-	// Writers is how many compete for the same objects; 0: 6.
+	// RunID is part of each WriteID. It must be different in each run on the same installation.
+	RunID string
+	// Writers is the number of clients that compete for the same objects. The default is 6.
 	Writers int
-	// Think is the mean pause between two calls of a writer or an actor; 0: 20 ms.
-	Think time.Duration
-	// Deadline bounds a call, a question and an attempt to connect; 0: 3 s.
-	Deadline time.Duration
-	// KeepFor is how long an answer through an open connection may take before the connection
-	// counts as lost; 0: 30 s.
-	KeepFor time.Duration
-	// Every is the pause between two questions, attempts or uses of a connection; 0: 50 ms.
-	Every time.Duration
+	// ThinkTime is the mean pause between two calls of a writer or an actor. The default is 20 ms.
+	ThinkTime time.Duration
+	// CallTimeout is the timeout of a call, a DNS query and a probe. The default is 3 s.
+	CallTimeout time.Duration
+	// AnswerTimeout is the time without an answer after which an open connection counts as lost.
+	// The default is 30 s.
+	AnswerTimeout time.Duration
+	// Interval is the pause between two DNS queries, probes, or messages on an open connection. The
+	// default is 50 ms.
+	Interval time.Duration
 }
 
-// Route is a way to a service.
+// Route is an address of a service, and a network from which clients connect to it.
 type Route struct {
-	// From names where connections come from, and Dial makes them there.
+	// From is the name of the network, and Dial dials from it.
 	From string
 	Dial Dial
-	// To is an address of the service, or one of a node with a port of the service.
+	// To is an address of the service, or an address of a node with a node port.
 	To netip.AddrPort
 }
 
-// Fleet is running clients.
+// Fleet is a set of running clients.
 type Fleet struct {
 	config     Config
 	recorder   *history.Recorder
 	random     *rand.Rand
 	registries []registry
-	log        *logbook
+	log        *sharedLog
 	closers    []func()
 
-	writing, watching *group // the clients that write, and all others
-	mu                sync.Mutex
-	errs              []error
+	writers, observers *group // clients that write, and all others
+	mu                 sync.Mutex
+	errs               []error
 }
 
-// group is clients that are stopped together.
+// group is a set of clients that are stopped together.
 type group struct {
 	running sync.WaitGroup
 	ctx     context.Context
-	stopAll context.CancelFunc
+	cancel  context.CancelFunc
 }
 
 func newGroup() *group {
 	g := &group{}
-	g.ctx, g.stopAll = context.WithCancel(context.Background())
+	g.ctx, g.cancel = context.WithCancel(context.Background())
 	return g
 }
 
@@ -109,29 +113,29 @@ func (g *group) launch(run func(context.Context)) {
 }
 
 func (g *group) stop() {
-	g.stopAll()
+	g.cancel()
 	g.running.Wait()
 }
 
-// Start reads where the log begins, makes the namespace of the objects that writers compete for,
-// and starts all clients. Their records go to the recorder.
+// Start creates the namespace of the objects for which writers compete, reads the beginning of the
+// log, and starts all clients. They record into recorder.
 func Start(ctx context.Context, config Config, recorder *history.Recorder) (*Fleet, error) {
 	config.Writers = cmp.Or(config.Writers, 6)
-	config.Think = cmp.Or(config.Think, 20*time.Millisecond)
-	config.Deadline = cmp.Or(config.Deadline, 3*time.Second)
-	config.KeepFor = cmp.Or(config.KeepFor, 30*time.Second)
-	config.Every = cmp.Or(config.Every, 50*time.Millisecond)
-	if config.Control == nil {
-		config.Control = direct
+	config.ThinkTime = cmp.Or(config.ThinkTime, 20*time.Millisecond)
+	config.CallTimeout = cmp.Or(config.CallTimeout, 3*time.Second)
+	config.AnswerTimeout = cmp.Or(config.AnswerTimeout, 30*time.Second)
+	config.Interval = cmp.Or(config.Interval, 50*time.Millisecond)
+	if config.Dial == nil {
+		config.Dial = direct
 	}
-	if config.Log == nil {
-		config.Log = config.Control
+	if config.LogDial == nil {
+		config.LogDial = config.Dial
 	}
 	f := &Fleet{
-		config: config, recorder: recorder, random: rand.New(rand.NewPCG(config.Seed, 0)), writing: newGroup(), watching: newGroup(),
+		config: config, recorder: recorder, random: rand.New(rand.NewPCG(config.Seed, 0)), writers: newGroup(), observers: newGroup(),
 	}
 	if err := f.start(ctx); err != nil {
-		_ = f.Stop() // the first error counts
+		_ = f.Stop() // err is the cause
 		f.Close()
 		return nil, err
 	}
@@ -142,7 +146,7 @@ func (f *Fleet) start(ctx context.Context) error {
 	if len(f.config.Registries) == 0 {
 		return errors.New("clients need at least one registry")
 	}
-	registries, err := f.dial(f.config.Registries, f.config.Control, identity.Registry)
+	registries, err := f.dial(f.config.Registries, f.config.Dial, identity.Registry)
 	if err != nil {
 		return err
 	}
@@ -150,16 +154,16 @@ func (f *Fleet) start(ctx context.Context) error {
 	if err := f.prepare(ctx); err != nil {
 		return err
 	}
-	if err := errors.Join(f.startWatchers(), f.startHolder()); err != nil {
+	if err := errors.Join(f.startWatchers(), f.startAllocationLister()); err != nil {
 		return err
 	}
-	f.startAskers()
+	f.startNameClients()
 	f.startConnections()
 	f.startWriters()
 	return f.startActors()
 }
 
-// dial returns a connection to each address of a role, until Close.
+// dial returns a connection to each address. Close closes them.
 func (f *Fleet) dial(addresses []string, dial Dial, role identity.Role) ([]registry, error) {
 	all, closeAll, err := dialAll(addresses, dial, f.config.Identity.DialOption(role))
 	if err == nil {
@@ -168,90 +172,90 @@ func (f *Fleet) dial(addresses []string, dial Dial, role identity.Role) ([]regis
 	return all, err
 }
 
-// prepare makes the namespace, and reads the log from here on.
+// prepare creates the namespace and starts to read the log.
 func (f *Fleet) prepare(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, defaultTimeout)
 	defer cancel()
 	namespace := &corev1.Namespace{Metadata: &corev1.ObjectMeta{Name: Namespace}}
 	apply := &registryv1.ApplyRequest{Object: object.Wrap(namespace)}
 	if _, err := registryv1.NewApplyServiceClient(f.registries[0]).Apply(ctx, apply); err != nil {
 		return fmt.Errorf("namespace %s: %w", Namespace, err)
 	}
-	readers, err := f.dial(f.config.Registries, f.config.Log, identity.Registry)
+	readers, err := f.dial(f.config.Registries, f.config.LogDial, identity.Registry)
 	if err != nil {
 		return err
 	}
-	if f.log, err = openLogbook(ctx, readers); err != nil {
-		return fmt.Errorf("where the log begins: %w", err)
+	if f.log, err = newSharedLog(ctx, readers); err != nil {
+		return fmt.Errorf("beginning of the log: %w", err)
 	}
 	for _, r := range readers {
-		f.watching.launch(func(ctx context.Context) { f.log.keep(ctx, r) })
+		f.observers.launch(func(ctx context.Context) { f.log.poll(ctx, r) })
 	}
 	return nil
 }
 
-// chance returns the randomness of one client.
-func (f *Fleet) chance() *rand.Rand {
+// newRandom returns the random generator of one client.
+func (f *Fleet) newRandom() *rand.Rand {
 	return rand.New(rand.NewPCG(f.random.Uint64(), f.random.Uint64()))
 }
 
 func (f *Fleet) startWriters() {
 	for n := range f.config.Writers {
 		w := &writer{
-			caller: f.caller(fmt.Sprintf("writer-%d", n)), registries: f.registries, random: f.chance(), subjects: subjects(),
-			think: f.config.Think, deadline: f.config.Deadline, known: map[object.Key]history.Version{},
+			caller: f.caller(fmt.Sprintf("writer-%d", n)), registries: f.registries, random: f.newRandom(), objects: contendedObjects(),
+			thinkTime: f.config.ThinkTime, callTimeout: f.config.CallTimeout, known: map[object.Key]history.Version{},
 		}
-		f.writing.launch(w.run)
+		f.writers.launch(w.run)
 	}
 }
 
 func (f *Fleet) caller(name string) caller {
-	return caller{name: name, runID: f.config.Run, recorder: f.recorder}
+	return caller{name: name, runID: f.config.RunID, recorder: f.recorder}
 }
 
-// startActors starts the actors, which use all registries as one.
+// startActors starts the actors. They use all registries as one target.
 func (f *Fleet) startActors() error {
 	if len(f.config.Actors) == 0 {
 		return nil
 	}
-	all, err := f.dial([]string{strings.Join(f.config.Registries, ",")}, f.config.Control, identity.Registry)
+	all, err := f.dial([]string{strings.Join(f.config.Registries, ",")}, f.config.Dial, identity.Registry)
 	if err != nil {
 		return err
 	}
 	for _, w := range f.config.Actors {
 		a := &actor{
-			caller: f.caller(w.Namespace()), workload: w, registry: all[0], think: f.config.Think, deadline: f.config.Deadline,
+			caller: f.caller(w.Namespace()), workload: w, registry: all[0], thinkTime: f.config.ThinkTime, callTimeout: f.config.CallTimeout,
 		}
-		f.writing.launch(a.run)
+		f.writers.launch(a.run)
 	}
 	return nil
 }
 
-// startWatchers starts a watcher of each kind that moves from registry to registry, a follower at
-// each registry, and a tail that reads the log itself.
+// startWatchers starts a watcher of each kind that changes registries, a follower at each registry,
+// and a client that reads the log.
 func (f *Fleet) startWatchers() error {
 	for _, kind := range kinds.All {
 		w := &watcher{
-			name: "watcher of " + kind.Plural, kind: kind.Name, registries: f.registries, random: f.chance(), recorder: f.recorder,
-			stay: 2 * time.Second,
+			name: "watcher of " + kind.Plural, kind: kind.Name, registries: f.registries, random: f.newRandom(), recorder: f.recorder,
+			meanStreamTime: 2 * time.Second,
 		}
-		f.watching.launch(w.run)
+		f.observers.launch(w.run)
 	}
-	t := &logFollower{name: "reader of the log", registries: f.registries, recorder: f.recorder, every: f.config.Every, log: f.log.beginning()}
-	f.watching.launch(t.run)
+	reader := &logFollower{name: "reader of the log", registries: f.registries, recorder: f.recorder, interval: f.config.Interval, log: f.log.initial()}
+	f.observers.launch(reader.run)
 	for _, r := range f.registries {
-		nc, err := f.connect()
+		nc, err := f.connectNATS()
 		if err != nil {
 			return err
 		}
-		follow := &follower{name: "follower at " + r.address, registry: r, nats: nc, recorder: f.recorder}
-		f.watching.launch(func(ctx context.Context) { f.note(follow.run(ctx)) })
+		client := &follower{name: "follower at " + r.address, registry: r, nats: nc, recorder: f.recorder}
+		f.observers.launch(func(ctx context.Context) { f.addError(client.run(ctx)) })
 	}
 	return nil
 }
 
-// connect connects to NATS; nil: there is none.
-func (f *Fleet) connect() (*nats.Conn, error) {
+// connectNATS returns a connection to NATS, or nil if there is no NATS.
+func (f *Fleet) connectNATS() (*nats.Conn, error) {
 	if f.config.NATS == "" {
 		return nil, nil
 	}
@@ -263,56 +267,56 @@ func (f *Fleet) connect() (*nats.Conn, error) {
 	return nc, nil
 }
 
-func (f *Fleet) startAskers() {
+func (f *Fleet) startNameClients() {
 	for _, server := range f.config.NameServers {
-		a := &nameClient{
-			server: server, dial: f.config.Control, names: f.config.Names, random: f.chance(), recorder: f.recorder,
-			every: f.config.Every, deadline: f.config.Deadline,
+		n := &nameClient{
+			server: server, dial: f.config.Dial, names: f.config.Names, random: f.newRandom(), recorder: f.recorder,
+			interval: f.config.Interval, timeout: f.config.CallTimeout,
 		}
-		f.watching.launch(a.run)
+		f.observers.launch(n.run)
 	}
 }
 
 func (f *Fleet) startConnections() {
 	for _, route := range f.config.Routes {
-		k := &keeper{
+		c := &persistentClient{
 			name: "keeper " + route.From, target: route.To, dial: route.Dial, recorder: f.recorder,
-			every: f.config.Every, patience: f.config.KeepFor,
+			interval: f.config.Interval, answerTimeout: f.config.AnswerTimeout,
 		}
-		f.watching.launch(k.run)
+		f.observers.launch(c.run)
 		p := &prober{
 			name: "prober " + route.From, target: route.To, dial: route.Dial, recorder: f.recorder,
-			every: f.config.Every, deadline: f.config.Deadline,
+			interval: f.config.Interval, timeout: f.config.CallTimeout,
 		}
-		f.watching.launch(p.run)
+		f.observers.launch(p.run)
 	}
 }
 
-func (f *Fleet) startHolder() error {
+func (f *Fleet) startAllocationLister() error {
 	if f.config.Allocator == "" {
 		return nil
 	}
-	all, err := f.dial([]string{f.config.Allocator}, f.config.Control, identity.Allocator)
+	all, err := f.dial([]string{f.config.Allocator}, f.config.Dial, identity.Allocator)
 	if err != nil {
 		return err
 	}
-	h := &holdingsReader{allocator: all[0], recorder: f.recorder, every: 10 * f.config.Every}
-	f.watching.launch(h.run)
+	l := &allocationLister{allocator: all[0], recorder: f.recorder, interval: 10 * f.config.Interval}
+	f.observers.launch(l.run)
 	return nil
 }
 
-// note keeps the error of a client that could not go on.
-func (f *Fleet) note(err error) {
+// addError stores the error of a client that had to stop.
+func (f *Fleet) addError(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.errs = append(f.errs, err)
 }
 
-// History returns all that is recorded so far, with the current log. It can be called while clients
-// run, and retries until a registry answers.
+// History returns all records so far, with the current log. It can be called while clients run, and
+// retries until a registry answers.
 func (f *Fleet) History(ctx context.Context) (*history.History, error) {
 	log, err := f.Log(ctx)
-	h := f.recorder.History() // after the log: it is to have the calls of all changes
+	h := f.recorder.History() // after the log, so that it has the calls of all changes
 	h.Log = log
 	return h, err
 }
@@ -321,25 +325,26 @@ func (f *Fleet) History(ctx context.Context) (*history.History, error) {
 // answers.
 func (f *Fleet) Log(ctx context.Context) (history.Log, error) { return f.log.read(ctx) }
 
-// ReadAgain reads the whole log from each registry once more, so that checkers can compare it with
-// the earlier readings. It is for the end of a run. The log must not have been pruned.
-func (f *Fleet) ReadAgain(ctx context.Context) error {
+// RereadLog reads the whole log from each registry once more and records it, so that checkers can
+// compare the readings. Call it at the end of a run. The log must not have been pruned.
+func (f *Fleet) RereadLog(ctx context.Context) error {
 	for _, r := range f.registries {
-		if err := readAgain(ctx, r, f.log.beginning(), f.recorder); err != nil {
+		if err := rereadLog(ctx, r, f.log.initial(), f.recorder); err != nil {
 			return fmt.Errorf("%s: %w", r.address, err)
 		}
 	}
 	return nil
 }
 
-// StopWriters lets every writer end its call. The others go on, so that they can see the end.
-func (f *Fleet) StopWriters() { f.writing.stop() }
+// StopWriters stops all writers after their current call. Other clients continue, so that they can
+// receive the last changes.
+func (f *Fleet) StopWriters() { f.writers.stop() }
 
-// Stop lets every client end its call, and returns the errors of those that could not go on.
-// Stopping again does nothing.
+// Stop stops all clients after their current call, and returns the errors of clients that had to
+// stop earlier. It may be called more than once.
 func (f *Fleet) Stop() error {
-	f.writing.stop()
-	f.watching.stop()
+	f.writers.stop()
+	f.observers.stop()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return errors.Join(f.errs...)

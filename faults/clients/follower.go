@@ -15,7 +15,7 @@ import (
 	"portolan.dev/services/kinds"
 )
 
-// follower follows all kinds through the change stream, as daemons do.
+// follower follows all kinds through the change stream, as daemons do, and records the changes.
 type follower struct {
 	name     string
 	registry grpc.ClientConnInterface
@@ -23,12 +23,12 @@ type follower struct {
 	recorder *history.Recorder
 
 	metrics   *prometheus.Registry
-	snapshots float64 // taken so far
+	snapshots float64 // number of snapshots so far
 	follower  *changes.Follower
 }
 
 func (f *follower) run(ctx context.Context) error {
-	f.recorder.Watch(f.name, nil)
+	f.recorder.BeginWatch(f.name, nil)
 	f.metrics = prometheus.NewRegistry()
 	var err error
 	f.follower, err = changes.NewFollower(changes.FollowerConfig{
@@ -40,36 +40,36 @@ func (f *follower) run(ctx context.Context) error {
 	return f.follower.Run(ctx)
 }
 
-// apply records a batch. After a snapshot it records all objects, because the batch then is the
+// apply records a batch. After a snapshot it records all objects, because the batch is then the
 // difference of two states and not a part of the log.
 func (f *follower) apply(_ context.Context, batch []changes.Change, revision uint64) error {
-	taken, err := f.taken()
+	snapshots, err := f.countSnapshots()
 	if err != nil {
 		return err
 	}
-	b := history.Batch{At: time.Now(), Revision: revision, Snapshot: taken > f.snapshots}
-	f.snapshots = taken
+	b := history.Batch{At: time.Now(), Revision: revision, Snapshot: snapshots > f.snapshots}
+	f.snapshots = snapshots
 	if b.Snapshot {
 		for _, kind := range kinds.All {
 			for _, o := range f.follower.View().List(kind.Name) {
-				b.Seen = append(b.Seen, history.Seen{Revision: o.GetMetadata().GetResourceVersion(), Object: o})
+				b.Events = append(b.Events, history.WatchEvent{Revision: o.GetMetadata().GetResourceVersion(), Object: o})
 			}
 		}
 	} else {
 		for _, c := range batch {
-			s := history.Seen{Revision: c.Revision, Object: c.New}
+			s := history.WatchEvent{Revision: c.Revision, Object: c.New}
 			if c.New == nil {
 				s.Deleted, s.Object = true, c.Old
 			}
-			b.Seen = append(b.Seen, s)
+			b.Events = append(b.Events, s)
 		}
 	}
-	f.recorder.Batch(f.name, b)
+	f.recorder.AddBatch(f.name, b)
 	return nil
 }
 
-// taken returns how many snapshots the follower has taken.
-func (f *follower) taken() (float64, error) {
+// countSnapshots returns the number of snapshots that the follower has received.
+func (f *follower) countSnapshots() (float64, error) {
 	families, err := f.metrics.Gather()
 	if err != nil {
 		return 0, err
@@ -80,10 +80,10 @@ func (f *follower) taken() (float64, error) {
 			continue
 		}
 		sum := 0.0
-		for _, series := range family.GetMetric() { // one for each reason
+		for _, series := range family.GetMetric() { // one per reason
 			sum += series.GetCounter().GetValue()
 		}
 		return sum, nil
 	}
-	return 0, fmt.Errorf("a follower has no metric %s", name)
+	return 0, fmt.Errorf("the follower has no metric %s", name)
 }

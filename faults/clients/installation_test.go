@@ -25,8 +25,8 @@ var (
 	duration = flag.Duration("run-for", 12*time.Second, "how long clients run")
 )
 
-// bound is how long changes may take on a busy machine to be everywhere.
-const bound = 30 * time.Second
+// settleTimeout is the maximum time until changes have reached all daemons on a busy machine.
+const settleTimeout = 30 * time.Second
 
 // TestNoPromiseIsBrokenWithoutFaults runs all clients against two registries, an allocator, a name
 // server and a node, and checks their records in the middle of the run and at its end.
@@ -41,32 +41,32 @@ func TestNoPromiseIsBrokenWithoutFaults(t *testing.T) {
 		Flags: map[string][]string{"allocator": {"-verify-grace", "10s", "-verify-interval", "1s"}},
 	})
 	second := i.AddRegistry()
-	virtual := serve(i)
+	virtual := createService(i)
 	recorder := history.NewRecorder()
 	fleet, err := Start(t.Context(), Config{
 		Seed: *seed, Registries: []string{i.RegistryAt().String(), second.String()}, NATS: i.NATS(), Allocator: i.AllocatorAt().String(),
-		NameServers: []string{i.DNS().String()}, Names: names(), Routes: []Route{{"n1", Inside(i.Nodes[0].Namespace.Do), virtual}},
+		NameServers: []string{i.DNS().String()}, Names: serviceNames(), Routes: []Route{{"n1", DialIn(i.Nodes[0].Namespace.Do), virtual}},
 	}, recorder)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer fleet.Close()
-	run(t, recorder)
+	runClients(t, recorder)
 	runCheckers(t, fleet, checkers(false)...)
-	run(t, recorder)
+	runClients(t, recorder)
 	fleet.StopWriters()
-	if err := fleet.ReadAgain(t.Context()); err != nil {
+	if err := fleet.RereadLog(t.Context()); err != nil {
 		t.Error(err)
 	}
-	h := judgeAtRest(t, fleet)
-	judgeLines(t, i)
+	h := checkAtRest(t, fleet)
+	checkLogLines(t, i)
 	if err := fleet.Stop(); err != nil {
 		t.Error(err)
 	}
-	for _, w := range h.Windows() {
+	for _, w := range h.Availability() {
 		t.Logf("%s: %d clients, %d served, %d not; longest %s, in all %s", w.Kind, w.Clients, w.Served, w.Failed, w.Longest, w.Total)
 	}
-	findings, err := rest.RunAll(t.Context(), check.World(&h.Log), bound,
+	findings, err := rest.RunAll(t.Context(), check.World(&h.Log), settleTimeout,
 		rest.Objects{Registry: i.Conn}, rest.Slices{Registry: i.Conn}, rest.Allocations{Allocator: i.Allocator()},
 		rest.Names{Server: i.DNS(), Zones: append([]string{model.Zone}, labtest.ReverseZones()...)},
 	)
@@ -76,47 +76,47 @@ func TestNoPromiseIsBrokenWithoutFaults(t *testing.T) {
 	}
 }
 
-// run lets the clients run for half of the duration, and longer if unused still reports a missing
-// kind of record.
-func run(t *testing.T, recorder *history.Recorder) {
+// runClients lets the clients run for half of the duration, and longer if a kind of record is still
+// missing.
+func runClients(t *testing.T, recorder *history.Recorder) {
 	t.Helper()
 	half, cancel := context.WithTimeout(t.Context(), *duration/2)
 	defer cancel()
 	<-half.Done()
-	kittest.Eventually(t, "clients have done all that they do", func() error { return missingUses(recorder.History()) })
+	kittest.Eventually(t, "all kinds of records exist", func() error { return missingRecords(recorder.History()) })
 }
 
 func checkers(atRest bool) []check.Checker {
 	return []check.Checker{
-		check.Writes{}, check.Order{}, check.Linearizable{}, check.Watches{CaughtUp: atRest}, check.Names{Lag: bound},
-		check.Connections{Lag: bound}, check.Allocations{Grace: bound},
-		check.Available{Longest: map[string]time.Duration{"write": bound, "read": bound, "name": bound, "connect": bound}},
+		check.Writes{}, check.Order{}, check.Linearizable{}, check.Watches{CaughtUp: atRest}, check.Names{Lag: settleTimeout},
+		check.Connections{Lag: settleTimeout}, check.Allocations{Grace: settleTimeout},
+		check.Available{Longest: map[string]time.Duration{"write": settleTimeout, "read": settleTimeout, "name": settleTimeout, "connect": settleTimeout}},
 	}
 }
 
 // runCheckers runs the checkers on the history so far.
 func runCheckers(t *testing.T, fleet *Fleet, all ...check.Checker) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), bound)
+	ctx, cancel := context.WithTimeout(t.Context(), settleTimeout)
 	defer cancel()
 	h, err := fleet.History(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	judgeHistory(t, h, all...)
+	checkHistory(t, h, all...)
 }
 
-func judgeHistory(t *testing.T, h *history.History, all ...check.Checker) {
+func checkHistory(t *testing.T, h *history.History, all ...check.Checker) {
 	t.Helper()
 	began := time.Now()
 	report(t, check.Run(h, all...))
-	t.Logf("%d calls, %d changes, %d answers, %d connections judged in %s",
-		len(h.Calls), len(h.Log.Changes), len(h.Answers), len(h.Attempts), time.Since(began).Round(time.Millisecond))
+	t.Logf("%d calls, %d changes, %d answers, %d connections checked in %s",
+		len(h.Calls), len(h.Log.Changes), len(h.DNSAnswers), len(h.Probes), time.Since(began).Round(time.Millisecond))
 }
 
-// judgeAtRest waits until every watcher has seen the last change, and runs all checkers over the
-// history up to that moment.
-func judgeAtRest(t *testing.T, fleet *Fleet) *history.History {
+// checkAtRest waits until every watcher has received the last change, and runs all checkers on the
+// history up to then.
+func checkAtRest(t *testing.T, fleet *Fleet) *history.History {
 	t.Helper()
 	var h *history.History
 	kittest.Eventually(t, "watchers have caught up", func() (err error) {
@@ -128,12 +128,12 @@ func judgeAtRest(t *testing.T, fleet *Fleet) *history.History {
 		}
 		return nil
 	})
-	judgeHistory(t, h, checkers(true)...)
+	checkHistory(t, h, checkers(true)...)
 	return h
 }
 
-// judgeLines checks the log lines of the daemons.
-func judgeLines(t *testing.T, i *labtest.Installation) {
+// checkLogLines checks the log lines of the daemons.
+func checkLogLines(t *testing.T, i *labtest.Installation) {
 	t.Helper()
 	recorder := history.NewRecorder()
 	for name, p := range i.Processes {
@@ -147,7 +147,7 @@ func judgeLines(t *testing.T, i *labtest.Installation) {
 		_ = file.Close()
 	}
 	h := recorder.History()
-	if len(h.Lines) == 0 {
+	if len(h.LogLines) == 0 {
 		t.Error("no daemon printed anything")
 	}
 	report(t, check.Lines{PerMinute: 10}.Check(h))
@@ -160,8 +160,8 @@ func report(t *testing.T, findings []check.Finding) {
 	}
 }
 
-// serve makes a service with two backends that clients connect to, and returns its virtual address.
-func serve(i *labtest.Installation) netip.AddrPort {
+// createService creates a service with two backends and returns its virtual address.
+func createService(i *labtest.Installation) netip.AddrPort {
 	i.Helper()
 	const port = int32(8080)
 	i.ServeBackends([]int32{port})
@@ -185,7 +185,7 @@ func serve(i *labtest.Installation) netip.AddrPort {
 	return netip.AddrPortFrom(ip, 80)
 }
 
-func names() []string {
+func serviceNames() []string {
 	all := []string{"steady.default.svc." + model.Zone}
 	for _, name := range Services {
 		all = append(all, fmt.Sprintf("%s.%s.svc.%s", name, Namespace, model.Zone))
@@ -193,9 +193,9 @@ func names() []string {
 	return all
 }
 
-// missingUses returns an error that names the first kind of call or record that the run does not
-// have yet. A run without findings only tests the parts that were used.
-func missingUses(h *history.History) error {
+// missingRecords returns an error that names a kind of call or record that the run does not have
+// yet. Without such records, a run without findings proves nothing.
+func missingRecords(h *history.History) error {
 	type use struct {
 		kind    string
 		verb    history.Verb
@@ -205,7 +205,7 @@ func missingUses(h *history.History) error {
 	for _, c := range h.Calls {
 		uses[use{c.Key.Kind, c.Verb, c.Outcome}]++
 	}
-	for _, s := range subjects() {
+	for _, s := range contendedObjects() {
 		for _, verb := range []history.Verb{history.Create, history.Update, history.Delete, history.Get} {
 			for _, outcome := range []history.Outcome{history.OK, history.Refused} {
 				if uses[use{s.key.Kind, verb, outcome}] == 0 {
@@ -215,14 +215,14 @@ func missingUses(h *history.History) error {
 		}
 	}
 	rcodes := map[string]int{}
-	for _, a := range h.Answers {
+	for _, a := range h.DNSAnswers {
 		rcodes[a.Rcode]++
 	}
 	if rcodes["NOERROR"] == 0 || rcodes["NXDOMAIN"] == 0 {
 		return fmt.Errorf("answers of name servers: %v", rcodes)
 	}
-	if len(h.Connections) == 0 || len(h.Attempts) == 0 || len(h.Holdings) == 0 {
-		return fmt.Errorf("%d connections were kept, %d opened, the allocator was asked %d times", len(h.Connections), len(h.Attempts), len(h.Holdings))
+	if len(h.Connections) == 0 || len(h.Probes) == 0 || len(h.AllocationLists) == 0 {
+		return fmt.Errorf("%d connections, %d probes, %d lists of allocations", len(h.Connections), len(h.Probes), len(h.AllocationLists))
 	}
 	return nil
 }

@@ -13,28 +13,28 @@ import (
 	"portolan.dev/services/kit/app"
 )
 
-// nameClient queries a name server for the addresses of names again and again.
+// nameClient periodically queries a name server for the addresses of random names.
 type nameClient struct {
 	server   string // host:port
 	dial     Dial
 	names    []string // fully qualified
 	random   *rand.Rand
 	recorder *history.Recorder
-	every    time.Duration
-	deadline time.Duration
+	interval time.Duration
+	timeout  time.Duration
 }
 
-func (a *nameClient) run(ctx context.Context) {
-	for app.Pause(ctx, a.every) {
-		a.recorder.Answer(a.ask(ctx, a.names[a.random.IntN(len(a.names))]))
+func (n *nameClient) run(ctx context.Context) {
+	for app.Pause(ctx, n.interval) {
+		n.recorder.AddDNSAnswer(n.query(ctx, n.names[n.random.IntN(len(n.names))]))
 	}
 }
 
-func (a *nameClient) ask(ctx context.Context, name string) history.Answer {
-	answer := history.Answer{Server: a.server, Name: name, Type: "A", Began: time.Now()}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.deadline)
+func (n *nameClient) query(ctx context.Context, name string) history.DNSAnswer {
+	answer := history.DNSAnswer{Server: n.server, Name: name, Type: "A", Began: time.Now()}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.timeout)
 	defer cancel()
-	response, err := a.exchange(ctx, new(dns.Msg).SetQuestion(name, dns.TypeA))
+	response, err := n.exchange(ctx, new(dns.Msg).SetQuestion(name, dns.TypeA))
 	answer.Ended = time.Now()
 	if err != nil {
 		answer.Error = err.Error()
@@ -50,13 +50,13 @@ func (a *nameClient) ask(ctx context.Context, name string) history.Answer {
 	return answer
 }
 
-func (a *nameClient) exchange(ctx context.Context, question *dns.Msg) (*dns.Msg, error) {
-	conn, err := a.dial(ctx, "udp", a.server)
+func (n *nameClient) exchange(ctx context.Context, question *dns.Msg) (*dns.Msg, error) {
+	conn, err := n.dial(ctx, "udp", n.server)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(until(ctx)); err != nil {
+	if err := conn.SetDeadline(deadlineOf(ctx)); err != nil {
 		return nil, err
 	}
 	c := &dns.Conn{Conn: conn, UDPSize: dns.DefaultMsgSize}
@@ -72,8 +72,8 @@ func (a *nameClient) exchange(ctx context.Context, question *dns.Msg) (*dns.Msg,
 	}
 }
 
-// until returns the deadline of a context that has one.
-func until(ctx context.Context) time.Time {
+// deadlineOf returns the deadline of a context that has one.
+func deadlineOf(ctx context.Context) time.Time {
 	deadline, _ := ctx.Deadline()
 	return deadline
 }

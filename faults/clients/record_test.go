@@ -15,7 +15,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// TestRecordLog protects that lines keep the time at which they were printed.
+// TestRecordLog checks that lines keep the time at which they were printed.
 func TestRecordLog(t *testing.T) {
 	recorder := history.NewRecorder()
 	began := time.Now()
@@ -23,17 +23,17 @@ func TestRecordLog(t *testing.T) {
 	if err := RecordLog(recorder, "d", strings.NewReader(text)); err != nil {
 		t.Fatal(err)
 	}
-	lines := recorder.History().Lines
+	lines := recorder.History().LogLines
 	if len(lines) != 2 || lines[0].At.Unix() != 1767225601 || lines[1].At.Before(began) || lines[1].Text != "panic: no" {
-		t.Errorf("recorded are %v", lines)
+		t.Errorf("recorded %v", lines)
 	}
-	if err := RecordLog(recorder, "d", strings.NewReader(strings.Repeat("x", longestLine+1))); err == nil {
-		t.Error("a line without end is no error")
+	if err := RecordLog(recorder, "d", strings.NewReader(strings.Repeat("x", maxLineLength+1))); err == nil {
+		t.Error("no error for a line that is too long")
 	}
 }
 
-// listen opens a listener in the network namespace of the tests. Its loopback device is not up by
-// itself.
+// listen opens a listener in the network namespace of the tests. It sets up the loopback device,
+// which is down at first.
 func listen(t *testing.T) net.Listener {
 	t.Helper()
 	labtest.Need(t)
@@ -41,13 +41,13 @@ func listen(t *testing.T) net.Listener {
 	return kittest.Listen(t)
 }
 
-// breakable dials connections that a test can close behind the client's back.
-type breakable struct {
+// closableDialer dials connections that a test can close without the client's knowledge.
+type closableDialer struct {
 	mu    sync.Mutex
 	conns []net.Conn
 }
 
-func (b *breakable) dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (b *closableDialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := direct(ctx, network, address)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -55,7 +55,7 @@ func (b *breakable) dial(ctx context.Context, network, address string) (net.Conn
 	return conn, err
 }
 
-func (b *breakable) cut() {
+func (b *closableDialer) closeAll() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, conn := range b.conns {
@@ -63,31 +63,31 @@ func (b *breakable) cut() {
 	}
 }
 
-// TestKeeperNoticesALoss protects that a connection that breaks is recorded as lost, and that one
-// which the client closes is not.
-func TestKeeperNoticesALoss(t *testing.T) {
+// TestPersistentClientRecordsLoss checks that a connection that breaks is recorded as lost, and a
+// connection that the client closes is not.
+func TestPersistentClientRecordsLoss(t *testing.T) {
 	lis := listen(t)
 	go labtest.Echo(lis)
 	at := netip.MustParseAddrPort(lis.Addr().String())
-	recorder, links := history.NewRecorder(), &breakable{}
-	k := &keeper{name: "k", target: at, dial: links.dial, recorder: recorder, every: time.Millisecond, patience: time.Minute}
+	recorder, dialer := history.NewRecorder(), &closableDialer{}
+	client := &persistentClient{name: "k", target: at, dial: dialer.dial, recorder: recorder, interval: time.Millisecond, answerTimeout: time.Minute}
 	stop := kittest.Run(t, "keeper", func(ctx context.Context) error {
-		k.run(ctx)
+		client.run(ctx)
 		return nil
 	})
-	kept := func(n int) {
+	waitForUse := func(n int) {
 		t.Helper()
 		kittest.Eventually(t, "a connection is used", func() error {
 			all := recorder.History().Connections
-			if len(all) < n || !all[n-1].Heard.After(all[n-1].Began) || all[n-1].Backend != at {
-				return errors.New("it is not")
+			if len(all) < n || !all[n-1].LastAnswer.After(all[n-1].Began) || all[n-1].Backend != at {
+				return errors.New("it is not used")
 			}
 			return nil
 		})
 	}
-	kept(1)
-	links.cut()
-	kept(2)
+	waitForUse(1)
+	dialer.closeAll()
+	waitForUse(2)
 	stop()
 	all := recorder.History().Connections
 	if all[0].Lost.IsZero() || all[0].Error == "" {
@@ -98,17 +98,17 @@ func TestKeeperNoticesALoss(t *testing.T) {
 	}
 }
 
-// TestProberTellsTheBackend protects that an attempt names the backend, or why there was none.
-func TestProberTellsTheBackend(t *testing.T) {
+// TestProberRecordsBackend checks that a probe has the backend, or an error if there is none.
+func TestProberRecordsBackend(t *testing.T) {
 	lis := listen(t)
 	go labtest.Echo(lis)
 	at := netip.MustParseAddrPort(lis.Addr().String())
-	p := &prober{target: at, dial: direct, deadline: time.Minute}
-	if a := p.attempt(t.Context()); a.Error != "" || a.Backend != at {
-		t.Errorf("the attempt is recorded as %+v", a)
+	p := &prober{target: at, dial: direct, timeout: time.Minute}
+	if a := p.probe(t.Context()); a.Error != "" || a.Backend != at {
+		t.Errorf("the probe is recorded as %+v", a)
 	}
 	_ = lis.Close()
-	if a := p.attempt(t.Context()); a.Error == "" || a.Backend.IsValid() {
-		t.Errorf("the attempt without a backend is recorded as %+v", a)
+	if a := p.probe(t.Context()); a.Error == "" || a.Backend.IsValid() {
+		t.Errorf("the probe without a backend is recorded as %+v", a)
 	}
 }

@@ -15,44 +15,45 @@ import (
 	"portolan.dev/services/kit/app"
 )
 
-// again is the pause before a client that was sent away comes back.
-const again = 50 * time.Millisecond
+// retryPause is the pause before a client retries.
+const retryPause = 50 * time.Millisecond
 
-// watcher follows one kind through the watch API. It leaves each stream after a while and continues
-// at another registry, from the last revision that it has.
+// watcher watches one kind through the watch API. It closes each stream after a while and continues
+// at a random registry from the last revision that it received.
 type watcher struct {
 	name       string
 	kind       string
 	registries []registry
 	random     *rand.Rand
 	recorder   *history.Recorder
-	// stay is how long it stays with a stream on average.
-	stay time.Duration
+	// meanStreamTime is the mean duration of a stream.
+	meanStreamTime time.Duration
 
-	// after is up to where it is complete; 0: it begins with the present objects.
-	after uint64
-	// present are the objects of a snapshot that is not complete yet.
-	present []history.Seen
+	// revision is the revision up to which it has received all changes. 0 requests a snapshot
+	// first.
+	revision uint64
+	// snapshot has the objects of a snapshot that is not complete yet.
+	snapshot []history.WatchEvent
 }
 
 func (w *watcher) run(ctx context.Context) {
-	w.recorder.Watch(w.name, []string{w.kind})
+	w.recorder.BeginWatch(w.name, []string{w.kind})
 	for ctx.Err() == nil {
 		r := w.registries[w.random.IntN(len(w.registries))]
-		stay := w.stay/2 + time.Duration(w.random.Int64N(int64(w.stay)))
-		stayed, cancel := context.WithTimeout(ctx, stay)
-		err := w.follow(stayed, r)
+		streamTime := w.meanStreamTime/2 + time.Duration(w.random.Int64N(int64(w.meanStreamTime)))
+		streamCtx, cancel := context.WithTimeout(ctx, streamTime)
+		err := w.follow(streamCtx, r)
 		cancel()
 		if status.Code(err) == codes.OutOfRange {
-			w.after = 0 // the log was pruned
+			w.revision = 0 // the log was pruned
 		}
-		app.Pause(ctx, again)
+		app.Pause(ctx, retryPause)
 	}
 }
 
 func (w *watcher) follow(ctx context.Context, conn grpc.ClientConnInterface) error {
-	w.present = nil
-	stream, err := watch(ctx, conn, w.kind, w.after)
+	w.snapshot = nil
+	stream, err := watch(ctx, conn, w.kind, w.revision)
 	if err != nil {
 		return err
 	}
@@ -61,40 +62,40 @@ func (w *watcher) follow(ctx context.Context, conn grpc.ClientConnInterface) err
 		if err := stream.RecvMsg(response.Interface()); err != nil {
 			return err
 		}
-		w.take(response)
+		w.record(response)
 	}
 }
 
-// take records a message. While the present objects come they are kept until there are all of them.
-func (w *watcher) take(response protoreflect.Message) {
+// record records a message. The objects of a snapshot are collected until it is complete.
+func (w *watcher) record(response protoreflect.Message) {
 	fields := response.Descriptor().Fields()
-	seen := w.changes(response.Get(fields.ByName("changes")).List())
+	events := w.events(response.Get(fields.ByName("changes")).List())
 	revision := response.Get(fields.ByName("revision")).Uint()
-	if w.after > 0 {
-		for _, s := range seen { // a large message says how far the stream was before it
-			revision = max(revision, s.Revision)
+	if w.revision > 0 {
+		for _, e := range events { // the revision of a message may be lower than its changes' revisions
+			revision = max(revision, e.Revision)
 		}
-		w.after = revision
-		w.recorder.Batch(w.name, history.Batch{At: time.Now(), Seen: seen, Revision: revision})
+		w.revision = revision
+		w.recorder.AddBatch(w.name, history.Batch{At: time.Now(), Events: events, Revision: revision})
 		return
 	}
-	w.present = append(w.present, seen...)
+	w.snapshot = append(w.snapshot, events...)
 	if response.Get(fields.ByName("synced")).Bool() {
-		w.after = revision
-		w.recorder.Batch(w.name, history.Batch{At: time.Now(), Snapshot: true, Seen: w.present, Revision: revision})
+		w.revision = revision
+		w.recorder.AddBatch(w.name, history.Batch{At: time.Now(), Snapshot: true, Events: w.snapshot, Revision: revision})
 	}
 }
 
-func (w *watcher) changes(list protoreflect.List) []history.Seen {
-	var seen []history.Seen
+func (w *watcher) events(list protoreflect.List) []history.WatchEvent {
+	var events []history.WatchEvent
 	for i := range list.Len() {
 		m := list.Get(i).Message()
 		fields := m.Descriptor().Fields()
-		seen = append(seen, history.Seen{
+		events = append(events, history.WatchEvent{
 			Revision: m.Get(fields.ByName("revision")).Uint(),
 			Deleted:  m.Get(fields.ByName("type")).Enum() == registryv1.ChangeType_CHANGE_TYPE_DELETE.Number(),
 			Object:   objectOf(m, w.kind),
 		})
 	}
-	return seen
+	return events
 }

@@ -14,51 +14,52 @@ import (
 	"portolan.dev/services/object"
 )
 
-// writer creates, changes, deletes and reads objects that others write too, each time at another
-// registry.
+// writer creates, updates, deletes and reads objects that other clients write too. Each call goes
+// to a random registry.
 type writer struct {
 	caller
 	registries []registry
 	random     *rand.Rand
-	subjects   []subject
-	// think is the pause between two calls on average, and deadline bounds a call.
-	think, deadline time.Duration
+	objects    []contendedObject
+	// thinkTime is the mean pause between two calls, and callTimeout the timeout of a call.
+	thinkTime, callTimeout time.Duration
 
-	// known are the versions that the writer saw last.
+	// known are the versions that the writer last received.
 	known map[object.Key]history.Version
 }
 
-// impatient is how many percent of the calls get a far too short deadline, so that outcomes are
-// unknown without any fault too.
-const impatient = 4
+// shortDeadlinePercent is the percentage of calls with a far too short deadline, so that outcomes
+// are unknown even without faults.
+const shortDeadlinePercent = 4
 
 func (w *writer) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		w.step(ctx, w.subjects[w.random.IntN(len(w.subjects))])
-		app.Pause(ctx, time.Duration(w.random.Int64N(2*int64(w.think))))
+		w.makeCall(ctx, w.objects[w.random.IntN(len(w.objects))])
+		app.Pause(ctx, time.Duration(w.random.Int64N(2*int64(w.thinkTime))))
 	}
 }
 
-// step makes one call.
-func (w *writer) step(ctx context.Context, s subject) {
-	deadline := w.deadline
-	c := history.Call{Key: s.key, Verb: w.verb(s.key), Impatient: w.random.IntN(100) < impatient}
-	if c.Impatient {
-		deadline = time.Duration(w.random.IntN(4000)) * time.Microsecond
+// makeCall makes one call about an object.
+func (w *writer) makeCall(ctx context.Context, o contendedObject) {
+	timeout := w.callTimeout
+	c := history.Call{Key: o.key, Verb: w.chooseVerb(o.key), ShortDeadline: w.random.IntN(100) < shortDeadlinePercent}
+	if c.ShortDeadline {
+		timeout = time.Duration(w.random.IntN(4000)) * time.Microsecond
 	}
 	r := w.registries[w.random.IntN(len(w.registries))]
 	if c.Verb == history.Create || c.Verb == history.Update {
-		c.Mark = w.mark()
+		c.WriteID = w.nextWriteID()
 	}
 	if c.Verb == history.Update || c.Verb == history.Delete {
-		w.condition(&c)
+		w.addConditions(&c)
 	}
-	found, err := w.do(ctx, r, c, deadline, func(ctx context.Context) (object.Object, error) { return w.call(ctx, r, s, c) })
-	w.learn(s.key, c.Verb, found, err)
+	found, err := w.recordCall(ctx, r, c, timeout, func(ctx context.Context) (object.Object, error) { return w.call(ctx, r, o, c) })
+	w.updateKnown(o.key, c.Verb, found, err)
 }
 
-// verb picks the verb of the next call. An object that is not known to exist is mostly created.
-func (w *writer) verb(key object.Key) history.Verb {
+// chooseVerb returns the verb of the next call. An object that is not known to exist is created in
+// most cases.
+func (w *writer) chooseVerb(key object.Key) history.Verb {
 	n := w.random.IntN(100)
 	_, known := w.known[key]
 	switch {
@@ -74,53 +75,53 @@ func (w *writer) verb(key object.Key) history.Verb {
 	return history.Delete
 }
 
-// condition binds most writes to the version or the incarnation that the writer has seen.
-func (w *writer) condition(c *history.Call) {
-	seen, known := w.known[c.Key]
+// addConditions makes most writes conditional on the last known version or UID.
+func (w *writer) addConditions(c *history.Call) {
+	last, known := w.known[c.Key]
 	if !known {
 		return
 	}
 	switch n := w.random.IntN(100); {
 	case n < 50:
-		c.IfUID, c.IfRevision = seen.UID, seen.Revision
+		c.IfUID, c.IfRevision = last.UID, last.Revision
 	case n < 75:
-		c.IfUID = seen.UID
+		c.IfUID = last.UID
 	}
 }
 
-func (w *writer) call(ctx context.Context, r registry, s subject, c history.Call) (object.Object, error) {
+func (w *writer) call(ctx context.Context, r registry, contended contendedObject, c history.Call) (object.Object, error) {
 	switch c.Verb {
 	case history.Create:
-		return write(ctx, r, "Create", w.object(s, c))
+		return writeObject(ctx, r, "Create", w.newObject(contended, c))
 	case history.Update:
-		return write(ctx, r, "Update", w.object(s, c))
+		return writeObject(ctx, r, "Update", w.newObject(contended, c))
 	case history.Delete:
-		return remove(ctx, r, c.Key, c.IfUID, c.IfRevision)
+		return deleteObject(ctx, r, c.Key, c.IfUID, c.IfRevision)
 	}
 	return w.read(ctx, r, c.Key)
 }
 
-// read returns the newest version. A registry's view may lag behind another's, so the registry is
-// asked to be as new as the store was when the read began.
+// read returns the newest version. Because a registry's view may lag behind, it first reads the
+// store's revision and then requests a view of at least that revision.
 func (w *writer) read(ctx context.Context, r registry, key object.Key) (object.Object, error) {
 	head, err := registryv1.NewChangeServiceClient(r).GetHead(ctx, &registryv1.GetHeadRequest{})
 	if err != nil {
 		return nil, err
 	}
-	return get(ctx, r, key, head.GetRevision())
+	return getObject(ctx, r, key, head.GetRevision())
 }
 
-func (w *writer) object(s subject, c history.Call) object.Object {
-	o := s.fill(w.random)
+func (w *writer) newObject(contended contendedObject, c history.Call) object.Object {
+	o := contended.generate(w.random)
 	meta := object.MetaOf(o)
-	meta.Namespace, meta.Name = s.key.Namespace, s.key.Name
+	meta.Namespace, meta.Name = contended.key.Namespace, contended.key.Name
 	meta.Uid, meta.ResourceVersion = c.IfUID, c.IfRevision
-	marked(o, c.Mark)
+	setWriteID(o, c.WriteID)
 	return o
 }
 
-// learn remembers the state of an object that an answer reports.
-func (w *writer) learn(key object.Key, verb history.Verb, found object.Object, err error) {
+// updateKnown updates the known version of an object from a response.
+func (w *writer) updateKnown(key object.Key, verb history.Verb, found object.Object, err error) {
 	switch {
 	case err == nil && verb != history.Delete:
 		w.known[key] = history.VersionOf(found)

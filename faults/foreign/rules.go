@@ -22,8 +22,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// tables are the foreign tables. They match no packets of the tests.
-const tables = `
+// foreignTables are the foreign tables. They match no packets of the tests.
+const foreignTables = `
 table inet portolan {
 	set portolan-nodes { type ipv4_addr; flags interval; elements = { 192.0.2.0/28 }; }
 	chain forward { type filter hook forward priority 10; policy accept; ip saddr @portolan-nodes counter drop; }
@@ -52,55 +52,55 @@ var iptablesRules = [][]string{
 
 // Rules checks that foreign tables and routes in the namespaces of nodes stay unchanged.
 type Rules struct {
-	nodes  map[string]*topology.Namespace
-	before map[string]map[string]string // by node: the text of each table and route, by its name
+	nodes map[string]*topology.Namespace
+	saved map[string]map[string]string // by node: the text of each table and route, by name
 
 	mu       sync.Mutex
-	findings []check.Finding // of Run
+	findings []check.Finding // from Monitor.Run
 }
 
-// Put adds foreign rules to the namespaces of a lab's nodes, and remembers their state.
-func Put(l *lab.Lab) *Rules {
+// AddRules adds foreign rules to the namespaces of a lab's nodes, and saves their state.
+func AddRules(l *lab.Lab) *Rules {
 	l.Helper()
 	r := newRules(l)
 	for name, ns := range r.nodes {
-		if err := ns.Do(put); err != nil {
+		if err := ns.Do(addRules); err != nil {
 			l.Fatalf("%s: %v", name, err)
 		}
 	}
-	if err := r.remember(); err != nil {
+	if err := r.saveState(); err != nil {
 		l.Fatal(err)
 	}
 	return r
 }
 
-// Watch remembers the state after Put, and returns a Witness that compares with it.
-func Watch(l *lab.Lab) Witness {
+// NewMonitor returns a Monitor that compares with the present state. Call it after AddRules.
+func NewMonitor(l *lab.Lab) Monitor {
 	l.Helper()
 	r := newRules(l)
-	if err := r.remember(); err != nil {
+	if err := r.saveState(); err != nil {
 		l.Fatal(err)
 	}
-	return Witness{r}
+	return Monitor{r}
 }
 
 func newRules(l *lab.Lab) *Rules {
-	r := &Rules{nodes: map[string]*topology.Namespace{}, before: map[string]map[string]string{}}
+	r := &Rules{nodes: map[string]*topology.Namespace{}, saved: map[string]map[string]string{}}
 	for _, n := range l.Nodes {
 		r.nodes[n.Name] = n.Namespace
 	}
 	return r
 }
 
-// put adds the foreign rules to the calling thread's namespace.
-func put() error {
+// addRules adds the foreign rules to the calling thread's namespace.
+func addRules() error {
 	cmd := exec.Command("nft", "-f", "-")
-	cmd.Stdin = strings.NewReader(tables)
+	cmd.Stdin = strings.NewReader(foreignTables)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("nft: %w: %s", err, text)
 	}
 	for _, args := range iptablesRules {
-		_ = exec.Command("iptables-nft", args...).Run() // optional: the program or support by the kernel may be missing
+		_ = exec.Command("iptables-nft", args...).Run() // optional, because the program or the kernel's support may be missing
 	}
 	return run("ip", "route", "add", "local", "192.0.2.128/25", "dev", "lo", "table", "local")
 }
@@ -112,11 +112,11 @@ func run(program string, args ...string) error {
 	return nil
 }
 
-// Remove removes the rules of Put. It is called after nodeagent cleanup.
+// Remove removes the rules that AddRules added. It is called after nodeagent cleanup.
 func (r *Rules) Remove() error {
 	var errs []error
 	for name, ns := range r.nodes {
-		for what := range r.before[name] {
+		for what := range r.saved[name] {
 			remove := []string{"ip", "route", "del", "local", "192.0.2.128/25", "dev", "lo", "table", "local"}
 			if strings.HasPrefix(what, "table ") {
 				remove = append([]string{"nft", "delete"}, strings.Fields(what)...)
@@ -127,13 +127,14 @@ func (r *Rules) Remove() error {
 	return errors.Join(errs...)
 }
 
-func (r *Rules) remember() error {
+// saveState saves the present state of all nodes, with which Check compares.
+func (r *Rules) saveState() error {
 	for name, ns := range r.nodes {
-		there, err := listStable(ns)
+		state, err := listStable(ns)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		r.before[name] = there
+		r.saved[name] = state
 	}
 	return nil
 }
@@ -144,29 +145,30 @@ var families = map[nftables.TableFamily]string{
 	nftables.TableFamilyARP: "arp", nftables.TableFamilyBridge: "bridge", nftables.TableFamilyNetdev: "netdev",
 }
 
-// own has the tables of agents.
-var own = map[string]bool{
+// agentTables has the names of the tables of agents.
+var agentTables = map[string]bool{
 	"table ip portolan": true, "table ip6 portolan": true, "table ip portolan-balancer": true, "table ip6 portolan-balancer": true,
 	"table ip portolan-probe": true, "table ip6 portolan-probe": true,
 }
 
-// If an agent's change interrupts a listing, nft begins it again and prints some chains twice. So a
-// listing counts if consecutive reads agree, and a difference counts if it stays.
+// If an agent's change interrupts a listing, nft begins again and prints some chains twice. So a
+// listing is used only if consecutive reads are equal, and a difference is reported only if it
+// persists.
 const (
-	agreeing = 3  // consecutive reads that must be equal
-	reads    = 10 // reads after which a difference counts
+	equalReads = 3  // number of consecutive reads that must be equal
+	maxReads   = 10 // number of reads after which a difference is reported
 )
 
 // listStable returns the foreign tables and routes of a namespace while agents change their own.
 func listStable(ns *topology.Namespace) (map[string]string, error) {
 	var last map[string]string
-	for same := 0; same < agreeing; {
-		there, err := list(ns)
+	for equal := 0; equal < equalReads; {
+		state, err := list(ns)
 		if err != nil {
 			return nil, err
 		}
-		if same++; !maps.Equal(there, last) {
-			last, same = there, 1
+		if equal++; !maps.Equal(state, last) {
+			last, equal = state, 1
 		}
 	}
 	return last, nil
@@ -174,7 +176,7 @@ func listStable(ns *topology.Namespace) (map[string]string, error) {
 
 // list returns the foreign tables and routes of a namespace.
 func list(ns *topology.Namespace) (map[string]string, error) {
-	there := map[string]string{}
+	state := map[string]string{}
 	err := ns.Do(func() error {
 		conn, err := nftables.New()
 		if err != nil {
@@ -186,88 +188,88 @@ func list(ns *topology.Namespace) (map[string]string, error) {
 		}
 		for _, t := range all {
 			name := "table " + families[t.Family] + " " + t.Name
-			if own[name] {
+			if agentTables[name] {
 				continue
 			}
 			text, err := exec.Command("nft", append([]string{"-s", "-a", "list"}, strings.Fields(name)...)...).Output()
 			if err != nil {
 				return fmt.Errorf("nft list %s: %w", name, err)
 			}
-			there[name] = string(text)
+			state[name] = string(text)
 		}
 		route, err := exec.Command("ip", "route", "show", "table", "local", "192.0.2.128/25").Output()
 		if len(route) > 0 {
-			there["route"] = string(route)
+			state["route"] = string(route)
 		}
 		return err
 	})
-	return there, err
+	return state, err
 }
 
-// Name implements both kinds of checkers.
+// Name implements check.Checker of both packages.
 func (*Rules) Name() string { return "rules of others" }
 
-// Check compares the present state with the remembered one. It implements check.Checker of package
+// Check compares the present state with the saved one. It implements check.Checker of package
 // churn.
 func (r *Rules) Check(context.Context, *model.World) ([]check.Finding, error) {
 	var findings []check.Finding
 	for _, name := range slices.Sorted(maps.Keys(r.nodes)) {
-		of, err := r.checkNode(name)
+		differences, err := r.checkNode(name)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		findings = append(findings, of...)
+		findings = append(findings, differences...)
 	}
 	return findings, nil
 }
 
-// checkNode returns the differences of a node that stay over several reads.
+// checkNode returns the differences of a node that persist over several reads.
 func (r *Rules) checkNode(name string) (findings []check.Finding, err error) {
-	for range reads {
-		there, err := list(r.nodes[name])
+	for range maxReads {
+		state, err := list(r.nodes[name])
 		if err != nil {
 			return nil, err
 		}
-		if findings = r.compare(name, there); len(findings) == 0 {
+		if findings = r.compare(name, state); len(findings) == 0 {
 			break
 		}
 	}
 	return findings, nil
 }
 
-func (r *Rules) compare(node string, there map[string]string) []check.Finding {
+func (r *Rules) compare(node string, state map[string]string) []check.Finding {
 	var findings []check.Finding
-	find := func(format string, args ...any) {
+	addFinding := func(format string, args ...any) {
 		findings = append(findings, check.Finding{
 			Check: r.Name(), Object: object.Key{Kind: "Node", Name: node}, Problem: fmt.Sprintf(format, args...), Final: true,
 		})
 	}
-	for _, what := range slices.Sorted(maps.Keys(r.before[node])) {
-		switch now, is := there[what]; {
-		case !is:
-			find("%s is gone", what)
-		case now != r.before[node][what]:
-			find("%s was changed:\n%sbefore:\n%s", what, now, r.before[node][what])
+	for _, what := range slices.Sorted(maps.Keys(r.saved[node])) {
+		switch now, exists := state[what]; {
+		case !exists:
+			addFinding("%s was deleted", what)
+		case now != r.saved[node][what]:
+			addFinding("%s was changed:\n%sbefore:\n%s", what, now, r.saved[node][what])
 		}
 	}
-	for _, what := range slices.Sorted(maps.Keys(there)) {
-		if r.before[node][what] == "" {
-			find("%s has appeared:\n%s", what, there[what])
+	for _, what := range slices.Sorted(maps.Keys(state)) {
+		if r.saved[node][what] == "" {
+			addFinding("%s was added:\n%s", what, state[what])
 		}
 	}
 	return findings
 }
 
-// Witness checks foreign rules during a round.
-type Witness struct{ *Rules }
+// Monitor checks foreign rules during a round.
+type Monitor struct{ *Rules }
 
-var _ promise.Checker = Witness{}
+var _ promise.Checker = Monitor{}
 
-// pause is the time between two checks.
-const pause = time.Second
+// checkInterval is the time between two checks.
+const checkInterval = time.Second
 
 // Run checks until ctx is done, or until there is a finding.
-func (w Witness) Run(ctx context.Context) {
+func (w Monitor) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		findings, err := w.Rules.Check(ctx, nil)
 		if err != nil {
@@ -281,13 +283,13 @@ func (w Witness) Run(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(pause):
+		case <-time.After(checkInterval):
 		}
 	}
 }
 
 // Check implements promise.Checker.
-func (w Witness) Check(*history.History) []promise.Finding {
+func (w Monitor) Check(*history.History) []promise.Finding {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.findings)

@@ -23,16 +23,16 @@ import (
 
 func TestMain(m *testing.M) { lab.Main(m) }
 
-// TestBesideAPlane checks that foreign rules can be read next to the rules of a plane, which some
-// versions of nft cannot print. The commands in the remedy for errors about tables must work there.
-// A plane that starts, forwards and cleans up must not change foreign rules.
-func TestBesideAPlane(t *testing.T) {
+// TestRulesBesideDataPlane checks that foreign rules can be read next to the rules of a data plane,
+// which some versions of nft cannot print. The commands that netfilter.LookAtTables recommends must
+// work there. A data plane that starts, forwards and cleans up must not change foreign rules.
+func TestRulesBesideDataPlane(t *testing.T) {
 	labtest.Need(t)
 	if err := plane.Probe(""); err != nil {
 		t.Skipf("allowed: %v", err)
 	}
 	ns := topology.New(t, "node")
-	r := &Rules{nodes: map[string]*topology.Namespace{"node": ns}, before: map[string]map[string]string{}}
+	r := &Rules{nodes: map[string]*topology.Namespace{"node": ns}, saved: map[string]map[string]string{}}
 	p, err := plane.New(kernel.Options{
 		Log: kittest.Logger(t), Namespace: ns.Path, Journal: filepath.Join(t.TempDir(), "journal"),
 		ServiceCIDRs: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")},
@@ -40,7 +40,7 @@ func TestBesideAPlane(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(ns.Do(put), r.remember()); err != nil {
+	if err := errors.Join(ns.Do(addRules), r.saveState()); err != nil {
 		t.Fatal(err)
 	}
 	v := &plan.VirtualServer{
@@ -56,7 +56,7 @@ func TestBesideAPlane(t *testing.T) {
 			return nil
 		},
 		func() error {
-			return ns.Do(func() error { return lists(commands, "10.96.0.1", "10.1.0.1") })
+			return ns.Do(func() error { return checkListing(commands, "10.96.0.1", "10.1.0.1") })
 		},
 		p.Cleanup, p.Close,
 	} {
@@ -70,8 +70,8 @@ func TestBesideAPlane(t *testing.T) {
 	}
 }
 
-// lists returns an error unless commands succeed, and print some words.
-func lists(commands string, words ...string) error {
+// checkListing returns an error unless the commands succeed and print the given words.
+func checkListing(commands string, words ...string) error {
 	text, err := exec.Command("sh", "-ec", commands).CombinedOutput()
 	for _, w := range words {
 		if err == nil && !strings.Contains(string(text), w) {
@@ -84,29 +84,29 @@ func lists(commands string, words ...string) error {
 	return nil
 }
 
-// TestRulesOfOthers checks that each kind of change of foreign rules is found.
-func TestRulesOfOthers(t *testing.T) {
+// TestRules checks that each kind of change of foreign rules is found.
+func TestRules(t *testing.T) {
 	labtest.Need(t)
 	for _, c := range []struct {
-		name, do, want string // do is what an agent should not do
+		name, do, want string // do is a shell command that changes rules
 	}{
 		{"nothing", "true", ""},
-		{"a table of its own", "nft add table ip portolan && nft add table ip6 portolan-balancer", ""},
+		{"a table of an agent", "nft add table ip portolan && nft add table ip6 portolan-balancer", ""},
 		{"a rule is added", "nft add rule inet portolan forward accept", "table inet portolan was changed"},
 		{"an element is deleted", "nft 'delete element inet portolan-balancer servers { 192.0.2.1 . 80 }'", "table inet portolan-balancer was changed"},
-		{"a table is deleted", "nft delete table ip6 portolan2", "table ip6 portolan2 is gone"},
-		{"a table is made anew", "nft -s list table ip6 portolan2 > again && nft delete table ip6 portolan2 && nft -f again", "table ip6 portolan2 was changed"},
-		{"everything is flushed", "nft flush ruleset", "table ip portolan-balancer2 is gone"},
-		{"another table appears", "nft add table ip portolan-new", "table ip portolan-new has appeared"},
-		{"a route is deleted", "ip route del local 192.0.2.128/25 dev lo table local", "route is gone"},
+		{"a table is deleted", "nft delete table ip6 portolan2", "table ip6 portolan2 was deleted"},
+		{"a table is created again", "nft -s list table ip6 portolan2 > again && nft delete table ip6 portolan2 && nft -f again", "table ip6 portolan2 was changed"},
+		{"everything is flushed", "nft flush ruleset", "table ip portolan-balancer2 was deleted"},
+		{"a table is added", "nft add table ip portolan-new", "table ip portolan-new was added"},
+		{"a route is deleted", "ip route del local 192.0.2.128/25 dev lo table local", "route was deleted"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := &Rules{nodes: map[string]*topology.Namespace{"node": topology.New(t, "node")}, before: map[string]map[string]string{}}
-			if err := r.nodes["node"].Do(put); err != nil {
+			r := &Rules{nodes: map[string]*topology.Namespace{"node": topology.New(t, "node")}, saved: map[string]map[string]string{}}
+			if err := r.nodes["node"].Do(addRules); err != nil {
 				t.Fatal(err)
 			}
-			if err := r.remember(); err != nil || len(r.before["node"]) < 6 {
-				t.Fatalf("%d things, %v", len(r.before["node"]), err)
+			if err := r.saveState(); err != nil || len(r.saved["node"]) < 6 {
+				t.Fatalf("%d tables and routes, %v", len(r.saved["node"]), err)
 			}
 			err := r.nodes["node"].Do(func() error {
 				cmd := exec.Command("sh", "-c", c.do)

@@ -1,15 +1,15 @@
 // Package history holds the records of a run: the calls of clients and their outcomes, the changes
-// that watchers saw, the answers of name servers, the connections, the log lines of daemons, and
-// the registry's log of changes.
+// that watchers received, DNS answers, connections, the log lines of daemons, and the registry's
+// log of changes.
 //
-// Package clients writes a history, package check judges it. A Recorder takes in records from many
-// goroutines and returns a copy at any time, so that the same checkers serve in the middle of a run
-// and at its end.
+// Package clients and the nemesis write a history, and package check checks it. A Recorder accepts
+// records from many goroutines and returns a copy at any time, so the same checkers work during a
+// run and at its end.
 //
-// Two designs were considered. One is a single stream of events with a type each, which every
-// checker searches for the types that it needs. It has one file format for all, and a new kind of
-// client adds an event without touching this package. The other is a field for each kind of record.
-// It was chosen because a checker's input is then visible in its code and checked by the compiler,
-// and a table test writes a history as a literal. A new room with a kind of record that no other
-// room has keeps the record in its own checker, see the README of the module.
+// Two designs were considered. The first is a single stream of typed events, in which every checker
+// searches for the types that it needs. It needs only one file format, and a new kind of client
+// adds an event without a change of this package. The second is a field for each kind of record. It
+// was chosen because a checker's input is then visible in its code and checked by the compiler, and
+// because a table test can write a history as a literal. Records that only one component makes are
+// a field of that component's checker, not of History. README.md of the module has an example.
 package history

@@ -10,27 +10,27 @@ import (
 	"portolan.dev/services/object"
 )
 
-// History is the record of a run, or of its first part.
+// History is the record of a run, or of a run in progress.
 type History struct {
 	// Calls are the calls of clients, in the order in which they began.
 	Calls []Call
 	// Log is the registry's log of changes. It has every change that was acknowledged before
-	// Log.Read, and possibly more.
+	// Log.ReadAt, and possibly more.
 	Log Log
-	// Readings are the changes that watchers read from the log.
-	Readings []Reading
-	// Answers are the answers of name servers.
-	Answers []Answer
-	// Connections are those that clients kept open through virtual IPs.
+	// Watches are the changes that watchers received.
+	Watches []Watch
+	// DNSAnswers are the answers of name servers.
+	DNSAnswers []DNSAnswer
+	// Connections are the connections that clients kept open through virtual IPs.
 	Connections []Connection
-	// Attempts are short connections to virtual IPs.
-	Attempts []Attempt
-	// Holdings are the listings of the allocator's values.
-	Holdings []Holdings
-	// Lines are the log lines of daemons.
-	Lines []Line
-	// Disturbances are the disturbances that the nemesis caused.
-	Disturbances []Disturbance
+	// Probes are short connections to virtual IPs.
+	Probes []Probe
+	// AllocationLists are the lists of values that the allocator returned.
+	AllocationLists []AllocationList
+	// LogLines are the log lines of daemons.
+	LogLines []LogLine
+	// Faults are the faults that the nemesis caused.
+	Faults []Fault
 }
 
 // Verb is the kind of a call.
@@ -42,173 +42,175 @@ const (
 	Update Verb = "update"
 	Delete Verb = "delete"
 	Get    Verb = "get"
-	// UpdateStatus changes the status of an object, and nothing if it has that status already. The
-	// version keeps its mark.
+	// UpdateStatus replaces the status of an object. If the object has that status already, nothing
+	// changes. The WriteID annotation stays the same.
 	UpdateStatus Verb = "update-status"
 )
 
-// Outcome is the outcome of a call as its client knows it.
+// Outcome is the outcome of a call, as far as its client knows it.
 type Outcome int
 
 // The outcomes. A call that has not ended has the outcome Unknown.
 const (
-	// Unknown means that a write may have happened, may happen later, or never.
+	// Unknown means that a write may have been committed, may be committed later, or never.
 	Unknown Outcome = iota
 	// OK means that the call was acknowledged.
 	OK
-	// Refused means that a write did not happen and never will.
+	// Refused means that a write was not committed and never will be.
 	Refused
 )
 
-// Call is one call of a client to a registry about one object.
+// Call is one call about one object, from a client to a registry.
 type Call struct {
 	Client   string
 	Registry string // address
 	Verb     Verb
 	Key      object.Key
-	Mark     string // of a create or update: the value of MarkAnnotation, different in each
-	// Impatient calls get a far too short deadline on purpose. They say nothing of how available a
-	// registry is.
-	Impatient bool
-	// IfUID and IfRevision are the conditions of an update or delete; empty: none.
+	WriteID  string // of a create or update: the value of WriteIDAnnotation, unique in the run
+	// ShortDeadline reports whether the call intentionally had a far too short deadline. Such calls
+	// are not counted in Availability.
+	ShortDeadline bool
+	// IfUID and IfRevision are the conditions of an update or delete. Empty means no condition.
 	IfUID      string
 	IfRevision uint64
 	Began      time.Time
-	Ended      time.Time // zero: it is under way
+	Ended      time.Time // zero if the call is in progress
 	Outcome    Outcome
 	Code       codes.Code
 	Error      string
-	// Found is the version in the answer: of a create or update as stored, of a delete as it last
-	// was.
-	Found Version
+	// Result is the version in the response: the stored version for a create, update or get, and
+	// the last version for a delete.
+	Result Version
 }
 
-// Writes reports whether the call is meant to change its object.
-func (c *Call) Writes() bool { return c.Verb != Get }
+// IsWrite reports whether the call is not a Get.
+func (c *Call) IsWrite() bool { return c.Verb != Get }
 
-// MarkAnnotation tells by which write a version of an object came about.
-const MarkAnnotation = "faults.portolan.dev/write"
+// WriteIDAnnotation is the annotation with the WriteID of the create or update that made a version
+// of an object.
+const WriteIDAnnotation = "faults.portolan.dev/write"
 
 // Version identifies a version of an object.
 type Version struct {
 	UID      string
 	Revision uint64
-	Mark     string
+	WriteID  string
 }
 
-// VersionOf returns the version of an object; the zero Version for nil.
+// VersionOf returns the version of an object. For nil it returns the zero Version.
 func VersionOf(o object.Object) Version {
 	if o == nil {
 		return Version{}
 	}
 	meta := o.GetMetadata()
-	return Version{meta.GetUid(), meta.GetResourceVersion(), meta.GetAnnotations()[MarkAnnotation]}
+	return Version{meta.GetUid(), meta.GetResourceVersion(), meta.GetAnnotations()[WriteIDAnnotation]}
 }
 
-// Reading holds the changes that one watcher saw of the log, through all its reconnects.
-type Reading struct {
+// Watch is the record of one watcher, across all its reconnects.
+type Watch struct {
 	Watcher string
-	// Kinds are those that it watches; empty: all.
+	// Kinds are the watched kinds. Empty means all kinds.
 	Kinds   []string
 	Batches []Batch
-	// Over is set once it reads no further.
-	Over bool
+	// Stopped reports whether the watcher has stopped. A watcher that has stopped need not reach
+	// the log's head.
+	Stopped bool
 }
 
-// Batch holds the changes, or the snapshot, that a watcher received at once.
+// Batch is a batch of changes, or a snapshot, that a watcher received.
 type Batch struct {
 	At time.Time
-	// Snapshot reports whether Seen are all objects as they are at Revision. Otherwise they are
-	// changes.
+	// Snapshot reports whether Events are all objects at Revision. Otherwise Events are changes.
 	Snapshot bool
-	Seen     []Seen
-	// Revision is up to where the watcher is complete.
+	Events   []WatchEvent
+	// Revision is the revision up to which the watcher has received all changes.
 	Revision uint64
 }
 
-// Seen is one change as a watcher saw it, or one object of a snapshot.
-type Seen struct {
+// WatchEvent is a change that a watcher received, or an object of a snapshot.
+type WatchEvent struct {
 	Revision uint64
 	Deleted  bool
-	Object   object.Object // of a deletion as it last was
+	Object   object.Object // for a deletion: the last state
 }
 
-// Answer is the answer of a name server to one question.
-type Answer struct {
+// DNSAnswer is the answer of a name server to one query.
+type DNSAnswer struct {
 	Server string
 	Name   string // fully qualified
 	Type   string // such as "A"
 	Began  time.Time
 	Ended  time.Time
-	// Rcode is the response code, such as "NOERROR"; empty if no answer came.
+	// Rcode is the response code, such as "NOERROR". It is empty if no answer arrived.
 	Rcode   string
 	Records []string // values of the answer's records of Type, sorted
 	Error   string
 }
 
-// Connection is one that a client kept open and used.
+// Connection is a connection that a client kept open and used.
 type Connection struct {
 	Client  string
-	Target  netip.AddrPort // virtual
-	Backend netip.AddrPort // that answered; invalid: none did
+	Target  netip.AddrPort // address and port of the service
+	Backend netip.AddrPort // invalid if no backend answered
 	Began   time.Time      // of the dial
-	// Lost is when it ended against the client's will; zero: it did not.
+	// Lost is the time at which the connection broke. It is zero if it did not, or if the client
+	// closed it.
 	Lost time.Time
-	// Heard is when the backend last answered.
-	Heard time.Time
-	Error string
+	// LastAnswer is the time of the backend's last answer.
+	LastAnswer time.Time
+	Error      string
 }
 
-// Attempt is a connection that was opened to get one answer.
-type Attempt struct {
+// Probe is a short connection, opened to get one answer.
+type Probe struct {
 	Client  string
 	Target  netip.AddrPort
-	Backend netip.AddrPort // that answered
+	Backend netip.AddrPort // invalid if no backend answered
 	Began   time.Time
 	Ended   time.Time
-	Error   string // empty: a backend answered
+	Error   string // empty if a backend answered
 }
 
-// Holdings is one listing of the values that the allocator holds.
-type Holdings struct {
+// AllocationList is the answer of the allocator to one listing of its allocated values.
+type AllocationList struct {
 	Began, Ended time.Time
-	Held         []Held
+	Allocations  []Allocation
 }
 
-// Held is a value that the allocator has given to an object and that does not rest.
-type Held struct{ Value, UID string }
+// Allocation is a value that the allocator has allocated to an object and that is not resting.
+type Allocation struct{ Value, UID string }
 
-// Line is one line of a daemon's log.
-type Line struct {
+// LogLine is one line of a daemon's log.
+type LogLine struct {
 	Process string
 	At      time.Time
 	Text    string
 }
 
-// Disturbance is one deed of the nemesis.
-type Disturbance struct {
-	What  string
-	Began time.Time
-	Ended time.Time // zero: it lasts
+// Fault is a fault that the nemesis caused.
+type Fault struct {
+	Description string
+	Began       time.Time
+	Ended       time.Time // zero if it has not ended
 }
 
-// Disturbed returns how much of the time between two moments a disturbance lasted. Afterwards is
-// how long the effects of each last.
-func (h *History) Disturbed(from, to time.Time, afterwards time.Duration) time.Duration {
+// FaultDuration returns how long at least one fault was in effect between two times. A fault stays
+// in effect for the duration effect after its end.
+func (h *History) FaultDuration(from, to time.Time, effect time.Duration) time.Duration {
 	var all spans
-	for _, d := range h.Disturbances {
+	for _, f := range h.Faults {
 		end := to
-		if !d.Ended.IsZero() {
-			end = d.Ended.Add(afterwards)
+		if !f.Ended.IsZero() {
+			end = f.Ended.Add(effect)
 		}
-		all = append(all, span{later(d.Began, from), earlier(end, to)})
+		all = append(all, span{later(f.Began, from), earlier(end, to)})
 	}
 	return all.total()
 }
 
-// LastUnknown returns the time at which the last call with an unknown outcome ended; zero: there is
-// none.
-func (h *History) LastUnknown() time.Time {
+// LastUnknownEnd returns the time at which the last call with an unknown outcome ended, or the zero
+// time if there is no such call.
+func (h *History) LastUnknownEnd() time.Time {
 	var last time.Time
 	for _, c := range h.Calls {
 		if c.Outcome == Unknown {
@@ -220,19 +222,19 @@ func (h *History) LastUnknown() time.Time {
 
 // String returns the call on one line.
 func (c Call) String() string {
-	text := fmt.Sprintf("%s to %s: %s by %s", c.Began.Format("04:05.000"), c.Ended.Format("04:05.000"), c.request(), c.Client)
+	text := fmt.Sprintf("%s to %s: %s by %s", c.Began.Format("04:05.000"), c.Ended.Format("04:05.000"), c.describeRequest(), c.Client)
 	switch c.Outcome {
 	case OK:
-		return text + fmt.Sprintf(": version %d of %s", c.Found.Revision, c.Found.UID)
+		return text + fmt.Sprintf(": version %d of %s", c.Result.Revision, c.Result.UID)
 	case Refused:
 		return text + fmt.Sprintf(": refused, %s", c.Error)
 	}
 	return text + ": unknown, " + c.Error
 }
 
-// request describes the request of the call.
-func (c Call) request() string {
-	text := fmt.Sprintf("%s %s %s", c.Verb, c.Key, c.Mark)
+// describeRequest returns the call's request on one line.
+func (c Call) describeRequest() string {
+	text := fmt.Sprintf("%s %s %s", c.Verb, c.Key, c.WriteID)
 	if c.IfUID != "" || c.IfRevision > 0 {
 		text += fmt.Sprintf(" (if uid %q, version %d)", c.IfUID, c.IfRevision)
 	}

@@ -8,19 +8,19 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Log is the registry's log of changes from a revision on. It is the authority on which changes
-// were committed.
+// Log is the registry's log of changes after a revision. It decides which changes were committed.
 type Log struct {
-	// Base is the revision that the log begins after. Objects are the objects at that revision.
+	// Base is the revision after which the log begins. Objects are the objects at that revision.
 	Base    uint64
 	Objects []object.Object
 	Changes []*registryv1.Change
-	// Read is when the reading began of which the last change came; zero: it was not read.
-	Read time.Time
+	// ReadAt is the time at which the last reading of the log began. Changes has all changes that
+	// were acknowledged before. It is zero if the log was not read.
+	ReadAt time.Time
 }
 
-// Step is a change with the object before and after it; nil: there was none, or there is none any
-// more.
+// Step is a change, with the object before and after it. Old is nil for a creation, New is nil for
+// a deletion.
 type Step struct {
 	Revision uint64
 	Time     time.Time
@@ -45,14 +45,14 @@ func (l *Log) Initial() map[object.Key]object.Object {
 	return state
 }
 
-// Steps yields the changes in order.
+// Steps yields the changes in order. It leaves out changes of unknown kinds.
 func (l *Log) Steps() iter.Seq[Step] {
 	return func(yield func(Step) bool) {
 		state := l.Initial()
 		for _, c := range l.Changes {
 			o := object.Unwrap(c.GetObject())
 			if o == nil {
-				continue // of a kind that is not known here
+				continue // unknown kind
 			}
 			s := Step{Revision: c.GetRevision(), Time: c.GetTime().AsTime(), Key: object.KeyOf(o), New: o}
 			s.Old = state[s.Key]

@@ -7,10 +7,10 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Conclude sets the outcome of a call by its answer. A write counts as refused only if it cannot
-// have happened.
-func (c *Call) Conclude(found object.Object, err error) {
-	c.Code, c.Found = status.Code(err), VersionOf(found)
+// SetOutcome sets the outcome of a call from its response. Refused is set only for errors after
+// which a write cannot have been committed.
+func (c *Call) SetOutcome(result object.Object, err error) {
+	c.Code, c.Result = status.Code(err), VersionOf(result)
 	switch c.Code {
 	case codes.OK:
 		c.Outcome = OK
@@ -18,7 +18,7 @@ func (c *Call) Conclude(found object.Object, err error) {
 	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.Aborted, codes.FailedPrecondition,
 		codes.ResourceExhausted, codes.PermissionDenied, codes.Unauthenticated, codes.OutOfRange, codes.Unimplemented:
 		c.Outcome = Refused
-	default: // also UNAVAILABLE: the connection or the store may have gone after the commit
+	default: // also UNAVAILABLE, because the connection or the store may have failed after the commit
 		c.Outcome = Unknown
 	}
 	c.Error = err.Error()

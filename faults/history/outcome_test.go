@@ -9,8 +9,8 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 )
 
-// TestConclude protects that a write counts as refused only if it cannot have happened.
-func TestConclude(t *testing.T) {
+// TestSetOutcome checks that a write counts as refused only if it cannot have been committed.
+func TestSetOutcome(t *testing.T) {
 	for code, want := range map[codes.Code]Outcome{
 		codes.OK: OK, codes.NotFound: Refused, codes.AlreadyExists: Refused,
 		codes.Aborted: Refused, codes.InvalidArgument: Refused, codes.ResourceExhausted: Refused,
@@ -18,17 +18,17 @@ func TestConclude(t *testing.T) {
 		codes.Internal: Unknown, codes.Unknown: Unknown,
 	} {
 		var c Call
-		found := &corev1.Pod{Metadata: &corev1.ObjectMeta{Uid: "u", ResourceVersion: 7}}
+		stored := &corev1.Pod{Metadata: &corev1.ObjectMeta{Uid: "u", ResourceVersion: 7}}
 		if code == codes.OK {
-			c.Conclude(found, nil)
+			c.SetOutcome(stored, nil)
 		} else {
-			c.Conclude(nil, status.Error(code, "no"))
+			c.SetOutcome(nil, status.Error(code, "no"))
 		}
 		if c.Outcome != want || c.Code != code {
 			t.Errorf("%s: the outcome is %d with %s, want %d", code, c.Outcome, c.Code, want)
 		}
-		if known := c.Found == (Version{UID: "u", Revision: 7}); known != (code == codes.OK) {
-			t.Errorf("%s: found %+v", code, c.Found)
+		if known := c.Result == (Version{UID: "u", Revision: 7}); known != (code == codes.OK) {
+			t.Errorf("%s: found %+v", code, c.Result)
 		}
 	}
 }

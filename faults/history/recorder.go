@@ -8,104 +8,105 @@ import (
 
 // Recorder collects the records of a run. All methods are safe for concurrent use.
 type Recorder struct {
-	mu       sync.Mutex
-	h        History
-	readings map[string]int // place in h.Readings by watcher
+	mu      sync.Mutex
+	h       History
+	watches map[string]int // index in h.Watches, by watcher
 }
 
 // NewRecorder returns a recorder without records.
-func NewRecorder() *Recorder { return &Recorder{readings: map[string]int{}} }
+func NewRecorder() *Recorder { return &Recorder{watches: map[string]int{}} }
 
-// Begin records a call that begins now. The returned function records its end.
-func (r *Recorder) Begin(c Call) (end func(fill func(*Call))) {
+// BeginCall records a call that begins now. The returned function records its end, and fill sets
+// its outcome.
+func (r *Recorder) BeginCall(c Call) (end func(fill func(*Call))) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	place := len(r.h.Calls)
+	index := len(r.h.Calls)
 	c.Began = time.Now()
 	r.h.Calls = append(r.h.Calls, c)
 	return func(fill func(*Call)) {
 		ended := time.Now()
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.h.Calls[place].Ended = ended
-		fill(&r.h.Calls[place])
+		r.h.Calls[index].Ended = ended
+		fill(&r.h.Calls[index])
 	}
 }
 
-// Disturb records a disturbance that begins now. The returned function records its end.
-func (r *Recorder) Disturb(what string) (end func()) {
+// BeginFault records a fault that begins now. The returned function records its end.
+func (r *Recorder) BeginFault(description string) (end func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	place := len(r.h.Disturbances)
-	r.h.Disturbances = append(r.h.Disturbances, Disturbance{What: what, Began: time.Now()})
+	index := len(r.h.Faults)
+	r.h.Faults = append(r.h.Faults, Fault{Description: description, Began: time.Now()})
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.h.Disturbances[place].Ended = time.Now()
+		r.h.Faults[index].Ended = time.Now()
 	}
 }
 
-// Watch records the start of a watcher of these kinds; none: of all kinds.
-func (r *Recorder) Watch(watcher string, kinds []string) {
+// BeginWatch records the start of a watcher of the given kinds. No kinds means all kinds.
+func (r *Recorder) BeginWatch(watcher string, kinds []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.readings[watcher] = len(r.h.Readings)
-	r.h.Readings = append(r.h.Readings, Reading{Watcher: watcher, Kinds: kinds})
+	r.watches[watcher] = len(r.h.Watches)
+	r.h.Watches = append(r.h.Watches, Watch{Watcher: watcher, Kinds: kinds})
 }
 
-// Batch records a batch that a watcher received.
-func (r *Recorder) Batch(watcher string, b Batch) {
+// AddBatch records a batch that a watcher received.
+func (r *Recorder) AddBatch(watcher string, b Batch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	reading := &r.h.Readings[r.readings[watcher]]
-	reading.Batches = append(reading.Batches, b)
+	watch := &r.h.Watches[r.watches[watcher]]
+	watch.Batches = append(watch.Batches, b)
 }
 
-// Over records that a watcher reads no further.
-func (r *Recorder) Over(watcher string) {
+// EndWatch records that a watcher has stopped.
+func (r *Recorder) EndWatch(watcher string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.h.Readings[r.readings[watcher]].Over = true
+	r.h.Watches[r.watches[watcher]].Stopped = true
 }
 
-// Answer records an answer of a name server.
-func (r *Recorder) Answer(a Answer) { record(r, &r.h.Answers, a) }
+// AddDNSAnswer records an answer of a name server.
+func (r *Recorder) AddDNSAnswer(a DNSAnswer) { appendRecord(r, &r.h.DNSAnswers, a) }
 
-// Connection records a connection. The returned function changes the record.
-func (r *Recorder) Connection(c Connection) (change func(fill func(*Connection))) {
+// AddConnection records a connection. The returned function updates the record.
+func (r *Recorder) AddConnection(c Connection) (update func(fill func(*Connection))) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	place := len(r.h.Connections)
+	index := len(r.h.Connections)
 	r.h.Connections = append(r.h.Connections, c)
 	return func(fill func(*Connection)) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		fill(&r.h.Connections[place])
+		fill(&r.h.Connections[index])
 	}
 }
 
-// Attempt records a short connection.
-func (r *Recorder) Attempt(a Attempt) { record(r, &r.h.Attempts, a) }
+// AddProbe records a short connection.
+func (r *Recorder) AddProbe(p Probe) { appendRecord(r, &r.h.Probes, p) }
 
-// Holdings records a listing of the allocator's values.
-func (r *Recorder) Holdings(a Holdings) { record(r, &r.h.Holdings, a) }
+// AddAllocationList records a list of allocated values.
+func (r *Recorder) AddAllocationList(a AllocationList) { appendRecord(r, &r.h.AllocationLists, a) }
 
-// Line records a line of a daemon's log.
-func (r *Recorder) Line(l Line) { record(r, &r.h.Lines, l) }
+// AddLogLine records a line of a daemon's log.
+func (r *Recorder) AddLogLine(l LogLine) { appendRecord(r, &r.h.LogLines, l) }
 
-func record[T any](r *Recorder, all *[]T, one T) {
+func appendRecord[T any](r *Recorder, list *[]T, element T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	*all = append(*all, one)
+	*list = append(*list, element)
 }
 
-// History returns a copy of all records up to now, without a log.
+// History returns a copy of the current records, without the registry's log.
 func (r *Recorder) History() *History {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	h := r.h
-	h.Calls, h.Answers, h.Connections = slices.Clone(h.Calls), slices.Clone(h.Answers), slices.Clone(h.Connections)
-	h.Attempts, h.Holdings, h.Lines = slices.Clone(h.Attempts), slices.Clone(h.Holdings), slices.Clone(h.Lines)
-	h.Readings, h.Disturbances = slices.Clone(h.Readings), slices.Clone(h.Disturbances)
+	h.Calls, h.DNSAnswers, h.Connections = slices.Clone(h.Calls), slices.Clone(h.DNSAnswers), slices.Clone(h.Connections)
+	h.Probes, h.AllocationLists, h.LogLines = slices.Clone(h.Probes), slices.Clone(h.AllocationLists), slices.Clone(h.LogLines)
+	h.Watches, h.Faults = slices.Clone(h.Watches), slices.Clone(h.Faults)
 	return &h
 }

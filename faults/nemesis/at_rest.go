@@ -84,7 +84,7 @@ func (r *run) awaitComponent(c check.Checker, since time.Time, world func() (*mo
 // state at rest.
 func (r *run) checkAtRest() {
 	r.Helper()
-	<-time.After(time.Until(r.recorder.History().LastUnknown().Add(unknownWriteWindow)))
+	<-time.After(time.Until(r.recorder.History().LastUnknownEnd().Add(unknownWriteWindow)))
 	want, err := r.committedWorld()
 	if err != nil {
 		r.Errorf("round %d: reading the log: %v", r.number, err)

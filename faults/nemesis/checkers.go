@@ -12,7 +12,7 @@ import (
 // ready and before the first fault, so that a checker can store the original state. The checkers
 // run at rest after each round, and after nodeagent cleanup.
 var newForeignCheckers = []func(*lab.Lab) foreignChecker{
-	func(l *lab.Lab) foreignChecker { return foreign.Put(l) },
+	func(l *lab.Lab) foreignChecker { return foreign.AddRules(l) },
 }
 
 // A foreignChecker checks configuration of the nodes that belongs to other programs and that a run

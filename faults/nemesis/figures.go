@@ -33,17 +33,17 @@ type Round struct {
 	// until the component was up to date.
 	Convergence map[string]time.Duration
 	// Unserved has the times without service of each kind of client.
-	Unserved []history.Windows
+	Unserved []history.Availability
 }
 
 // measure sets Recorded and Unserved from a history.
 func (r *Round) measure(h *history.History) {
-	r.Unserved = h.Windows()
+	r.Unserved = h.Availability()
 	r.Recorded = map[string]int{
-		"calls": len(h.Calls), "changes": len(h.Log.Changes), "answers": len(h.Answers), "attempts": len(h.Attempts),
-		"connections": len(h.Connections), "holdings": len(h.Holdings), "disturbances": len(h.Disturbances), "batches": 0,
+		"calls": len(h.Calls), "changes": len(h.Log.Changes), "answers": len(h.DNSAnswers), "attempts": len(h.Probes),
+		"connections": len(h.Connections), "holdings": len(h.AllocationLists), "disturbances": len(h.Faults), "batches": 0,
 	}
-	for _, reading := range h.Readings {
+	for _, reading := range h.Watches {
 		r.Recorded["batches"] += len(reading.Batches)
 	}
 }

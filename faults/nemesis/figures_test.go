@@ -17,7 +17,7 @@ func twoRuns() []*Figures {
 		return Round{
 			Happened: happened, Failed: failed, Convergence: map[string]time.Duration{"slices": took},
 			Recorded: map[string]int{"calls": 12, "answers": len(happened) - 1},
-			Unserved: []history.Windows{{Kind: "write", Served: 10, Failed: 2, Longest: longest}},
+			Unserved: []history.Availability{{Kind: "write", Served: 10, Failed: 2, Longest: longest}},
 		}
 	}
 	return []*Figures{

@@ -102,12 +102,12 @@ func steadyObjects() []object.Object {
 // startFleet starts the clients of a round. They connect from the machine "clients", which faults
 // can cut off, except for the readers of the log, which connect from the hub.
 func (r *run) startFleet() (err error) {
-	from := clients.Inside(r.Clients.Namespace.Do)
+	from := clients.DialIn(r.Clients.Namespace.Do)
 	r.fleet, err = clients.Start(r.Context(), clients.Config{
-		Seed: r.seed + uint64(r.number), Run: fmt.Sprintf("round-%d-", r.number),
-		Registries: r.Registries(), NATS: r.NATS(), Allocator: r.Allocator(), Identity: r.Identity, Control: from, Log: clients.Inside(r.Network.Hub.Do),
+		Seed: r.seed + uint64(r.number), RunID: fmt.Sprintf("round-%d-", r.number),
+		Registries: r.Registries(), NATS: r.NATS(), Allocator: r.Allocator(), Identity: r.Identity, Dial: from, LogDial: clients.DialIn(r.Network.Hub.Do),
 		NameServers: []string{r.Resolver("dnssvc-0").String(), r.Resolver("dnssvc-1").String()}, Names: resolvedNames(),
-		Routes: r.routes(from), Actors: r.actors, Writers: writers, Think: writePause, Every: probePause, Deadline: callTimeout,
+		Routes: r.routes(from), Actors: r.actors, Writers: writers, ThinkTime: writePause, Interval: probePause, CallTimeout: callTimeout,
 	}, r.recorder)
 	return err
 }
@@ -118,7 +118,7 @@ func (r *run) routes(from clients.Dial) []clients.Route {
 	var all []clients.Route
 	for _, n := range r.Nodes {
 		all = append(all,
-			clients.Route{From: n.Name, Dial: clients.Inside(n.Namespace.Do), To: netip.AddrPortFrom(netip.MustParseAddr(steadyIP), steadyPort)},
+			clients.Route{From: n.Name, Dial: clients.DialIn(n.Namespace.Do), To: netip.AddrPortFrom(netip.MustParseAddr(steadyIP), steadyPort)},
 			clients.Route{From: r.Clients.Name, Dial: from, To: netip.AddrPortFrom(n.Addresses[0], steadyNodePort)})
 	}
 	return all

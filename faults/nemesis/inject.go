@@ -44,7 +44,7 @@ func (r *run) injectFaults(s Schedule) error {
 		}
 		switch {
 		case !e.heals:
-			endDisturbance[e.fault] = r.recorder.Disturb(f.String())
+			endDisturbance[e.fault] = r.recorder.BeginFault(f.String())
 			err = kinds[f.Kind].begin(r.Lab, machines)
 			if kinds[f.Kind].mayFail || errors.Is(err, lab.ErrNoStandby) {
 				skipped[e.fault] = err != nil

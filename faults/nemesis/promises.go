@@ -37,8 +37,8 @@ type witness interface {
 
 // witnesses are the constructors of a round's witnesses.
 var witnesses = []func(*lab.Lab) witness{
-	func(l *lab.Lab) witness { return planes.Checker{Seen: planes.Watchers(l)} },
-	func(l *lab.Lab) witness { return foreign.Watch(l) },
+	func(l *lab.Lab) witness { return planes.Checker{Watchers: planes.Watchers(l)} },
+	func(l *lab.Lab) witness { return foreign.NewMonitor(l) },
 }
 
 // startWitnesses starts the witnesses of the round. The returned function stops them.
@@ -60,7 +60,7 @@ func (r *run) startWitnesses() (stop func()) {
 func (r *run) recordCheckers(h *history.History) []check.Checker {
 	all := []check.Checker{
 		check.Writes{}, check.Order{}, check.Linearizable{}, check.Watches{CaughtUp: true}, check.Names{Lag: lag},
-		check.Connections{Lag: lag, Excused: func(c history.Connection) bool { return r.lossAllowed(h, c) }},
+		check.Connections{Lag: lag, LossExpected: func(c history.Connection) bool { return r.lossAllowed(h, c) }},
 		check.Allocations{Grace: grace},
 		check.Available{Longest: map[string]time.Duration{"write": recoveryTimeout, "read": recoveryTimeout, "name": recoveryTimeout, "connect": recoveryTimeout}},
 	}
@@ -79,8 +79,8 @@ func (r *run) lossAllowed(h *history.History, c history.Connection) bool {
 		if n.ProxyMode != "userspace" || c.Client != "keeper "+n.Name && c.Target.Addr() != n.Addresses[0] {
 			return false
 		}
-		return slices.ContainsFunc(h.Disturbances, func(d history.Disturbance) bool {
-			return slices.Contains(strings.Fields(d.What), n.Name) && d.Began.Before(c.Lost) && (d.Ended.IsZero() || d.Ended.After(c.Began))
+		return slices.ContainsFunc(h.Faults, func(d history.Fault) bool {
+			return slices.Contains(strings.Fields(d.Description), n.Name) && d.Began.Before(c.Lost) && (d.Ended.IsZero() || d.Ended.After(c.Began))
 		})
 	})
 }

@@ -14,16 +14,18 @@ import (
 	"portolan.dev/services/object"
 )
 
-// maxFindings is the number of findings that are kept, because many findings mostly have one cause.
+// maxFindings is the maximum number of findings that are kept, because many findings usually have
+// one cause.
 const maxFindings = 20
 
-// Checker checks that nodes have in force the plan of the revision that their agents report.
-type Checker struct{ Seen []*Watcher }
+// Checker checks that the data planes of nodes have the plan of the revision that their agents
+// report.
+type Checker struct{ Watchers []*Watcher }
 
 // Run reads the nodes until ctx is done.
 func (c Checker) Run(ctx context.Context) {
 	var running sync.WaitGroup
-	for _, w := range c.Seen {
+	for _, w := range c.Watchers {
 		running.Go(func() { w.Run(ctx) })
 	}
 	running.Wait()
@@ -35,24 +37,24 @@ var _ check.Checker = Checker{}
 func (Checker) Name() string { return "planes" }
 
 // Check implements check.Checker. It leaves out readings of revisions that the log does not have. A
-// node without any other reading is a finding, too, because its state is unknown.
+// node without any other reading is a finding, because its state is unknown.
 func (c Checker) Check(h *history.History) []check.Finding {
 	var all []check.Finding
-	for _, w := range c.Seen {
-		readings, failed := w.Readings()
-		readings = slices.DeleteFunc(readings, func(r Reading) bool { return r.Low < h.Log.Base || r.Planned > h.Log.Head() })
+	for _, w := range c.Watchers {
+		readings, lastErr := w.Readings()
+		readings = slices.DeleteFunc(readings, func(r Reading) bool { return r.Low < h.Log.Base || r.MaxPlanRevision > h.Log.Head() })
 		slices.SortStableFunc(readings, func(a, b Reading) int { return cmp.Compare(a.Low, b.Low) })
 		if len(readings) == 0 {
-			all = append(all, check.Finding{Check: c.Name(), Problem: fmt.Sprintf("%s was never read: %v", w.Node, failed), Final: true})
+			all = append(all, check.Finding{Check: c.Name(), Problem: fmt.Sprintf("%s was never read: %v", w.Node, lastErr), Final: true})
 			continue
 		}
 		plans := planHistoryOf(&h.Log, w.Addresses)
 		for i := range readings {
 			plans.advance(readings[i].Low)
-			j := readingCheck{w, &readings[i], plans, nil}
-			j.kernel()
-			j.said()
-			all = append(all, j.findings...)
+			reading := readingCheck{w, &readings[i], plans, nil}
+			reading.checkKernel()
+			reading.checkAgentPlan()
+			all = append(all, reading.findings...)
 		}
 	}
 	if more := len(all) - maxFindings; more > 0 {
@@ -69,29 +71,30 @@ type readingCheck struct {
 	findings []check.Finding
 }
 
-// kernel checks the content of the kernel.
-func (j *readingCheck) kernel() {
-	j.compare("the kernel", j.r.Kernel, j.r.High, j.w.FrontendsOnly, j.r.Restarted)
+// checkKernel checks the content of the kernel.
+func (c *readingCheck) checkKernel() {
+	c.compare("the kernel", c.r.Kernel, c.r.High, c.w.FrontendsOnly, c.r.Restarted)
 }
 
-// said checks the plan that the agent reports.
-func (j *readingCheck) said() {
-	changed := j.compare("the agent's plan", j.r.AgentPlan, j.r.Planned, false, false)
-	for _, at := range slices.SortedFunc(maps.Keys(j.r.NotProgrammed), compareFrontends) {
-		services := slices.Collect(maps.Keys(j.plans.plan[at]))
-		if len(services) != 1 || changed[at] != nil || j.failing(services) || j.plans.written(services[0], j.r.Planned) {
+// checkAgentPlan checks the plan that the agent reports.
+func (c *readingCheck) checkAgentPlan() {
+	changed := c.compare("the agent's plan", c.r.AgentPlan, c.r.MaxPlanRevision, false, false)
+	for _, at := range slices.SortedFunc(maps.Keys(c.r.NotProgrammed), compareFrontends) {
+		services := slices.Collect(maps.Keys(c.plans.plan[at]))
+		if len(services) != 1 || changed[at] != nil || c.failing(services) || c.plans.writtenUntil(services[0], c.r.MaxPlanRevision) {
 			continue
 		}
-		j.find("the agent", at, services, "is not in force, it says, though the revision is applied: %s", j.r.NotProgrammed[at])
+		c.addFinding("the agent", at, services, "is reported as not programmed, though the revision is applied: %s", c.r.NotProgrammed[at])
 	}
 }
 
-// compare compares content with the plans from the reading's lower revision to a higher one. It
-// returns the frontends that change in between.
-func (j *readingCheck) compare(what string, content Content, high uint64, frontendsOnly, leftovers bool) map[Frontend][]claims {
-	changed := j.plans.until(high)
+// compare compares content with the plans from the reading's lower revision to a higher one. With
+// leftoversAllowed, the content may have frontends that are not planned. It returns the frontends
+// that change between the revisions.
+func (c *readingCheck) compare(what string, content Content, high uint64, frontendsOnly, leftoversAllowed bool) map[Frontend][]claims {
+	changed := c.plans.changesUntil(high)
 	all := map[Frontend]bool{}
-	for at := range j.plans.plan {
+	for at := range c.plans.plan {
 		all[at] = true
 	}
 	for at := range changed {
@@ -101,57 +104,58 @@ func (j *readingCheck) compare(what string, content Content, high uint64, fronte
 		all[at] = true
 	}
 	for _, at := range slices.SortedFunc(maps.Keys(all), compareFrontends) {
-		seen := changed[at]
-		if seen == nil {
-			seen = []claims{j.plans.plan[at]}
+		versions := changed[at]
+		if versions == nil {
+			versions = []claims{c.plans.plan[at]}
 		}
-		b := boundsOf(seen, frontendsOnly)
-		backends, there := content[at]
+		b := boundsOf(versions, frontendsOnly)
+		backends, present := content[at]
 		switch {
-		case j.failing(b.services):
-		case there && !b.present && !leftovers:
-			j.find(what, at, b.services, "has %s, which is not planned", list(backends))
-		case !there && !b.absent:
-			j.find(what, at, b.services, "is missing, want %s", list(b.most))
-		case there && b.present && !frontendsOnly && !b.allow(backends):
-			j.find(what, at, b.services, "has %s, want at least %s, at most %s", list(backends), list(b.least), list(b.most))
+		case c.failing(b.services):
+		case present && !b.present && !leftoversAllowed:
+			c.addFinding(what, at, b.services, "has %s, which is not planned", list(backends))
+		case !present && !b.absent:
+			c.addFinding(what, at, b.services, "is missing, want %s", list(b.most))
+		case present && b.present && !frontendsOnly && !b.allows(backends):
+			c.addFinding(what, at, b.services, "has %s, want at least %s, at most %s", list(backends), list(b.least), list(b.most))
 		}
 	}
 	return changed
 }
 
 // failing reports whether the agent reports one of the services as failing.
-func (j *readingCheck) failing(services []object.Key) bool {
-	return slices.ContainsFunc(services, func(s object.Key) bool { return j.r.Failing[s.Namespace+"/"+s.Name] })
+func (c *readingCheck) failing(services []object.Key) bool {
+	return slices.ContainsFunc(services, func(s object.Key) bool { return c.r.Failing[s.Namespace+"/"+s.Name] })
 }
 
-func (j *readingCheck) find(what string, at Frontend, services []object.Key, format string, args ...any) {
+func (c *readingCheck) addFinding(what string, at Frontend, services []object.Key, format string, args ...any) {
 	var about object.Key
 	if len(services) > 0 {
 		about = services[0]
 	}
-	j.findings = append(j.findings, check.Finding{
+	c.findings = append(c.findings, check.Finding{
 		Check: Checker{}.Name(), Object: about, Final: true,
-		Problem: fmt.Sprintf("%s, at %s, from revision %d to %d: %s: %s %s", j.w.Node, j.r.At.Format("15:04:05.000"), j.r.Low, j.r.High,
+		Problem: fmt.Sprintf("%s, at %s, from revision %d to %d: %s: %s %s", c.w.Node, c.r.At.Format("15:04:05.000"), c.r.Low, c.r.High,
 			what, at, fmt.Sprintf(format, args...)),
 	})
 }
 
-// bounds are the backends that a frontend must have and may have.
+// bounds are the backends that a frontend must have (least) and may have (most).
 type bounds struct {
 	least, most []string
-	// present and absent report whether it was planned at some time, and whether it was not.
+	// present reports whether the frontend is planned at one of the revisions, and absent whether
+	// it is not planned at one of them.
 	present, absent bool
 	services        []object.Key // that claimed it
 }
 
-// boundsOf returns the bounds of a frontend that had these claims, one after the other. With
+// boundsOf returns the bounds of a frontend with successive versions of its claims. With
 // backendsNeeded, a frontend without backends counts as not planned.
-func boundsOf(seen []claims, backendsNeeded bool) bounds {
+func boundsOf(versions []claims, backendsNeeded bool) bounds {
 	var b bounds
-	for _, now := range seen {
+	for _, current := range versions {
 		planned := false
-		for service, backends := range now {
+		for service, backends := range current {
 			if !slices.Contains(b.services, service) {
 				b.services = append(b.services, service)
 			}
@@ -159,7 +163,7 @@ func boundsOf(seen []claims, backendsNeeded bool) bounds {
 				continue
 			}
 			planned = true
-			b.take(backends)
+			b.add(backends)
 		}
 		b.absent = b.absent || !planned
 	}
@@ -167,7 +171,8 @@ func boundsOf(seen []claims, backendsNeeded bool) bounds {
 	return b
 }
 
-func (b *bounds) take(backends []string) {
+// add adds the backends that were planned at one revision.
+func (b *bounds) add(backends []string) {
 	if !b.present {
 		b.present, b.least = true, slices.Clone(backends)
 	}
@@ -180,8 +185,8 @@ func (b *bounds) take(backends []string) {
 	slices.Sort(b.most)
 }
 
-// allow reports whether backends are within the bounds.
-func (b *bounds) allow(backends []string) bool {
+// allows reports whether backends are within the bounds.
+func (b *bounds) allows(backends []string) bool {
 	return !slices.ContainsFunc(b.least, func(s string) bool { return !slices.Contains(backends, s) }) &&
 		!slices.ContainsFunc(backends, func(s string) bool { return !slices.Contains(b.most, s) })
 }

@@ -11,8 +11,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// web returns a service with an address.
-func web(name, ip string) *corev1.Service {
+// service returns a service with an address.
+func service(name, ip string) *corev1.Service {
 	return &corev1.Service{
 		Metadata: &corev1.ObjectMeta{Namespace: "ns", Name: name},
 		Spec: &corev1.ServiceSpec{
@@ -22,8 +22,8 @@ func web(name, ip string) *corev1.Service {
 	}
 }
 
-// behind returns a slice of a service with these ready addresses.
-func behind(service string, addresses ...string) *corev1.EndpointSlice {
+// slice returns a slice of a service with these ready addresses.
+func slice(service string, addresses ...string) *corev1.EndpointSlice {
 	name, port := "http", int32(8080)
 	s := &corev1.EndpointSlice{
 		Metadata: &corev1.ObjectMeta{Namespace: "ns", Name: service + "-1", Labels: map[string]string{"kubernetes.io/service-name": service}},
@@ -50,8 +50,8 @@ func log(objects ...object.Object) history.Log {
 	return l
 }
 
-// without returns the log with a deletion of an object at the next revision.
-func without(l history.Log, o object.Object) history.Log {
+// withDeletion returns the log with the deletion of an object at the next revision.
+func withDeletion(l history.Log, o object.Object) history.Log {
 	l.Changes = append(l.Changes, &registryv1.Change{
 		Revision: l.Head() + 1, Type: registryv1.ChangeType_CHANGE_TYPE_DELETE, Object: object.Wrap(o),
 	})
@@ -62,9 +62,10 @@ func at(address string) Frontend {
 	return Frontend{netip.MustParseAddrPort(address), corev1.Protocol_PROTOCOL_TCP}
 }
 
-// reading returns a reading from revision low to high, in which the kernel and the agent agree.
+// reading returns a reading from revision low to high, in which kernel and agent have the same
+// content.
 func reading(low, high uint64, content Content, more ...func(*Reading)) Reading {
-	r := Reading{Low: low, High: high, Planned: high, Kernel: content, AgentPlan: content}
+	r := Reading{Low: low, High: high, MaxPlanRevision: high, Kernel: content, AgentPlan: content}
 	for _, m := range more {
 		m(&r)
 	}
@@ -73,13 +74,13 @@ func reading(low, high uint64, content Content, more ...func(*Reading)) Reading 
 
 func restarted(r *Reading) { r.Restarted, r.AgentPlan = true, Content{} }
 
-func saying(c Content) func(*Reading) { return func(r *Reading) { r.AgentPlan = c } }
+func withAgentPlan(c Content) func(*Reading) { return func(r *Reading) { r.AgentPlan = c } }
 
-func failing(service string) func(*Reading) {
+func withFailure(service string) func(*Reading) {
 	return func(r *Reading) { r.Failing = map[string]bool{service: true} }
 }
 
-func missing(address string) func(*Reading) {
+func notProgrammed(address string) func(*Reading) {
 	return func(r *Reading) { r.NotProgrammed = map[Frontend]string{at(address): "not programmed yet"} }
 }
 
@@ -87,54 +88,54 @@ func TestChecker(t *testing.T) {
 	const a, b, c = "10.1.0.1:8080", "10.1.0.2:8080", "10.1.0.3:8080"
 	// The service is created at 11. Its backends are a at 12, a and b at 13, b and c at 15. The
 	// service is deleted at 16.
-	story := without(log(web("web", "10.96.0.1"), behind("web", "10.1.0.1"), behind("web", "10.1.0.1", "10.1.0.2"), nil,
-		behind("web", "10.1.0.2", "10.1.0.3")), web("web", "10.96.0.1"))
-	// Both services claim the address; web has one backend and heir another one.
-	rivals := log(web("web", "10.96.0.1"), behind("web", "10.1.0.1"), web("heir", "10.96.0.1"), behind("heir", "10.1.0.2"))
+	serviceLog := withDeletion(log(service("web", "10.96.0.1"), slice("web", "10.1.0.1"), slice("web", "10.1.0.1", "10.1.0.2"), nil,
+		slice("web", "10.1.0.2", "10.1.0.3")), service("web", "10.96.0.1"))
+	// Both services claim the address; web has one backend and api another one.
+	conflictLog := log(service("web", "10.96.0.1"), slice("web", "10.1.0.1"), service("api", "10.96.0.1"), slice("api", "10.1.0.2"))
 	vip := func(backends ...string) Content { return Content{at("10.96.0.1:80"): backends} }
 	for _, v := range []struct {
-		name string
-		log  history.Log
-		r    Reading
-		only bool // frontends only
-		want string
+		name          string
+		log           history.Log
+		r             Reading
+		frontendsOnly bool // frontends only
+		want          string
 	}{
-		{"as planned", story, reading(13, 13, vip(a, b)), false, ""},
-		{"without backends", story, reading(11, 11, vip()), false, ""},
-		{"one backend is missing", story, reading(13, 13, vip(a)), false, "has [" + a + "], want at least [" + a + " " + b + "]"},
-		{"of the revision before", story, reading(12, 12, vip(a, b)), false, "at most [" + a + "]"},
-		{"of the next revision", story, reading(13, 13, vip(b, c)), false, "want at least"},
-		{"another write changes nothing", story, reading(14, 14, vip(a, b)), false, ""},
-		{"on the way", story, reading(14, 15, vip(a, b, c)), false, ""},
-		{"on the way, before", story, reading(14, 15, vip(a, b)), false, ""},
-		{"on the way, after", story, reading(14, 15, vip(b, c)), false, ""},
-		{"on the way, without what stays", story, reading(14, 15, vip(a, c)), false, "want at least [" + b + "]"},
-		{"on the way, with what never was", story, reading(12, 13, vip(a, c)), false, "at most [" + a + " " + b + "]"},
-		{"missing", story, reading(13, 15, Content{}), false, "is missing, want [" + a + " " + b + " " + c + "]"},
-		{"gone", story, reading(16, 16, Content{}), false, ""},
-		{"going", story, reading(15, 16, Content{}), false, ""},
-		{"not gone", story, reading(16, 16, vip(b, c)), false, "which is not planned"},
-		{"not gone after a restart", story, reading(16, 16, vip(b, c), restarted), false, ""},
-		{"other backends after a restart", story, reading(13, 13, vip(c), restarted), false, "want at least"},
-		{"not gone, of a service that fails", story, reading(15, 16, Content{}, failing("ns/web")), false, ""},
-		{"missing, of a service that fails", story, reading(13, 13, Content{}, failing("ns/web")), false, ""},
-		{"missing, and another service fails", story, reading(13, 13, Content{}, failing("ns/other")), false, "is missing"},
-		{"of nobody", story, reading(13, 13, Content{at("10.96.0.1:80"): {a, b}, at("10.96.0.9:80"): {a}}), false, "10.96.0.9:80/TCP has"},
-		{"the agent says something else", story, reading(13, 13, vip(a, b), saying(vip(a))), false, "the agent's plan: 10.96.0.1:80/TCP has"},
-		{"the agent says that it is not in force", story, reading(13, 13, vip(a, b), missing("10.96.0.1:80")), false, "is not in force, it says"},
-		{"it says so while it changes", story, reading(14, 15, vip(a, b), missing("10.96.0.1:80")), false, ""},
-		{"a socket", story, reading(13, 13, vip(), saying(vip(a, b))), true, ""},
-		{"a socket without backends", story, reading(11, 11, vip()), true, "which is not planned"},
-		{"no socket without backends", story, reading(11, 11, Content{}, saying(vip())), true, ""},
-		{"no socket", story, reading(13, 13, Content{}, saying(vip(a, b))), true, "is missing"},
-		{"either rival", rivals, reading(14, 14, vip(a)), false, ""},
-		{"the other rival", rivals, reading(14, 14, vip(b)), false, ""},
-		{"no rival", rivals, reading(14, 14, vip(c)), false, "at most"},
-		{"before the log", story, reading(9, 9, Content{}), false, "was never read"},
-		{"after the log", story, reading(16, 17, vip(a)), false, "was never read"},
+		{"as planned", serviceLog, reading(13, 13, vip(a, b)), false, ""},
+		{"without backends", serviceLog, reading(11, 11, vip()), false, ""},
+		{"one backend is missing", serviceLog, reading(13, 13, vip(a)), false, "has [" + a + "], want at least [" + a + " " + b + "]"},
+		{"as at the previous revision", serviceLog, reading(12, 12, vip(a, b)), false, "at most [" + a + "]"},
+		{"as at the next revision", serviceLog, reading(13, 13, vip(b, c)), false, "want at least"},
+		{"another write changes nothing", serviceLog, reading(14, 14, vip(a, b)), false, ""},
+		{"between two revisions", serviceLog, reading(14, 15, vip(a, b, c)), false, ""},
+		{"between two revisions, as before", serviceLog, reading(14, 15, vip(a, b)), false, ""},
+		{"between two revisions, as after", serviceLog, reading(14, 15, vip(b, c)), false, ""},
+		{"between two revisions, without a backend of both", serviceLog, reading(14, 15, vip(a, c)), false, "want at least [" + b + "]"},
+		{"between two revisions, with a backend of neither", serviceLog, reading(12, 13, vip(a, c)), false, "at most [" + a + " " + b + "]"},
+		{"missing", serviceLog, reading(13, 15, Content{}), false, "is missing, want [" + a + " " + b + " " + c + "]"},
+		{"deleted", serviceLog, reading(16, 16, Content{}), false, ""},
+		{"deleted between two revisions", serviceLog, reading(15, 16, Content{}), false, ""},
+		{"not deleted", serviceLog, reading(16, 16, vip(b, c)), false, "which is not planned"},
+		{"not deleted after a restart", serviceLog, reading(16, 16, vip(b, c), restarted), false, ""},
+		{"other backends after a restart", serviceLog, reading(13, 13, vip(c), restarted), false, "want at least"},
+		{"deleted between two revisions, and the service fails", serviceLog, reading(15, 16, Content{}, withFailure("ns/web")), false, ""},
+		{"missing, and the service fails", serviceLog, reading(13, 13, Content{}, withFailure("ns/web")), false, ""},
+		{"missing, and another service fails", serviceLog, reading(13, 13, Content{}, withFailure("ns/other")), false, "is missing"},
+		{"a frontend of no service", serviceLog, reading(13, 13, Content{at("10.96.0.1:80"): {a, b}, at("10.96.0.9:80"): {a}}), false, "10.96.0.9:80/TCP has"},
+		{"another plan of the agent", serviceLog, reading(13, 13, vip(a, b), withAgentPlan(vip(a))), false, "the agent's plan: 10.96.0.1:80/TCP has"},
+		{"not programmed", serviceLog, reading(13, 13, vip(a, b), notProgrammed("10.96.0.1:80")), false, "is reported as not programmed"},
+		{"not programmed during a change", serviceLog, reading(14, 15, vip(a, b), notProgrammed("10.96.0.1:80")), false, ""},
+		{"a socket", serviceLog, reading(13, 13, vip(), withAgentPlan(vip(a, b))), true, ""},
+		{"a socket without backends", serviceLog, reading(11, 11, vip()), true, "which is not planned"},
+		{"no socket without backends", serviceLog, reading(11, 11, Content{}, withAgentPlan(vip())), true, ""},
+		{"no socket", serviceLog, reading(13, 13, Content{}, withAgentPlan(vip(a, b))), true, "is missing"},
+		{"backends of the first service with the address", conflictLog, reading(14, 14, vip(a)), false, ""},
+		{"backends of the second service with the address", conflictLog, reading(14, 14, vip(b)), false, ""},
+		{"backends of neither service with the address", conflictLog, reading(14, 14, vip(c)), false, "at most"},
+		{"before the log", serviceLog, reading(9, 9, Content{}), false, "was never read"},
+		{"after the log", serviceLog, reading(16, 17, vip(a)), false, "was never read"},
 	} {
 		t.Run(v.name, func(t *testing.T) {
-			w := &Watcher{Node: "node", FrontendsOnly: v.only, readings: []Reading{v.r}}
+			w := &Watcher{Node: "node", FrontendsOnly: v.frontendsOnly, readings: []Reading{v.r}}
 			var text []string
 			for _, f := range (Checker{[]*Watcher{w}}).Check(&history.History{Log: v.log}) {
 				text = append(text, f.String())

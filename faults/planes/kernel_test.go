@@ -34,9 +34,9 @@ func server(address string, protocol plan.Protocol, backends ...string) *plan.Vi
 	return v
 }
 
-// nodeWith returns a namespace with an nftables plane that forwards servers. With counts, servers
+// newNode returns a namespace with an nftables plane that forwards servers. With counts, servers
 // have counters if the kernel supports them.
-func nodeWith(t *testing.T, counts bool, servers ...*plan.VirtualServer) (*topology.Namespace, *kernel.Plane) {
+func newNode(t *testing.T, counts bool, servers ...*plan.VirtualServer) (*topology.Namespace, *kernel.Plane) {
 	t.Helper()
 	labtest.Need(t)
 	if err := nftables.Probe(""); err != nil {
@@ -61,8 +61,8 @@ func nodeWith(t *testing.T, counts bool, servers ...*plan.VirtualServer) (*topol
 	return ns, plane
 }
 
-// in reads the content of a namespace.
-func in(t *testing.T, ns *topology.Namespace, read func([]Frontend) (Content, error), expected ...Frontend) Content {
+// readIn reads the content of a namespace.
+func readIn(t *testing.T, ns *topology.Namespace, read func([]Frontend) (Content, error), expected ...Frontend) Content {
 	t.Helper()
 	var got Content
 	err := ns.Do(func() (err error) {
@@ -79,28 +79,28 @@ func udp(address string) Frontend {
 	return Frontend{netip.MustParseAddrPort(address), corev1.Protocol_PROTOCOL_UDP}
 }
 
-func TestNftablesReadsWhatIsInForce(t *testing.T) {
+func TestNftables(t *testing.T) {
 	for _, counts := range []bool{false, true} {
-		t.Run(fmt.Sprintf("counters %v", counts), func(t *testing.T) { readsWhatIsInForce(t, counts) })
+		t.Run(fmt.Sprintf("counters %v", counts), func(t *testing.T) { testNftables(t, counts) })
 	}
 }
 
-func readsWhatIsInForce(t *testing.T, counts bool) {
-	leaves := server("10.96.0.4:80", plan.TCP, "10.1.0.1:8080")
-	ns, plane := nodeWith(t, counts,
+func testNftables(t *testing.T, counts bool) {
+	draining := server("10.96.0.4:80", plan.TCP, "10.1.0.1:8080")
+	ns, plane := newNode(t, counts,
 		server("10.96.0.1:80", plan.TCP, "10.1.0.1:8080", "10.1.0.2:8080"), server("10.96.0.1:80", plan.UDP, "10.1.0.1:53"),
-		server("10.96.0.2:80", plan.TCP), server("[fd00:96::1]:80", plan.TCP, "[fd00:1::1]:8080"), leaves)
+		server("10.96.0.2:80", plan.TCP), server("[fd00:96::1]:80", plan.TCP, "[fd00:1::1]:8080"), draining)
 	want := Content{
 		at("10.96.0.1:80"): {"10.1.0.1:8080", "10.1.0.2:8080"}, udp("10.96.0.1:80"): {"10.1.0.1:53"}, at("10.96.0.2:80"): {},
 		at("[fd00:96::1]:80"): {"[fd00:1::1]:8080"}, at("10.96.0.4:80"): {"10.1.0.1:8080"},
 	}
-	if got := in(t, ns, Nftables); !reflect.DeepEqual(got, want) {
+	if got := readIn(t, ns, Nftables); !reflect.DeepEqual(got, want) {
 		t.Errorf("read %v, want %v", got, want)
 	}
 
-	plane.Apply(t.Context(), dataplanetest.Removal(leaves.Frontend))
+	plane.Apply(t.Context(), dataplanetest.Removal(draining.Frontend))
 	delete(want, at("10.96.0.4:80"))
-	if got := in(t, ns, Nftables); !reflect.DeepEqual(got, want) {
+	if got := readIn(t, ns, Nftables); !reflect.DeepEqual(got, want) {
 		t.Errorf("with a server that drains, read %v, want %v", got, want)
 	}
 
@@ -117,19 +117,19 @@ func readsWhatIsInForce(t *testing.T, counts bool) {
 		t.Fatal(err)
 	}
 	want[udp("10.96.0.1:80")] = []string{}
-	if got := in(t, ns, Nftables); !reflect.DeepEqual(got, want) {
+	if got := readIn(t, ns, Nftables); !reflect.DeepEqual(got, want) {
 		t.Errorf("without a backend, read %v, want %v", got, want)
 	}
 }
 
-// TestLookUp checks the lookup of single servers, which is used if a list of the kernel is
+// TestLookUp checks the lookup of single servers, which is used if a list from the kernel is
 // incomplete.
 func TestLookUp(t *testing.T) {
-	drains := server("10.96.0.4:80", plan.TCP, "10.1.0.1:8080")
-	ns, plane := nodeWith(t, true,
+	draining := server("10.96.0.4:80", plan.TCP, "10.1.0.1:8080")
+	ns, plane := newNode(t, true,
 		server("10.96.0.1:80", plan.TCP, "10.1.0.1:8080", "10.1.0.2:8080"), server("[fd00:96::1]:80", plan.TCP, "[fd00:1::1]:8080"),
-		server("10.96.0.2:80", plan.UDP), drains)
-	plane.Apply(t.Context(), dataplanetest.Removal(drains.Frontend))
+		server("10.96.0.2:80", plan.UDP), draining)
+	plane.Apply(t.Context(), dataplanetest.Removal(draining.Frontend))
 	for f, want := range map[Frontend][]string{
 		at("10.96.0.1:80"): {"10.1.0.1:8080", "10.1.0.2:8080"}, at("[fd00:96::1]:80"): {"[fd00:1::1]:8080"},
 		udp("10.96.0.2:80"): {}, at("10.96.0.2:80"): nil, at("10.96.0.4:80"): nil,
@@ -149,12 +149,12 @@ func TestLookUp(t *testing.T) {
 
 func TestNftablesWithoutTables(t *testing.T) {
 	labtest.Need(t)
-	if got := in(t, topology.New(t, "node"), Nftables); len(got) != 0 {
-		t.Errorf("read %v where there is nothing", got)
+	if got := readIn(t, topology.New(t, "node"), Nftables); len(got) != 0 {
+		t.Errorf("read %v in an empty namespace", got)
 	}
 }
 
-func TestSocketsAreThoseThatListen(t *testing.T) {
+func TestSockets(t *testing.T) {
 	labtest.Need(t)
 	ns := topology.New(t, "node")
 	want := Content{}
@@ -189,7 +189,7 @@ func TestSocketsAreThoseThatListen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := in(t, ns, Sockets); !maps.EqualFunc(got, want, func([]string, []string) bool { return true }) {
+	if got := readIn(t, ns, Sockets); !maps.EqualFunc(got, want, func([]string, []string) bool { return true }) {
 		t.Errorf("read %v, want %v", got, want)
 	}
 }

@@ -9,26 +9,26 @@ import (
 	"strings"
 )
 
-// lookUps is the number of lookups of a server that changes meanwhile.
-const lookUps = 10
+// maxLookups is the maximum number of lookups of a server that changes meanwhile.
+const maxLookups = 10
 
-var errChanging = errors.New("it changed whenever it was looked up")
+var errChanging = errors.New("it changed during each lookup")
 
-// lookUp reads one server by its key. It returns nil if there is none. A server that lacks slots at
-// each lookup really lacks them.
+// lookUp reads one server by its key. It returns nil if there is none. A server that lacks slots is
+// looked up again, because it may have changed meanwhile.
 func lookUp(f Frontend) (*nftServer, error) {
 	var last *nftServer
-	for range lookUps {
+	for range maxLookups {
 		s, err := lookUpOnce(f)
 		if err != nil || s == nil {
 			return s, err
 		}
-		again, err := valuesOf(f, "servers", key(f))
+		classes, err := valuesOf(f, "servers", nftKey(f))
 		if err != nil {
 			return nil, err
 		}
 		last = nil
-		if len(again) == 1 && again[0] == s.class {
+		if len(classes) == 1 && classes[0] == s.class {
 			last = s
 		}
 		if last != nil && s.complete() {
@@ -42,7 +42,7 @@ func lookUp(f Frontend) (*nftServer, error) {
 }
 
 func lookUpOnce(f Frontend) (*nftServer, error) {
-	class, err := valuesOf(f, "servers", key(f))
+	class, err := valuesOf(f, "servers", nftKey(f))
 	if err != nil || len(class) == 0 {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func lookUpOnce(f Frontend) (*nftServer, error) {
 	if err != nil || len(chain) == 0 {
 		return s, err
 	}
-	if err := s.takeChain(strings.TrimPrefix(chain[0], "goto ")); err != nil || s.size == 0 {
+	if err := s.parseChain(strings.TrimPrefix(chain[0], "goto ")); err != nil || s.size == 0 {
 		return s, err
 	}
 	return s, s.lookUpSlots(f)
@@ -61,7 +61,7 @@ func lookUpOnce(f Frontend) (*nftServer, error) {
 func (s *nftServer) lookUpSlots(f Frontend) error {
 	var keys []string
 	for n := range s.size {
-		keys = append(keys, fmt.Sprintf("%s . %d", key(f), n))
+		keys = append(keys, fmt.Sprintf("%s . %d", nftKey(f), n))
 	}
 	all, err := valuesOf(f, "slots", keys...)
 	if err != nil {
@@ -81,13 +81,13 @@ func (s *nftServer) lookUpSlots(f Frontend) error {
 		if err != nil {
 			return err
 		}
-		s.takeSlot(n, backend)
+		s.setSlot(n, backend)
 	}
 	return nil
 }
 
-// key returns a frontend in the syntax of nft.
-func key(f Frontend) string {
+// nftKey returns a frontend in the syntax of nft.
+func nftKey(f Frontend) string {
 	return fmt.Sprintf("%s . %s . %d", f.Address.Addr(), strings.ToLower(protocolName(f.Protocol)), f.Address.Port())
 }
 
@@ -101,14 +101,14 @@ func valuesOf(f Frontend, name string, keys ...string) ([]string, error) {
 // nft runs a command of nft. It returns an empty text if the table, map or element does not exist.
 func nft(command string) (string, error) {
 	cmd := exec.Command("nft", command)
-	var problem strings.Builder
-	cmd.Stderr = &problem
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
 	text, err := cmd.Output()
-	if strings.Contains(problem.String(), "No such file or directory") {
+	if strings.Contains(stderr.String(), "No such file or directory") {
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("%w: %s", err, problem.String())
+		return "", fmt.Errorf("%w: %s", err, stderr.String())
 	}
 	return string(text), nil
 }

@@ -21,8 +21,8 @@ import (
 // balancerTable is the table of the nftables plane, in the families ip and ip6. Its map servers
 // maps a frontend to the number of a class. The map classes maps the number to a chain. The chain's
 // name contains the number of slots of each server of the class, and its state. The map slots maps
-// a frontend and a slot number to a backend. Servers for external clients only have maps of their
-// own, which are not read because the workload creates none.
+// a frontend and a slot number to a backend. Servers only for external clients are in separate
+// maps, which are not read because the workload creates none.
 const balancerTable = "portolan-balancer"
 
 // Nftables reads the content of the nftables plane in the calling thread's namespace. The kernel
@@ -65,30 +65,30 @@ func familyOf(f Frontend) string {
 // nftServer is a server as read from the kernel.
 type nftServer struct {
 	class string // the key in the map classes
-	// open means that it takes new connections. Otherwise it drains.
-	open  bool
-	known bool // its class was read
-	size  int  // number of slots according to its class
-	slots map[int]string
+	// open reports whether it accepts new connections. Otherwise it drains.
+	open       bool
+	classKnown bool // its class was read
+	size       int  // number of slots according to its class
+	slots      map[int]string
 }
 
 // complete reports whether all slots are known.
-func (s *nftServer) complete() bool { return s.known && len(s.slots) == s.size }
+func (s *nftServer) complete() bool { return s.classKnown && len(s.slots) == s.size }
 
-// takeChain parses the name of the chain of its class, such as rr-0-2-0-any-open-5: scheduler,
+// parseChain parses the name of the chain of its class, such as rr-0-2-0-any-open-5: scheduler,
 // flags, slots, affinity, audience, state and lane.
-func (s *nftServer) takeChain(chain string) error {
+func (s *nftServer) parseChain(chain string) error {
 	parts := strings.Split(chain, "-")
 	if len(parts) != 7 {
 		return fmt.Errorf("chain %q has %d parts, want 7", chain, len(parts))
 	}
 	var err error
 	s.size, err = strconv.Atoi(parts[2])
-	s.known, s.open = err == nil, parts[5] == "open"
+	s.classKnown, s.open = err == nil, parts[5] == "open"
 	return err
 }
 
-func (s *nftServer) takeSlot(number int, backend netip.AddrPort) {
+func (s *nftServer) setSlot(number int, backend netip.AddrPort) {
 	if s.slots == nil {
 		s.slots = map[int]string{}
 	}
@@ -103,11 +103,11 @@ func (s *nftServer) backends() []string {
 	return c[Frontend{}]
 }
 
-// listings is how often the lists are read until they are consistent.
-const listings = 5
+// maxListings is the maximum number of times that the lists are read until they are consistent.
+const maxListings = 5
 
-// listServers reads the lists of a family. If they show different states of the kernel's tables,
-// some servers are not complete.
+// listServers reads the lists of a family. If the tables change meanwhile, some servers may not be
+// complete.
 func listServers(family string) (servers map[Frontend]*nftServer, err error) {
 	conn, err := netfilter.Dial("")
 	if err != nil {
@@ -117,7 +117,7 @@ func listServers(family string) (servers map[Frontend]*nftServer, err error) {
 	table := &nftables.Table{Name: balancerTable, Family: map[string]nftables.TableFamily{
 		"ip": nftables.TableFamilyIPv4, "ip6": nftables.TableFamilyIPv6,
 	}[family]}
-	for range listings {
+	for range maxListings {
 		l := listing{conn: conn, table: table, chains: map[string]string{}, servers: map[Frontend]*nftServer{}}
 		if err := l.read(); err != nil {
 			return nil, err
@@ -151,7 +151,7 @@ func (l *listing) read() error {
 	})
 	for _, s := range l.servers {
 		if chain := l.chains[s.class]; chain != "" {
-			l.errs = append(l.errs, s.takeChain(chain))
+			l.errs = append(l.errs, s.parseChain(chain))
 		}
 	}
 	l.each("slots", func(m netfilter.Member) error {
@@ -163,15 +163,15 @@ func (l *listing) read() error {
 		if len(rest) != 4 {
 			return fmt.Errorf("the number of a slot has %d bytes, want 4", len(rest))
 		}
-		l.servers[at].takeSlot(int(binary.NativeEndian.Uint32(rest)), netip.AddrPortFrom(address, binary.BigEndian.Uint16(m.Value[len(m.Value)-4:])))
+		l.servers[at].setSlot(int(binary.NativeEndian.Uint32(rest)), netip.AddrPortFrom(address, binary.BigEndian.Uint16(m.Value[len(m.Value)-4:])))
 		return nil
 	})
 	return errors.Join(l.errs...)
 }
 
-// each calls take for the elements of a map. A missing map has none.
-func (l *listing) each(name string, take func(netfilter.Member) error) {
-	err := l.conn.Elements(&nftables.Set{Table: l.table, Name: name}, func(m netfilter.Member) { l.errs = append(l.errs, take(m)) })
+// each calls add for the elements of a map. A missing map has no elements.
+func (l *listing) each(name string, add func(netfilter.Member) error) {
+	err := l.conn.Elements(&nftables.Set{Table: l.table, Name: name}, func(m netfilter.Member) { l.errs = append(l.errs, add(m)) })
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		l.errs = append(l.errs, err)
 	}

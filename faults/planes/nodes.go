@@ -17,9 +17,9 @@ func Watchers(l *lab.Lab) []*Watcher {
 			continue
 		}
 		all = append(all, &Watcher{
-			Node: n.Name, Addresses: n.Addresses[:], Agent: l.Agent(n), Process: n.PID, FrontendsOnly: n.ProxyMode == "userspace",
-			Services:  slices.Concat(labtest.Services[:], labtest.Balanced[:], labtest.External[:]),
-			NodePorts: [2]uint16{30000, 32767},
+			Node: n.Name, Addresses: n.Addresses[:], Agent: l.Agent(n), PID: n.PID, FrontendsOnly: n.ProxyMode == "userspace",
+			ServiceCIDRs: slices.Concat(labtest.Services[:], labtest.Balanced[:], labtest.External[:]),
+			NodePorts:    [2]uint16{30000, 32767},
 			Kernel: func(expected []Frontend) (content Content, err error) {
 				err = n.Namespace.Do(func() error {
 					content, err = kernel(expected)

@@ -11,70 +11,72 @@ import (
 	"portolan.dev/services/object"
 )
 
-// claims are the backends of a frontend, by the service that claims the frontend.
+// claims are the backends of a frontend, by the services that claim the frontend.
 type claims map[object.Key][]string
 
-// claimChange is a change of the claim of a service at a frontend.
+// claimChange is a change of the claim of a service to a frontend. The service claims the frontend
+// after the change if claimed is set.
 type claimChange struct {
 	revision uint64
-	at       Frontend
+	frontend Frontend
 	service  object.Key
-	there    bool
+	claimed  bool
 	backends []string
 }
 
-// planHistory is the sequence of plans of a node that follows from the log.
+// planHistory is the sequence of plans of a node that follows from the log. advance moves it to a
+// later revision.
 type planHistory struct {
 	addresses    []netip.Addr
-	plan         map[Frontend]claims // at the log's base, or at the revision of the last advance
-	claimChanges []claimChange       // after that revision
-	writes       []write             // in order
+	plan         map[Frontend]claims // at the current revision
+	claimChanges []claimChange       // after the current revision
+	writes       []write             // after the current revision, in order
 	worlds       map[object.Key]*model.World
-	wanted       map[object.Key]Content
+	claimed      map[object.Key]Content
 }
 
-// write is a write of a service or one of its slices.
+// write is a write of a service or of one of its slices.
 type write struct {
 	revision uint64
 	service  object.Key
 }
 
-// planHistoryOf returns the course of a node with these addresses. The plan follows from the slices
-// in the log, so selectors are removed. (Slices follow pods with a delay.)
+// planHistoryOf returns the plans of a node with these addresses, at the log's base. The plans
+// follow from the slices in the log, so selectors are removed. (Slices follow pods with a delay.)
 func planHistoryOf(log *history.Log, addresses []netip.Addr) *planHistory {
-	c := &planHistory{
-		addresses: addresses, plan: map[Frontend]claims{}, worlds: map[object.Key]*model.World{}, wanted: map[object.Key]Content{},
+	p := &planHistory{
+		addresses: addresses, plan: map[Frontend]claims{}, worlds: map[object.Key]*model.World{}, claimed: map[object.Key]Content{},
 	}
 	for _, o := range log.Objects {
-		c.addChange(log.Base, nil, o)
+		p.addChange(log.Base, nil, o)
 	}
-	c.advance(log.Base)
-	c.writes = nil
+	p.advance(log.Base)
+	p.writes = nil
 	for s := range log.Steps() {
-		c.addChange(s.Revision, s.Old, s.New)
+		p.addChange(s.Revision, s.Old, s.New)
 	}
-	return c
+	return p
 }
 
 // addChange adds one change of the log, with the object before and after it. At most one of them is
 // nil.
-func (c *planHistory) addChange(revision uint64, before, after object.Object) {
+func (p *planHistory) addChange(revision uint64, before, after object.Object) {
 	services := map[object.Key]bool{}
 	if service, ok := serviceOf(before); ok {
-		c.world(service).Delete(object.KeyOf(before))
+		p.world(service).Delete(object.KeyOf(before))
 		services[service] = true
 	}
 	if service, ok := serviceOf(after); ok {
-		c.world(service).Put(withoutSelector(after))
+		p.world(service).Put(withoutSelector(after))
 		services[service] = true
 	}
 	for service := range services {
-		c.writes = append(c.writes, write{revision, service})
-		c.refresh(revision, service)
+		p.writes = append(p.writes, write{revision, service})
+		p.updateClaims(revision, service)
 	}
 }
 
-// serviceOf returns the key of the service, if the object is a service or a slice of one.
+// serviceOf returns the key of the service if the object is a service or one of its slices.
 func serviceOf(o object.Object) (object.Key, bool) {
 	switch o := o.(type) {
 	case *corev1.Service:
@@ -98,84 +100,84 @@ func withoutSelector(o object.Object) object.Object {
 }
 
 // world returns the world of one service and its slices.
-func (c *planHistory) world(service object.Key) *model.World {
-	if c.worlds[service] == nil {
-		c.worlds[service] = model.New()
+func (p *planHistory) world(service object.Key) *model.World {
+	if p.worlds[service] == nil {
+		p.worlds[service] = model.New()
 	}
-	return c.worlds[service]
+	return p.worlds[service]
 }
 
-// refresh adds the claim changes between the previous and the present claims of a service.
-func (c *planHistory) refresh(revision uint64, service object.Key) {
-	now := Content{}
-	for _, f := range c.world(service).Frontends(c.addresses) {
-		now[Frontend{f.Address, f.Protocol}] = f.Backends
+// updateClaims adds the changes from the previous to the present claims of a service.
+func (p *planHistory) updateClaims(revision uint64, service object.Key) {
+	current := Content{}
+	for _, f := range p.world(service).Frontends(p.addresses) {
+		current[Frontend{f.Address, f.Protocol}] = f.Backends
 	}
-	before := c.wanted[service]
-	for at, backends := range now {
-		if had, there := before[at]; !there || !slices.Equal(had, backends) {
-			c.claimChanges = append(c.claimChanges, claimChange{revision, at, service, true, backends})
+	before := p.claimed[service]
+	for at, backends := range current {
+		if old, claimed := before[at]; !claimed || !slices.Equal(old, backends) {
+			p.claimChanges = append(p.claimChanges, claimChange{revision, at, service, true, backends})
 		}
 	}
 	for at := range before {
-		if _, stays := now[at]; !stays {
-			c.claimChanges = append(c.claimChanges, claimChange{revision: revision, at: at, service: service})
+		if _, claimed := current[at]; !claimed {
+			p.claimChanges = append(p.claimChanges, claimChange{revision: revision, frontend: at, service: service})
 		}
 	}
-	c.wanted[service] = now
+	p.claimed[service] = current
 }
 
-// advance brings the plan to a revision, which must not be below the one before.
-func (c *planHistory) advance(revision uint64) {
+// advance moves to a revision, which must not be lower than the current one.
+func (p *planHistory) advance(revision uint64) {
 	n := 0
-	for ; n < len(c.claimChanges) && c.claimChanges[n].revision <= revision; n++ {
-		s := &c.claimChanges[n]
-		c.plan[s.at] = c.plan[s.at].after(s)
-		if len(c.plan[s.at]) == 0 {
-			delete(c.plan, s.at)
+	for ; n < len(p.claimChanges) && p.claimChanges[n].revision <= revision; n++ {
+		change := &p.claimChanges[n]
+		p.plan[change.frontend] = p.plan[change.frontend].apply(change)
+		if len(p.plan[change.frontend]) == 0 {
+			delete(p.plan, change.frontend)
 		}
 	}
-	c.claimChanges = c.claimChanges[n:]
+	p.claimChanges = p.claimChanges[n:]
 	n = 0
-	for n < len(c.writes) && c.writes[n].revision <= revision {
+	for n < len(p.writes) && p.writes[n].revision <= revision {
 		n++
 	}
-	c.writes = c.writes[n:]
+	p.writes = p.writes[n:]
 }
 
-// after returns the claims after a change of a claim.
-func (c claims) after(s *claimChange) claims {
+// apply returns the claims after a change. It does not modify c.
+func (c claims) apply(change *claimChange) claims {
 	next := maps.Clone(c)
 	if next == nil {
 		next = claims{}
 	}
-	if s.there {
-		next[s.service] = s.backends
+	if change.claimed {
+		next[change.service] = change.backends
 	} else {
-		delete(next, s.service)
+		delete(next, change.service)
 	}
 	return next
 }
 
-// until returns the frontends that change up to a revision, each with its present claims, and its
-// claims after each change.
-func (c *planHistory) until(revision uint64) map[Frontend][]claims {
+// changesUntil returns the frontends that change up to a revision, each with its present claims and
+// its claims after each change.
+func (p *planHistory) changesUntil(revision uint64) map[Frontend][]claims {
 	all := map[Frontend][]claims{}
-	for i := range c.claimChanges {
-		s := &c.claimChanges[i]
-		if s.revision > revision {
+	for i := range p.claimChanges {
+		change := &p.claimChanges[i]
+		if change.revision > revision {
 			break
 		}
-		if all[s.at] == nil {
-			all[s.at] = []claims{c.plan[s.at]}
+		if all[change.frontend] == nil {
+			all[change.frontend] = []claims{p.plan[change.frontend]}
 		}
-		last := all[s.at][len(all[s.at])-1]
-		all[s.at] = append(all[s.at], last.after(s))
+		last := all[change.frontend][len(all[change.frontend])-1]
+		all[change.frontend] = append(all[change.frontend], last.apply(change))
 	}
 	return all
 }
 
-// written reports whether a service or one of its slices is written up to a revision.
-func (c *planHistory) written(service object.Key, revision uint64) bool {
-	return slices.ContainsFunc(c.writes, func(t write) bool { return t.service == service && t.revision <= revision })
+// writtenUntil reports whether a service or one of its slices is written up to a revision.
+func (p *planHistory) writtenUntil(service object.Key, revision uint64) bool {
+	return slices.ContainsFunc(p.writes, func(w write) bool { return w.service == service && w.revision <= revision })
 }

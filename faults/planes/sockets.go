@@ -19,9 +19,9 @@ const (
 	unconnected = "07" // UDP
 )
 
-// maxReads is how often the table of sockets is read until it has all expected frontends. The
-// kernel writes the table in portions, and a socket that opens or closes in between may hide
-// another one.
+// maxReads is the maximum number of times that the socket tables are read until all expected
+// frontends are found. The kernel writes a table in portions, and a socket that opens or closes in
+// between may hide another one.
 const maxReads = 3
 
 // Sockets reads the frontends with listening sockets in the calling thread's namespace. It cannot
@@ -29,8 +29,8 @@ const maxReads = 3
 func Sockets(expected []Frontend) (content Content, err error) {
 	for range maxReads {
 		content, err = readSockets()
-		hidden := func(f Frontend) bool { _, there := content[f]; return !there }
-		if err != nil || !slices.ContainsFunc(expected, hidden) {
+		missing := func(f Frontend) bool { _, present := content[f]; return !present }
+		if err != nil || !slices.ContainsFunc(expected, missing) {
 			break
 		}
 	}

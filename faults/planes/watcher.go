@@ -15,48 +15,47 @@ import (
 )
 
 const (
-	// pause is the time between two readings of a node.
-	pause = 250 * time.Millisecond
+	// readInterval is the time between two readings of a node.
+	readInterval = 250 * time.Millisecond
 	// readTimeout is the timeout of a reading. An agent that does not answer is read again later.
 	readTimeout = 5 * time.Second
 )
 
-// Watcher reads a node's plane periodically, and keeps the readings.
+// Watcher periodically reads a node's data plane, and keeps the readings.
 type Watcher struct {
 	Node      string
-	Addresses []netip.Addr // of the node, for node ports
-	// Services are the ranges of virtual addresses.
-	Services []netip.Prefix
+	Addresses []netip.Addr // addresses of the node, for node ports
+	// ServiceCIDRs are the ranges of virtual addresses.
+	ServiceCIDRs []netip.Prefix
 	// NodePorts are the lowest and the highest node port.
 	NodePorts [2]uint16
 	Agent     nodeagentv1.NodeAgentServiceClient
 	// Kernel reads the content of the plane. It reads more than once if expected frontends are
 	// missing.
 	Kernel func(expected []Frontend) (Content, error)
-	// FrontendsOnly reports whether Kernel reads only the frontends that have backends, without the
-	// backends.
+	// FrontendsOnly reports whether Kernel returns only frontends with backends, and no backends.
 	FrontendsOnly bool
-	// Process returns the ID of the agent's process, or 0 if it does not run.
-	Process func() int
+	// PID returns the ID of the agent's process, or 0 if it does not run.
+	PID func() int
 
 	mu           sync.Mutex
 	readings     []Reading
-	failed       error  // error of the last reading that failed
-	process      int    // of the last reading
+	lastErr      error  // error of the last failed reading
+	lastPID      int    // of the last reading
 	liveRevision uint64 // applied revision of this process when it first reported a view from the registry
 }
 
-// Reading is the content of a node's plane, with the agent's status at that time.
+// Reading is the content of a node's data plane, with the agent's status at that time.
 type Reading struct {
 	At time.Time
-	// Low and High are the applied revisions that the agent reported before and after the rest was
-	// read.
+	// Low and High are the applied revisions that the agent reported before and after the content
+	// was read.
 	Low, High uint64
-	// Planned is the newest revision that AgentPlan may belong to.
-	Planned uint64
-	Kernel  Content
+	// MaxPlanRevision is the newest revision to which AgentPlan may belong.
+	MaxPlanRevision uint64
+	Kernel          Content
 	// AgentPlan is the agent's plan. NotProgrammed has the agent's error for each frontend that it
-	// reports as not in force.
+	// reports as not programmed.
 	AgentPlan     Content
 	NotProgrammed map[Frontend]string
 	// Failing are the services that the agent reports as failing, as namespace/name.
@@ -66,9 +65,9 @@ type Reading struct {
 }
 
 var (
-	errEarly   = errors.New("the agent has applied nothing yet")
-	errStopped = errors.New("the agent does not run, or was started anew meanwhile")
-	errFailing = errors.New("the node as a whole fails")
+	errNothingApplied = errors.New("the agent has not applied a revision yet")
+	errStopped        = errors.New("the agent does not run, or was restarted during the reading")
+	errNodeFailing    = errors.New("the agent reports a failure of the whole node")
 )
 
 // Run reads until ctx is done.
@@ -78,41 +77,41 @@ func (w *Watcher) Run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		w.keep(r, err)
+		w.add(r, err)
 		select {
 		case <-ctx.Done():
-		case <-time.After(pause):
+		case <-time.After(readInterval):
 		}
 	}
 }
 
-// keep stores a reading, unless it failed or equals the previous one.
-func (w *Watcher) keep(r Reading, err error) {
+// add stores a reading, unless it failed or equals the previous one.
+func (w *Watcher) add(r Reading, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch n := len(w.readings); {
 	case err != nil:
-		w.failed = err
-	case n == 0 || !r.same(&w.readings[n-1]):
+		w.lastErr = err
+	case n == 0 || !r.equal(&w.readings[n-1]):
 		w.readings = append(w.readings, r)
 	}
 }
 
-// Readings returns the readings, and the error of the last reading that failed. Readings fail while
-// the agent does not run.
-func (w *Watcher) Readings() (read []Reading, failed error) {
+// Readings returns the readings, and the error of the last failed reading. Readings fail while the
+// agent does not run.
+func (w *Watcher) Readings() (readings []Reading, lastErr error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.Clone(w.readings), w.failed
+	return slices.Clone(w.readings), w.lastErr
 }
 
-// read makes one reading. The agent answers GetStatus after it has finished the changes under way.
-// So the content of the kernel in between belongs to the revisions between both answers.
+// read makes one reading. The agent answers GetStatus after it has finished the current changes. So
+// the content of the kernel between two answers belongs to the revisions of these answers.
 func (w *Watcher) read(ctx context.Context) (Reading, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	r := Reading{At: time.Now(), AgentPlan: Content{}, NotProgrammed: map[Frontend]string{}, Failing: map[string]bool{}}
-	process := w.Process()
+	pid := w.PID()
 	before, err := w.Agent.GetStatus(ctx, &nodeagentv1.GetStatusRequest{})
 	if err != nil {
 		return r, err
@@ -121,7 +120,7 @@ func (w *Watcher) read(ctx context.Context) (Reading, error) {
 	if err != nil {
 		return r, err
 	}
-	w.takePlan(&r, plan)
+	w.addAgentPlan(&r, plan)
 	kernel, err := w.Kernel(w.expected(r.AgentPlan))
 	if err != nil {
 		return r, err
@@ -131,31 +130,31 @@ func (w *Watcher) read(ctx context.Context) (Reading, error) {
 		return r, err
 	}
 	r.Low, r.High = before.GetAppliedRevision(), after.GetAppliedRevision()
-	r.Planned = max(r.High, after.GetViewRevision())
+	r.MaxPlanRevision = max(r.High, after.GetViewRevision())
 	r.Kernel = w.ownFrontends(kernel)
 	for _, f := range slices.Concat(before.GetFailures(), after.GetFailures()) {
 		if f.GetService() == "" {
-			return r, fmt.Errorf("%w: %s: %s", errFailing, f.GetStep(), f.GetError())
+			return r, fmt.Errorf("%w: %s: %s", errNodeFailing, f.GetStep(), f.GetError())
 		}
 		r.Failing[f.GetService()] = true
 	}
 	switch {
-	case process == 0 || w.Process() != process || r.High < r.Low:
+	case pid == 0 || w.PID() != pid || r.High < r.Low:
 		return r, errStopped
 	case r.Low == 0:
-		return r, errEarly
+		return r, errNothingApplied
 	}
-	r.Restarted = w.restarted(process, before)
+	r.Restarted = w.restarted(pid, before)
 	return r, nil
 }
 
 // restarted reports whether the plane may still have frontends of an earlier agent. The agent
 // removes them at the end of the first batch that ends after its view is from the registry.
-func (w *Watcher) restarted(process int, status *nodeagentv1.GetStatusResponse) bool {
+func (w *Watcher) restarted(pid int, status *nodeagentv1.GetStatusResponse) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if process != w.process {
-		w.process, w.liveRevision = process, 0
+	if pid != w.lastPID {
+		w.lastPID, w.liveRevision = pid, 0
 	}
 	if status.GetFromDisk() {
 		return true
@@ -165,12 +164,12 @@ func (w *Watcher) restarted(process int, status *nodeagentv1.GetStatusResponse) 
 }
 
 // expected returns the frontends that Kernel should find if the agent's plan is in force.
-func (w *Watcher) expected(said Content) []Frontend {
-	return slices.DeleteFunc(slices.Collect(maps.Keys(said)), func(f Frontend) bool { return w.FrontendsOnly && len(said[f]) == 0 })
+func (w *Watcher) expected(plan Content) []Frontend {
+	return slices.DeleteFunc(slices.Collect(maps.Keys(plan)), func(f Frontend) bool { return w.FrontendsOnly && len(plan[f]) == 0 })
 }
 
-// takePlan stores the agent's plan in the reading.
-func (w *Watcher) takePlan(r *Reading, plan *nodeagentv1.GetPlanResponse) {
+// addAgentPlan adds the agent's plan to the reading.
+func (w *Watcher) addAgentPlan(r *Reading, plan *nodeagentv1.GetPlanResponse) {
 	for _, v := range plan.GetVirtualServers() {
 		addr, err := netip.ParseAddr(v.GetAddress())
 		at := Frontend{netip.AddrPortFrom(addr, uint16(v.GetPort())), v.GetProtocol()}
@@ -198,17 +197,18 @@ func (w *Watcher) ownFrontends(c Content) Content {
 	return c
 }
 
+// serves reports whether a frontend is a virtual address or a node port of the node.
 func (w *Watcher) serves(f Frontend) bool {
 	addr, port := f.Address.Addr(), f.Address.Port()
 	if slices.Contains(w.Addresses, addr) {
 		return port >= w.NodePorts[0] && port <= w.NodePorts[1]
 	}
-	return slices.ContainsFunc(w.Services, func(p netip.Prefix) bool { return p.Contains(addr) })
+	return slices.ContainsFunc(w.ServiceCIDRs, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// same reports whether two readings are equal, apart from their times.
-func (r *Reading) same(o *Reading) bool {
-	return r.Low == o.Low && r.High == o.High && r.Planned == o.Planned && r.Restarted == o.Restarted &&
+// equal reports whether two readings are equal, apart from their times.
+func (r *Reading) equal(o *Reading) bool {
+	return r.Low == o.Low && r.High == o.High && r.MaxPlanRevision == o.MaxPlanRevision && r.Restarted == o.Restarted &&
 		maps.EqualFunc(r.Kernel, o.Kernel, slices.Equal[[]string]) && maps.EqualFunc(r.AgentPlan, o.AgentPlan, slices.Equal[[]string]) &&
 		maps.Equal(r.NotProgrammed, o.NotProgrammed) && maps.Equal(r.Failing, o.Failing)
 }

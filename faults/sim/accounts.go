@@ -42,7 +42,7 @@ func (c *cluster) differences() string {
 // checkCalls compares the outcomes of the clients' calls with the log.
 func (c *cluster) checkCalls() error {
 	h := c.recorder.History()
-	h.Log = history.Log{Changes: c.accountBook.changes(), Read: time.Now()}
+	h.Log = history.Log{Changes: c.accountBook.changes(), ReadAt: time.Now()}
 	var found []error
 	for _, f := range check.Run(h, check.Writes{}, check.Order{}, check.Linearizable{}) {
 		found = append(found, fmt.Errorf("%s: %s %s", f.Check, f.Object, f.Problem))

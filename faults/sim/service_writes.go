@@ -45,7 +45,7 @@ func drawServiceCall(d *drawing, client string, n int) serviceCall {
 	c.service = &corev1.Service{
 		Metadata: &corev1.ObjectMeta{
 			Namespace: object.DefaultNamespace, Name: fmt.Sprintf("s%d", d.random.IntN(serviceCount)),
-			Annotations: map[string]string{history.MarkAnnotation: fmt.Sprintf("%s-%d", client, n)},
+			Annotations: map[string]string{history.WriteIDAnnotation: fmt.Sprintf("%s-%d", client, n)},
 		},
 		Spec: drawServiceSpec(d),
 	}
@@ -109,7 +109,7 @@ func (c *cluster) call(s serviceCall) {
 	o := object.Clone(s.service)
 	call := history.Call{Client: s.client, Registry: s.registry, Verb: s.verb, Key: object.KeyOf(o)}
 	if s.verb != history.Delete {
-		call.Mark = o.GetMetadata().GetAnnotations()[history.MarkAnnotation]
+		call.WriteID = o.GetMetadata().GetAnnotations()[history.WriteIDAnnotation]
 	}
 	if s.insists && s.verb != history.Create {
 		seen := c.seen(o.GetMetadata().GetName())
@@ -118,13 +118,13 @@ func (c *cluster) call(s serviceCall) {
 	}
 	end := func(func(*history.Call)) {}
 	if !s.dryRun {
-		end = c.recorder.Begin(call)
+		end = c.recorder.BeginCall(call)
 	}
 	c.clients.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
 		defer cancel()
 		found, err := callService(ctx, registryv1.NewServiceServiceClient(conn), s, o)
-		end(func(h *history.Call) { h.Conclude(found, err) })
+		end(func(h *history.Call) { h.SetOutcome(found, err) })
 		c.learn(s, found, err)
 	})
 }

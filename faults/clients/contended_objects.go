@@ -8,33 +8,34 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Namespace is where the objects are that writers compete for. It must exist.
+// Namespace is the namespace of the objects for which writers compete.
 const Namespace = "faults"
 
-// subject is an object that writers compete for. Only they write it, as far as the installation is
-// concerned: its kind and fields are such that no daemon has a reason to.
-type subject struct {
+// contendedObject is an object for which writers compete. Daemons do not write it, because its kind
+// and fields give them no reason to.
+type contendedObject struct {
 	key object.Key
-	// fill makes up the object but for its metadata.
-	fill func(random *rand.Rand) object.Object
+	// generate returns an object with random fields and without a name.
+	generate func(random *rand.Rand) object.Object
 }
 
-// Services are the names of the services that writers compete for. The second one is headless.
+// Services are the names of the services for which writers compete. The second one is headless.
 var Services = []string{"svc-0", "svc-1", "svc-2"}
 
-// subjects are few, so that writers meet.
-func subjects() []subject {
-	all := []subject{
-		{fill: clusterIP, key: object.Key{Kind: "Service", Name: Services[0]}},
-		{fill: headless, key: object.Key{Kind: "Service", Name: Services[1]}},
-		{fill: nodePort, key: object.Key{Kind: "Service", Name: Services[2]}},
+// contendedObjects returns the objects for which writers compete. They are few, so that conflicts
+// are frequent.
+func contendedObjects() []contendedObject {
+	all := []contendedObject{
+		{generate: clusterIP, key: object.Key{Kind: "Service", Name: Services[0]}},
+		{generate: headless, key: object.Key{Kind: "Service", Name: Services[1]}},
+		{generate: nodePort, key: object.Key{Kind: "Service", Name: Services[2]}},
 	}
 	for n := range 2 {
 		all = append(all,
-			subject{fill: slice, key: object.Key{Kind: "EndpointSlice", Name: fmt.Sprintf("slice-%d", n)}},
-			subject{fill: endpoints, key: object.Key{Kind: "Endpoints", Name: fmt.Sprintf("endpoints-%d", n)}},
-			subject{fill: pod, key: object.Key{Kind: "Pod", Name: fmt.Sprintf("pod-%d", n)}},
-			subject{fill: lease, key: object.Key{Kind: "Lease", Name: fmt.Sprintf("lease-%d", n)}},
+			contendedObject{generate: slice, key: object.Key{Kind: "EndpointSlice", Name: fmt.Sprintf("slice-%d", n)}},
+			contendedObject{generate: endpoints, key: object.Key{Kind: "Endpoints", Name: fmt.Sprintf("endpoints-%d", n)}},
+			contendedObject{generate: pod, key: object.Key{Kind: "Pod", Name: fmt.Sprintf("pod-%d", n)}},
+			contendedObject{generate: lease, key: object.Key{Kind: "Lease", Name: fmt.Sprintf("lease-%d", n)}},
 		)
 	}
 	for n := range all {
@@ -60,7 +61,7 @@ func service(random *rand.Rand, spec *corev1.ServiceSpec) object.Object {
 	return &corev1.Service{Spec: spec}
 }
 
-// slice has up to three endpoints of the headless service.
+// slice returns a slice with up to three endpoints of the headless service.
 func slice(random *rand.Rand) object.Object {
 	name, port := "http", int32(8080)
 	s := &corev1.EndpointSlice{
@@ -69,14 +70,14 @@ func slice(random *rand.Rand) object.Object {
 		Ports:       []*corev1.EndpointPort{{Name: &name, Port: &port}},
 	}
 	for _, n := range random.Perm(8)[:random.IntN(4)] {
-		s.Endpoints = append(s.Endpoints, &corev1.Endpoint{Addresses: []string{address(n)}})
+		s.Endpoints = append(s.Endpoints, &corev1.Endpoint{Addresses: []string{endpointAddress(n)}})
 	}
 	return s
 }
 
 func endpoints(random *rand.Rand) object.Object {
 	return &corev1.Endpoints{Subsets: []*corev1.EndpointSubset{{
-		Addresses: []*corev1.EndpointAddress{{Ip: address(random.IntN(8))}},
+		Addresses: []*corev1.EndpointAddress{{Ip: endpointAddress(random.IntN(8))}},
 		Ports:     []*corev1.EndpointSubsetPort{{Port: 8080}},
 	}}}
 }
@@ -92,6 +93,6 @@ func lease(random *rand.Rand) object.Object {
 	return &corev1.Lease{Spec: &corev1.LeaseSpec{HolderIdentity: fmt.Sprint(random.IntN(3)), LeaseDurationSeconds: 15}}
 }
 
-// address is the nth address of endpoints; it is in a range for documentation, so that none
-// answers.
-func address(n int) string { return fmt.Sprintf("198.18.0.%d", n+1) }
+// endpointAddress returns the nth address of endpoints. It is in the range for benchmarks
+// (198.18.0.0/15), so there is no such host.
+func endpointAddress(n int) string { return fmt.Sprintf("198.18.0.%d", n+1) }
