@@ -39,22 +39,22 @@ func addLegacy(lines model.Lines, e *corev1.Endpoints) {
 }
 
 // difference lists the lines that are missing or should not be there.
-func difference(what string, want, got model.Lines) string {
+func difference(kind string, want, got model.Lines) string {
 	keys := maps.Clone(want)
 	maps.Copy(keys, got)
 	var b strings.Builder
 	for _, key := range slices.SortedFunc(maps.Keys(keys), object.Compare) {
 		for _, line := range want[key] {
 			if !slices.Contains(got[key], line) {
-				fmt.Fprintf(&b, "%s of %s lack %s\n", what, key, line)
+				fmt.Fprintf(&b, "%s of %s lack %s\n", kind, key, line)
 			}
 		}
 		for i, line := range got[key] {
 			if !slices.Contains(want[key], line) {
-				fmt.Fprintf(&b, "%s of %s have %s\n", what, key, line)
+				fmt.Fprintf(&b, "%s of %s have %s\n", kind, key, line)
 			}
 			if slices.Contains(got[key][:i], line) && count(want[key], line) < 2 {
-				fmt.Fprintf(&b, "%s of %s have twice %s\n", what, key, line)
+				fmt.Fprintf(&b, "%s of %s have twice %s\n", kind, key, line)
 			}
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // scenario is a kind of simulation.
 type scenario struct {
 	// draw generates the events of a schedule.
-	draw func(*drawing)
+	draw func(*generator)
 	// run starts daemons in a world, lets the events happen, and returns an error if a check fails.
 	run func(w *world, events []Event) error
 }
@@ -27,7 +27,7 @@ type simulation struct {
 }
 
 // run runs the schedule in a bubble of virtual time, and returns the error of the checks.
-func (s simulation) run(t *testing.T) (wrong error) {
+func (s simulation) run(t *testing.T) (failure error) {
 	defer func() {
 		if p := recover(); p != nil {
 			panic(fmt.Sprintf("seed %d: %v", s.seed, p))
@@ -36,17 +36,17 @@ func (s simulation) run(t *testing.T) (wrong error) {
 	synctest.Test(t, func(t *testing.T) {
 		events := drawSchedule(s.scenario, s.seed)
 		if s.keep != nil {
-			events = selected(events, s.keep)
+			events = selectEvents(events, s.keep)
 		}
 		w := newWorld(t, s.seed, s.log)
-		wrong = s.scenario.run(w, events)
+		failure = s.scenario.run(w, events)
 		w.close()
-		wrong = errors.Join(append(w.failures, wrong)...)
-		if w.reconnects {
-			forgetTimers()
+		failure = errors.Join(append(w.failures, failure)...)
+		if w.natsCut {
+			emptyTimerPool()
 		}
 	})
-	return wrong
+	return failure
 }
 
 // events returns how many events the schedule has.
@@ -65,12 +65,12 @@ func (s simulation) String() string {
 
 // drawSchedule returns the events of a seed.
 func drawSchedule(s scenario, seed uint64) []Event {
-	d := newDrawing(seed)
-	s.draw(d)
-	return d.ordered()
+	g := newGenerator(seed)
+	s.draw(g)
+	return g.ordered()
 }
 
-func selected(events []Event, keep []int) []Event {
+func selectEvents(events []Event, keep []int) []Event {
 	var kept []Event
 	for _, i := range keep {
 		if i < len(events) {
@@ -83,7 +83,7 @@ func selected(events []Event, keep []int) []Event {
 // forgetTimers empties the pool in which nats.go keeps the timers of reconnects, because a timer
 // belongs to the bubble that it was made in. The second collection frees the timers that the first
 // one only sets apart.
-func forgetTimers() {
+func emptyTimerPool() {
 	runtime.GC()
 	runtime.GC()
 }

@@ -21,42 +21,42 @@ func (e Event) String() string {
 }
 
 // drawing generates a schedule.
-type drawing struct {
+type generator struct {
 	random *rand.Rand
 	events []Event
 }
 
-func newDrawing(seed uint64) *drawing {
-	return &drawing{random: rand.New(rand.NewPCG(seed, 0))}
+func newGenerator(seed uint64) *generator {
+	return &generator{random: rand.New(rand.NewPCG(seed, 0))}
 }
 
 // add adds an event.
-func (d *drawing) add(at time.Duration, do func(*world), format string, args ...any) {
-	d.events = append(d.events, Event{at, fmt.Sprintf(format, args...), do})
+func (g *generator) add(at time.Duration, do func(*world), format string, args ...any) {
+	g.events = append(g.events, Event{at, fmt.Sprintf(format, args...), do})
 }
 
 // chance is true in so many of a hundred cases.
-func (d *drawing) chance(percent int) bool { return d.random.IntN(100) < percent }
+func (g *generator) chance(percent int) bool { return g.random.IntN(100) < percent }
 
 // upTo returns a time below a bound, more often a short one than a long one.
-func (d *drawing) upTo(longest time.Duration) time.Duration {
-	share := d.random.Float64()
-	return time.Duration(share * share * float64(longest))
+func (g *generator) upTo(limit time.Duration) time.Duration {
+	share := g.random.Float64()
+	return time.Duration(share * share * float64(limit))
 }
 
 // within returns a time between the first writes and the end of a schedule.
-func (d *drawing) within(length time.Duration) time.Duration {
-	return beginning/2 + time.Duration(d.random.Int64N(int64(length)))
+func (g *generator) within(length time.Duration) time.Duration {
+	return firstWrite/2 + time.Duration(g.random.Int64N(int64(length)))
 }
 
 // beginning is when the first writes of a schedule happen: the daemons have come up by then.
-const beginning = 200 * time.Millisecond
+const firstWrite = 200 * time.Millisecond
 
 // pick returns one of several.
-func pick[T any](d *drawing, all ...T) T { return all[d.random.IntN(len(all))] }
+func pick[T any](g *generator, all ...T) T { return all[g.random.IntN(len(all))] }
 
 // ordered returns the events in the order of their times.
-func (d *drawing) ordered() []Event {
-	slices.SortStableFunc(d.events, func(a, b Event) int { return int(a.At - b.At) })
-	return d.events
+func (g *generator) ordered() []Event {
+	slices.SortStableFunc(g.events, func(a, b Event) int { return int(a.At - b.At) })
+	return g.events
 }

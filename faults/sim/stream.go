@@ -21,33 +21,33 @@ var (
 	relayNames    = []string{relayName, "relay-2"}
 )
 
-func drawStream(d *drawing) {
-	length := 300*time.Millisecond + d.upTo(5*time.Second)
-	drawWrites(d, 0, length)
-	if d.chance(30) {
-		d.add(beginning/2, func(w *world) { w.registry.Put(many()...) }, "the registry gets %d nodes more", len(many()))
+func drawStream(g *generator) {
+	length := 300*time.Millisecond + g.upTo(5*time.Second)
+	drawWrites(g, 0, length)
+	if g.chance(30) {
+		g.add(firstWrite/2, func(w *world) { w.registry.Put(manyNodes()...) }, "the registry gets %d nodes more", len(manyNodes()))
 	}
-	for range d.random.IntN(6) {
-		drawStreamTrouble(d, d.within(length))
+	for range g.random.IntN(6) {
+		drawStreamFault(g, g.within(length))
 	}
 }
 
-func drawStreamTrouble(d *drawing, at time.Duration) {
-	switch d.random.IntN(11) {
+func drawStreamFault(g *generator, at time.Duration) {
+	switch g.random.IntN(11) {
 	case 0, 1, 2, 3:
-		drawWeather(d, at, slices.Concat(followerNames, relayNames))
+		drawImpairment(g, at, slices.Concat(followerNames, relayNames))
 	case 4, 5:
-		drawBroken(d, at, slices.Concat(followerNames, relayNames))
+		drawNATSFault(g, at, slices.Concat(followerNames, relayNames))
 	case 6, 7:
-		drawLog(d, at)
+		drawLogFault(g, at)
 	case 8:
-		drawSnapshot(d, at)
+		drawLossySnapshot(g, at)
 	case 9:
-		name := pick(d, relayNames...)
-		drawRestart(d, at, name, func(w *world) { w.start(name, w.newRelay) })
+		name := pick(g, relayNames...)
+		drawRestart(g, at, name, func(w *world) { w.start(name, w.newRelay) })
 	default:
-		name := pick(d, followerNames...)
-		drawRestart(d, at, name, func(w *world) { startWitness(w, name) })
+		name := pick(g, followerNames...)
+		drawRestart(g, at, name, func(w *world) { startFollower(w, name) })
 	}
 }
 
@@ -58,17 +58,17 @@ func runStream(w *world, events []Event) error {
 			w.start(name, w.newRelay)
 		}
 		for _, name := range followerNames {
-			startWitness(w, name)
+			startFollower(w, name)
 		}
 	}
 	startAll()
 	w.play(events)
 	startAll()
-	return w.waitUntilCalm(time.Minute, func() string {
-		text := wrongStream(w)
+	return w.waitUntilConsistent(time.Minute, func() string {
+		text := streamDifferences(w)
 		for _, name := range followerNames {
 			if p := w.running[name]; p != nil {
-				text += p.daemon.(*witness).behind()
+				text += p.daemon.(*followerChecker).lag()
 			}
 		}
 		return text
@@ -76,7 +76,7 @@ func runStream(w *world, events []Event) error {
 }
 
 // many returns so many objects that a snapshot of them comes in several batches.
-func many() (all []object.Object) {
+func manyNodes() (all []object.Object) {
 	for n := range 70 {
 		all = append(all, readyNode(fmt.Sprintf("many-%d", n)))
 	}
@@ -84,7 +84,7 @@ func many() (all []object.Object) {
 }
 
 // wrongStream returns in which ways the stream differs from the log.
-func wrongStream(w *world) string {
+func streamDifferences(w *world) string {
 	history := w.registry.History()
 	first, stored := w.broker.Stored()
 	for i, data := range stored {

@@ -11,9 +11,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"portolan.dev/faults/sim/netem"
 	"portolan.dev/faults/sim/network"
 	"portolan.dev/faults/sim/registry"
-	"portolan.dev/faults/sim/weather"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/changes/broker"
 	"portolan.dev/services/daemon"
@@ -24,20 +24,20 @@ import (
 
 // world is the surroundings of simulated daemons.
 type world struct {
-	log      *slog.Logger
-	began    time.Time
-	weather  *weather.Weather
-	broker   *broker.Broker
-	registry *registry.Registry
-	services network.Services
-	join     func(name string) member // adds a daemon to the network
-	running  map[string]*process
-	cluster  *cluster         // of the scenario allocations
-	nodes    map[string]*node // of the scenario agents
-	folder   func() string    // makes a folder for the time of the run
+	log         *slog.Logger
+	startTime   time.Time
+	emulator    *netem.Emulator
+	broker      *broker.Broker
+	registry    *registry.Registry
+	services    network.Handlers
+	joinNetwork func(name string) killableNetwork // adds a daemon to the network
+	running     map[string]*process
+	cluster     *cluster         // of the scenario allocations
+	nodes       map[string]*node // of the scenario agents
+	tempDir     func() string    // makes a folder for the time of the run
 
-	failures   []error
-	reconnects bool // some connection to NATS was cut
+	failures []error
+	natsCut  bool // some connection to NATS was cut
 }
 
 // relayName is the name of the relay among the daemons.
@@ -45,21 +45,21 @@ const relayName = "relay"
 
 // newWorld returns a world with a registry and a broker, and a relay between the two.
 func newWorld(t *testing.T, seed uint64, log io.Writer) *world {
-	w := &world{began: time.Now(), weather: weather.New(seed), running: map[string]*process{}, folder: t.TempDir}
+	w := &world{startTime: time.Now(), emulator: netem.New(seed), running: map[string]*process{}, tempDir: t.TempDir}
 	w.log = slog.New(slog.DiscardHandler)
 	if log != nil {
 		w.log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
-	w.broker = broker.New(broker.Options{Network: func(link string) broker.Fate { return broker.Fate(w.weather.Next(link)) }})
-	w.registry = registry.New(t, w.weather)
-	w.services = network.Serve(w.registry.Log.Register)
-	w.join = func(name string) member { return network.New(name, w.weather, w.registry, w.services) }
+	w.broker = broker.New(broker.Options{Network: func(link string) broker.Fate { return broker.Fate(w.emulator.Next(link)) }})
+	w.registry = registry.New(t, w.emulator)
+	w.services = network.NewHandlers(w.registry.Log.Register)
+	w.joinNetwork = func(name string) killableNetwork { return network.New(name, w.emulator, w.registry, w.services) }
 	w.start(relayName, w.newRelay)
 	return w
 }
 
 // member is the network as one daemon has it.
-type member interface {
+type killableNetwork interface {
 	rpc.Network
 	// Kill ends all that the daemon has to do with others, as if its process were gone.
 	Kill()
@@ -68,40 +68,40 @@ type member interface {
 // process is a daemon that runs.
 type process struct {
 	daemon  app.Daemon
-	network member
-	stop    context.CancelFunc
-	ended   chan error
+	network killableNetwork
+	cancel  context.CancelFunc
+	result  chan error
 }
 
 // start runs a daemon under a name, unless it runs already.
 func (w *world) start(name string, open func(ctx context.Context, host app.Host) (app.Daemon, error)) {
 	if w.running[name] == nil {
-		w.run(name, w.join(name), open)
+		w.run(name, w.joinNetwork(name), open)
 	}
 }
 
 // run runs a daemon under a name in a network.
-func (w *world) run(name string, network member, open func(ctx context.Context, host app.Host) (app.Daemon, error)) {
-	p := &process{network: network, ended: make(chan error, 1)}
-	ctx, stop := context.WithCancel(context.Background())
-	p.stop = stop
+func (w *world) run(name string, network killableNetwork, open func(ctx context.Context, host app.Host) (app.Daemon, error)) {
+	p := &process{network: network, result: make(chan error, 1)}
+	ctx, cancel := context.WithCancel(context.Background())
+	p.cancel = cancel
 	log := w.log.With("daemon", name)
 	d, err := open(ctx, app.Host{
 		Log: log, Metrics: prometheus.NewRegistry(), Health: health.New(log), Network: p.network,
 		NATS: daemon.NATS(name, daemon.Common{}, log, nil, nats.InProcessServer(w.broker.Dialer(name))),
 	})
 	if err != nil {
-		stop()
+		cancel()
 		w.failures = append(w.failures, fmt.Errorf("start %s: %w", name, err))
 		return
 	}
 	p.daemon = d
 	w.running[name] = p
-	go func() { p.ended <- d.Run(ctx) }()
+	go func() { p.result <- d.Run(ctx) }()
 }
 
 // end stops a daemon and waits for its end. One that is killed cannot say goodbye.
-func (w *world) end(name string, kill bool) {
+func (w *world) stop(name string, kill bool) {
 	p := w.running[name]
 	if p == nil {
 		return
@@ -109,10 +109,10 @@ func (w *world) end(name string, kill bool) {
 	delete(w.running, name)
 	if kill {
 		p.network.Kill()
-		w.cut(name)
+		w.cutNATS(name)
 	}
-	p.stop()
-	if err := <-p.ended; err != nil {
+	p.cancel()
+	if err := <-p.result; err != nil {
 		w.failures = append(w.failures, fmt.Errorf("%s: %w", name, err))
 	}
 }
@@ -120,7 +120,7 @@ func (w *world) end(name string, kill bool) {
 // close ends everything, and waits until calls that are still on their way have arrived.
 func (w *world) close() {
 	for name := range w.running {
-		w.end(name, false)
+		w.stop(name, false)
 	}
 	time.Sleep(time.Minute)
 	w.broker.Close()
@@ -129,42 +129,42 @@ func (w *world) close() {
 // play lets the events happen, and then the weather clear, and the relay run if it does not.
 func (w *world) play(events []Event) {
 	for _, e := range events {
-		time.Sleep(e.At - time.Since(w.began))
+		time.Sleep(e.At - time.Since(w.startTime))
 		w.log.Info("event", "what", e.Text)
 		e.Do(w)
 	}
-	w.weather.Clear()
-	w.setAway(false)
+	w.emulator.Clear()
+	w.setNATSAway(false)
 	w.start(relayName, w.newRelay)
 }
 
 // cut ends the connection of a daemon to NATS; without a name the connections of all.
-func (w *world) cut(name string) {
-	w.reconnects = true
+func (w *world) cutNATS(name string) {
+	w.natsCut = true
 	w.broker.Cut(name)
 }
 
 // setAway takes NATS away, or gives it back.
-func (w *world) setAway(away bool) {
-	w.reconnects = w.reconnects || away
+func (w *world) setNATSAway(away bool) {
+	w.natsCut = w.natsCut || away
 	w.broker.SetAway(away)
 }
 
 // waitUntilCalm waits until check returns no problem, twice with a pause between. If that takes
 // longer than patience, it returns the last problem as an error.
-func (w *world) waitUntilCalm(patience time.Duration, check func() string) error {
+func (w *world) waitUntilConsistent(timeout time.Duration, check func() string) error {
 	const pause = time.Second
-	for calm, until := 0, time.Now().Add(patience); ; {
+	for passes, until := 0, time.Now().Add(timeout); ; {
 		time.Sleep(pause)
-		wrong := check()
-		if calm++; wrong != "" {
-			calm = 0
+		problem := check()
+		if passes++; problem != "" {
+			passes = 0
 		}
 		switch {
-		case calm == 2:
+		case passes == 2:
 			return nil
 		case time.Now().After(until):
-			return fmt.Errorf("after %s at rest:\n%s", patience, wrong)
+			return fmt.Errorf("after %s at rest:\n%s", timeout, problem)
 		}
 	}
 }

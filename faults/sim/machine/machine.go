@@ -29,11 +29,11 @@ type Backend struct {
 	Weight uint32
 	// Since and Drained are when it took its last connection and when that ends; zero while it
 	// takes more. One that never took any has none.
-	Since, Drained time.Time
+	DrainStart, DrainEnd time.Time
 }
 
 // Busy reports whether the backend has connections.
-func (b *Backend) Busy(now time.Time) bool { return b.Weight > 0 || now.Before(b.Drained) }
+func (b *Backend) Busy(now time.Time) bool { return b.Weight > 0 || now.Before(b.DrainEnd) }
 
 // Removal is the removal of a backend from a server. The server may stay or be removed too.
 type Removal struct {
@@ -46,22 +46,22 @@ type Removal struct {
 type Machine struct {
 	// Changed is called after each change of a server, with the server as it is then; without
 	// Backends if it is gone. This and the next ones must not ask the machine anything.
-	Changed func(s *Server)
+	OnChange func(s *Server)
 	// Removed is called before a backend is removed.
-	Removed func(r Removal)
+	OnRemove func(r Removal)
 	// Refused is called when the balancer refuses an operation about a server.
-	Refused func(id kernel.ID)
+	OnRefuse func(id kernel.ID)
 	// Died is called when a process dies that had not ended.
-	Died func()
+	OnDeath func()
 	// Lingers is how long connections go on that a backend has when it takes no new ones any more.
-	Lingers func(backend netip.AddrPort) time.Duration
+	DrainTime func(backend netip.AddrPort) time.Duration
 	// Refuses reports whether the balancer refuses an operation.
 	Refuses func() bool
 
 	dir string // the folder of the agents' folders
 
 	mu        sync.Mutex
-	lives     int // processes so far
+	processes int // processes so far
 	addresses []netip.Addr
 	watchers  map[*Process]func()
 	servers   map[plan.Frontend]*Server
@@ -87,9 +87,9 @@ func New(dir string, addresses ...netip.Addr) *Machine {
 func (m *Machine) SetAddresses(all ...netip.Addr) {
 	m.mu.Lock()
 	m.addresses = all
-	told := slices.Collect(maps.Values(m.watchers))
+	callbacks := slices.Collect(maps.Values(m.watchers))
 	m.mu.Unlock()
-	for _, changed := range told {
+	for _, changed := range callbacks {
 		changed()
 	}
 }
@@ -113,7 +113,7 @@ func (m *Machine) Servers() []Server {
 
 // Misled are the stand-ins that clients are sent to by the packet filter, though the kernel has no
 // such server.
-func (m *Machine) Misled() (all []kernel.ID) {
+func (m *Machine) MissingStandIns() (all []kernel.ID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for id := range m.standIns {
@@ -125,7 +125,7 @@ func (m *Machine) Misled() (all []kernel.ID) {
 }
 
 // Reaches reports whether the machine takes packets to an address for its own.
-func (m *Machine) Reaches(addr netip.Addr) bool {
+func (m *Machine) IsLocal(addr netip.Addr) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if slices.Contains(m.addresses, addr) {
@@ -140,31 +140,31 @@ func (m *Machine) Reaches(addr netip.Addr) bool {
 }
 
 // folder returns the folder of the agent in one of its lives.
-func (m *Machine) folder(life int) string { return filepath.Join(m.dir, fmt.Sprint(life)) }
+func (m *Machine) folder(number int) string { return filepath.Join(m.dir, fmt.Sprint(number)) }
 
 // Process is one life of the agent. It implements nodemachine.Machine and kernel.Host.
 type Process struct {
-	machine *Machine
-	life    int
-	dead    bool // guarded by the machine's mu
-	left    int  // changes of the balancer until it dies; negative: it does not
+	machine     *Machine
+	number      int
+	dead        bool // guarded by the machine's mu
+	changesLeft int  // changes of the balancer until it dies; negative: it does not
 }
 
 // Start begins a life of the agent.
 func (m *Machine) Start() *Process {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.lives == 0 {
+	if m.processes == 0 {
 		if err := os.MkdirAll(m.folder(0), 0o750); err != nil {
 			panic(err)
 		}
 	}
-	p := &Process{machine: m, life: m.lives, left: -1}
+	p := &Process{machine: m, number: m.processes, changesLeft: -1}
 	return p
 }
 
 // Folder is the folder that the process has for its files.
-func (p *Process) Folder() string { return p.machine.folder(p.life) }
+func (p *Process) Folder() string { return p.machine.folder(p.number) }
 
 // Kill ends the life at once: from here on nothing that the process does has an effect, and the
 // next one finds its files as they are now.
@@ -178,7 +178,7 @@ func (p *Process) Kill() {
 func (p *Process) KillAfter(changes int) {
 	p.machine.mu.Lock()
 	defer p.machine.mu.Unlock()
-	p.left = changes
+	p.changesLeft = changes
 }
 
 // kill is Kill. The caller holds the machine's mu.
@@ -189,9 +189,9 @@ func (p *Process) kill() {
 	p.dead = true
 	m := p.machine
 	delete(m.watchers, p)
-	m.Died()
-	m.lives = p.life + 1
-	if err := copyFolder(m.folder(p.life), m.folder(m.lives)); err != nil {
+	m.OnDeath()
+	m.processes = p.number + 1
+	if err := copyFolder(m.folder(p.number), m.folder(m.processes)); err != nil {
 		panic(err)
 	}
 }
@@ -204,11 +204,11 @@ func copyFolder(from, to string) error {
 	}
 	files, err := os.ReadDir(from)
 	for _, f := range files {
-		content, failed := os.ReadFile(filepath.Join(from, f.Name()))
-		if errors.Is(failed, fs.ErrNotExist) {
+		content, readErr := os.ReadFile(filepath.Join(from, f.Name()))
+		if errors.Is(readErr, fs.ErrNotExist) {
 			continue
 		}
-		err = errors.Join(err, failed, os.WriteFile(filepath.Join(to, f.Name()), content, 0o600))
+		err = errors.Join(err, readErr, os.WriteFile(filepath.Join(to, f.Name()), content, 0o600))
 	}
 	return err
 }

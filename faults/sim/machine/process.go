@@ -78,7 +78,7 @@ func (p *Process) Flows() (kernel.FlowTable, error) { return flows{}, nil }
 
 // Filter implements kernel.Host.
 func (p *Process) Filter(_, _ []netip.Prefix) (kernel.PacketFilter, error) {
-	return &filter{process: p, wanted: newRules(), users: map[packetfilter.Element]int{}}, nil
+	return &filter{process: p, wanted: newRules(), references: map[packetfilter.Element]int{}}, nil
 }
 
 // Setting implements kernel.Host.

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
 
-	"portolan.dev/faults/sim/weather"
+	"portolan.dev/faults/sim/netem"
 	"portolan.dev/services/kit/rpc"
 )
 
@@ -23,17 +23,17 @@ import (
 type Mesh struct {
 	// Answered, if not nil, is called with each call that a server has answered without an error,
 	// before the answer travels.
-	Answered func(method string, request, reply any)
+	OnReply func(method string, request, reply any)
 
-	weather *weather.Weather
+	emulator *netem.Emulator
 
 	mu        sync.Mutex
 	listeners map[string]*bufconn.Listener // by address
 }
 
 // NewMesh returns a mesh without members.
-func NewMesh(w *weather.Weather) *Mesh {
-	return &Mesh{weather: w, listeners: map[string]*bufconn.Listener{}}
+func NewMesh(emulator *netem.Emulator) *Mesh {
+	return &Mesh{emulator: emulator, listeners: map[string]*bufconn.Listener{}}
 }
 
 // Member is a daemon in a mesh. It implements rpc.Network.
@@ -62,17 +62,17 @@ func (p *Member) Kill() {
 }
 
 // take records a connection of the daemon.
-func (p *Member) take(c net.Conn) error {
+func (p *Member) addConn(c net.Conn) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.dead {
-		return errors.Join(errGone, c.Close())
+		return errors.Join(errUnreachable, c.Close())
 	}
 	p.conns[c] = struct{}{}
 	return nil
 }
 
-var errGone = errors.New("no daemon is there")
+var errUnreachable = errors.New("no daemon is there")
 
 // pipeBuffer is how many bytes a connection holds in each direction.
 const pipeBuffer = 256 << 10
@@ -104,7 +104,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if l.member.take(c) == nil {
+		if l.member.addConn(c) == nil {
 			return c, nil
 		}
 	}
@@ -132,22 +132,22 @@ func (p *Member) connect(ctx context.Context, addr string) (net.Conn, error) {
 	l := p.mesh.listeners[addr]
 	p.mesh.mu.Unlock()
 	if l == nil {
-		return nil, errGone
+		return nil, errUnreachable
 	}
 	c, err := l.DialContext(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return c, p.take(c)
+	return c, p.addConn(c)
 }
 
 // travel waits while a message is on its way. If ctx ends before that, late returns after which
 // time the message still arrives; 0: it does not.
-func (p *Member) travel(ctx context.Context) (late time.Duration, err error) {
-	fate, began := p.mesh.weather.Next(p.link), time.Now()
+func (p *Member) transmit(ctx context.Context) (remaining time.Duration, err error) {
+	fate, start := p.mesh.emulator.Next(p.link), time.Now()
 	wait := fate.Delay
 	if fate.Lost {
-		wait, err = brokenAfter, status.Error(codes.Unavailable, "the connection is lost")
+		wait, err = brokenTimeout, status.Error(codes.Unavailable, "the connection is lost")
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -157,36 +157,36 @@ func (p *Member) travel(ctx context.Context) (late time.Duration, err error) {
 	case <-ctx.Done():
 	}
 	if !fate.Lost {
-		late = wait - time.Since(began)
+		remaining = wait - time.Since(start)
 	}
-	return late, status.FromContextError(ctx.Err()).Err()
+	return remaining, status.FromContextError(ctx.Err()).Err()
 }
 
 // unary carries a call. A question that was sent arrives also if its caller has given up meanwhile.
 func (p *Member) unary(
 	ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
 ) error {
-	asked, _ := request.(proto.Message)
-	wanted, _ := reply.(proto.Message)
-	if late, err := p.travel(ctx); err != nil {
-		if late > 0 {
-			question := copied(asked)
-			time.AfterFunc(late, func() {
-				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), brokenAfter)
+	requestMessage, _ := request.(proto.Message)
+	replyMessage, _ := reply.(proto.Message)
+	if remaining, err := p.transmit(ctx); err != nil {
+		if remaining > 0 {
+			requestCopy := clone(requestMessage)
+			time.AfterFunc(remaining, func() {
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), brokenTimeout)
 				defer cancel()
 				// The caller does not wait for the answer.
-				_ = invoke(ctx, method, question, wanted.ProtoReflect().New().Interface(), conn, opts...)
+				_ = invoke(ctx, method, requestCopy, replyMessage.ProtoReflect().New().Interface(), conn, opts...)
 			})
 		}
 		return err
 	}
 	err := invoke(ctx, method, request, reply, conn, opts...)
-	if err == nil && p.mesh.Answered != nil {
-		p.mesh.Answered(method, request, reply)
+	if err == nil && p.mesh.OnReply != nil {
+		p.mesh.OnReply(method, request, reply)
 	}
-	if _, lost := p.travel(ctx); lost != nil {
-		proto.Reset(wanted)
-		return lost
+	if _, err := p.transmit(ctx); err != nil {
+		proto.Reset(replyMessage)
+		return err
 	}
 	return err
 }
@@ -194,32 +194,32 @@ func (p *Member) unary(
 func (p *Member) stream(
 	ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
-	if _, err := p.travel(ctx); err != nil {
+	if _, err := p.transmit(ctx); err != nil {
 		return nil, err
 	}
 	s, err := open(ctx, desc, conn, method, opts...)
 	if err != nil {
 		return nil, err
 	}
-	return &slowStream{ClientStream: s, member: p}, nil
+	return &impairedStream{ClientStream: s, member: p}, nil
 }
 
 // slowStream is a stream with messages that travel through the weather. After a lost message no
 // more messages arrive.
-type slowStream struct {
+type impairedStream struct {
 	grpc.ClientStream
 	member *Member
-	lost   error
+	err    error
 }
 
 // RecvMsg implements grpc.ClientStream.
-func (s *slowStream) RecvMsg(to any) error {
-	if s.lost != nil {
-		return s.lost
+func (s *impairedStream) RecvMsg(to any) error {
+	if s.err != nil {
+		return s.err
 	}
 	if err := s.ClientStream.RecvMsg(to); err != nil {
 		return err
 	}
-	_, s.lost = s.member.travel(s.Context())
-	return s.lost
+	_, s.err = s.member.transmit(s.Context())
+	return s.err
 }

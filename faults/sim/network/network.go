@@ -14,13 +14,13 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"portolan.dev/faults/sim/netem"
 	"portolan.dev/faults/sim/registry"
-	"portolan.dev/faults/sim/weather"
 	"portolan.dev/services/kit/apierr"
 )
 
 // brokenAfter is how long an answer is awaited until the connection counts as broken.
-const brokenAfter = 5 * time.Second
+const brokenTimeout = 5 * time.Second
 
 // Server answers unary calls.
 type Server interface {
@@ -31,9 +31,9 @@ type Server interface {
 type Network struct {
 	name     string
 	link     string
-	weather  *weather.Weather
+	emulator *netem.Emulator
 	server   Server
-	services Services
+	handlers Handlers
 
 	mu   sync.Mutex
 	dead bool
@@ -41,8 +41,8 @@ type Network struct {
 
 // New returns the network of a daemon. Services answers the calls that it has methods for, server
 // all others.
-func New(name string, w *weather.Weather, server Server, services Services) *Network {
-	return &Network{name: name, link: "grpc " + name, weather: w, server: server, services: services}
+func New(name string, emulator *netem.Emulator, server Server, handlers Handlers) *Network {
+	return &Network{name: name, link: "grpc " + name, emulator: emulator, server: server, handlers: handlers}
 }
 
 // Kill ends all calls of the daemon. Calls that it makes afterwards reach no server, as if its
@@ -68,23 +68,23 @@ func (n *Network) Dial(target string, opts ...grpc.DialOption) (*grpc.ClientConn
 
 // Listen implements rpc.Network. The daemons get no calls.
 func (n *Network) Listen(string) (net.Listener, error) {
-	return &silent{closed: make(chan struct{})}, nil
+	return &idleListener{closed: make(chan struct{})}, nil
 }
 
 var errUnavailable = status.Error(codes.Unavailable, "the registry is not reached")
 
 // send lets a message travel, and calls arrive when it arrives, unless it is lost. A message on its
 // way arrives even if its sender gives up or is killed, because other machines cannot call it back.
-func (n *Network) send(arrive func()) {
-	if fate := n.weather.Next(n.link); !fate.Lost && !n.killed() {
-		time.AfterFunc(fate.Delay, arrive)
+func (n *Network) send(deliver func()) {
+	if fate := n.emulator.Next(n.link); !fate.Lost && !n.killed() {
+		time.AfterFunc(fate.Delay, deliver)
 	}
 }
 
 // awaitArrival waits until arrived is closed, the caller gives up, or its connection counts as
 // broken.
 func awaitArrival(ctx context.Context, arrived <-chan struct{}) error {
-	broken := time.NewTimer(brokenAfter)
+	broken := time.NewTimer(brokenTimeout)
 	defer broken.Stop()
 	select {
 	case <-arrived:
@@ -97,14 +97,14 @@ func awaitArrival(ctx context.Context, arrived <-chan struct{}) error {
 }
 
 // travel waits while a message is on its way.
-func (n *Network) travel(ctx context.Context) error {
+func (n *Network) transmit(ctx context.Context) error {
 	arrived := make(chan struct{})
 	n.send(func() { close(arrived) })
 	return awaitArrival(ctx, arrived)
 }
 
 // incoming returns the context of the server.
-func (n *Network) incoming(ctx context.Context) context.Context {
+func (n *Network) serverContext(ctx context.Context) context.Context {
 	sent, _ := metadata.FromOutgoingContext(ctx)
 	return registry.WithCaller(metadata.NewIncomingContext(context.Background(), sent), n.name)
 }
@@ -112,35 +112,35 @@ func (n *Network) incoming(ctx context.Context) context.Context {
 // unary carries a call. It has copies of the question and the answer, as a transport has: the
 // server may answer when the caller has given up and uses its own for something else.
 func (n *Network) unary(ctx context.Context, method string, request, reply any, _ *grpc.ClientConn, _ grpc.UnaryInvoker, _ ...grpc.CallOption) error {
-	asked, _ := request.(proto.Message)
-	wanted, _ := reply.(proto.Message)
-	question, answer := copied(asked), wanted.ProtoReflect().New().Interface()
-	var failed error
+	requestMessage, _ := request.(proto.Message)
+	replyMessage, _ := reply.(proto.Message)
+	requestCopy, replyCopy := clone(requestMessage), replyMessage.ProtoReflect().New().Interface()
+	var callErr error
 	arrived := make(chan struct{})
 	n.send(func() {
-		failed = n.answer(n.incoming(ctx), method, question, answer)
+		callErr = n.dispatch(n.serverContext(ctx), method, requestCopy, replyCopy)
 		n.send(func() { close(arrived) })
 	})
 	if err := awaitArrival(ctx, arrived); err != nil {
 		return err
 	}
-	if failed != nil {
-		return apierr.ToStatus(failed).Err()
+	if callErr != nil {
+		return apierr.ToStatus(callErr).Err()
 	}
-	moveFields(answer, wanted)
+	moveFields(replyCopy, replyMessage)
 	return nil
 }
 
 // answer has the server answer a question.
-func (n *Network) answer(ctx context.Context, method string, question, answer proto.Message) error {
-	if handler := n.services.unary[method]; handler != nil {
-		return handler(ctx, question, answer)
+func (n *Network) dispatch(ctx context.Context, method string, requestCopy, dispatch proto.Message) error {
+	if handler := n.handlers.unary[method]; handler != nil {
+		return handler(ctx, requestCopy, dispatch)
 	}
-	return n.server.Call(ctx, method, question, answer)
+	return n.server.Call(ctx, method, requestCopy, dispatch)
 }
 
 // copied returns a copy of a message.
-func copied(m proto.Message) proto.Message {
+func clone(m proto.Message) proto.Message {
 	if fast, ok := m.(interface{ CloneMessageVT() proto.Message }); ok {
 		return fast.CloneMessageVT()
 	}
@@ -157,22 +157,22 @@ func moveFields(from, to proto.Message) {
 }
 
 // silent is a listener that gets no connections.
-type silent struct {
+type idleListener struct {
 	once   sync.Once
 	closed chan struct{}
 }
 
 // Accept implements net.Listener.
-func (s *silent) Accept() (net.Conn, error) {
+func (s *idleListener) Accept() (net.Conn, error) {
 	<-s.closed
 	return nil, net.ErrClosed
 }
 
 // Close implements net.Listener.
-func (s *silent) Close() error {
+func (s *idleListener) Close() error {
 	s.once.Do(func() { close(s.closed) })
 	return nil
 }
 
 // Addr implements net.Listener.
-func (s *silent) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
+func (s *idleListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }

@@ -40,13 +40,13 @@ func (r *Registry) current() []Committed { return r.histories[len(r.histories)-1
 // recordCommits adds the changes that were committed since the last call to the history. The caller
 // holds mu.
 func (r *Registry) recordCommits() {
-	const most = 1 << 20
+	const limit = 1 << 20
 	current := &r.histories[len(r.histories)-1]
-	since, err := r.Log.After(context.Background(), uint64(len(*current)), most)
+	added, err := r.Log.After(context.Background(), uint64(len(*current)), limit)
 	if err != nil {
 		panic(fmt.Sprintf("the log was pruned before its history was noted: %v", err))
 	}
-	for _, change := range since {
+	for _, change := range added {
 		*current = append(*current, Committed{change, time.Now()})
 	}
 }
@@ -61,7 +61,7 @@ func HeadAt(history []Committed, at time.Time) uint64 {
 type Versions map[object.Key]uint64
 
 // Take enters a change.
-func (v Versions) Take(c *registryv1.Change) {
+func (v Versions) Apply(c *registryv1.Change) {
 	o := object.Unwrap(c.GetObject())
 	if c.GetType() == registryv1.ChangeType_CHANGE_TYPE_DELETE {
 		delete(v, object.KeyOf(o))

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	corev1 "portolan.dev/api/core/v1"
-	"portolan.dev/faults/sim/weather"
+	"portolan.dev/faults/sim/netem"
 	"portolan.dev/services/changes/changestest"
 	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/apierr"
@@ -32,18 +32,18 @@ var families = []corev1.IPFamily{corev1.IPFamily_IP_FAMILY_IPV4, corev1.IPFamily
 type Registry struct {
 	Log *changestest.Log
 
-	weather *weather.Weather
+	emulator *netem.Emulator
 
-	mu         sync.Mutex // makes check and write one step
-	names      int
-	violations []string
-	waiting    []*write
-	histories  [][]Committed // the last one is the history of the current log
+	mu             sync.Mutex // makes check and write one step
+	generatedNames int
+	violations     []string
+	queued         []*write
+	histories      [][]Committed // the last one is the history of the current log
 }
 
 // New returns an empty registry.
-func New(t testing.TB, w *weather.Weather) *Registry {
-	return &Registry{Log: changestest.New(t), weather: w, histories: [][]Committed{nil}}
+func New(t testing.TB, emulator *netem.Emulator) *Registry {
+	return &Registry{Log: changestest.New(t), emulator: emulator, histories: [][]Committed{nil}}
 }
 
 // Violations returns the promises that writes have broken.
@@ -76,7 +76,7 @@ func (r *Registry) NewEpoch() {
 
 // SetBack restores a backup: the last changes never happened, and the log has a new epoch. SetBack
 // does nothing if the log was pruned, or has no more changes than are to be set back.
-func (r *Registry) SetBack(changes uint64) {
+func (r *Registry) RestoreBackup(changes uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.recordCommits()
@@ -117,8 +117,8 @@ func (r *Registry) create(ctx context.Context, o object.Object) (object.Object, 
 	o = object.Clone(o)
 	meta := object.MetaOf(o)
 	if meta.GetName() == "" {
-		r.names++
-		meta.Name = fmt.Sprintf("%s%d", meta.GetGenerateName(), r.names)
+		r.generatedNames++
+		meta.Name = fmt.Sprintf("%s%d", meta.GetGenerateName(), r.generatedNames)
 	}
 	key := object.KeyOf(o)
 	if r.Log.Get(key) != nil {
@@ -136,7 +136,7 @@ func (r *Registry) create(ctx context.Context, o object.Object) (object.Object, 
 	meta.Uid, meta.ResourceVersion, meta.CreationTimestamp = "", 0, timestamppb.Now()
 	stored := r.put(o, nil)
 	if len(stored.GetMetadata().GetOwnerReferences()) > 0 {
-		r.collectSoon() // the owner may be gone already
+		r.scheduleCollect() // the owner may be gone already
 	}
 	return stored, nil
 }
@@ -183,7 +183,7 @@ func (r *Registry) remove(ctx context.Context, key object.Key, uid string, versi
 		return nil, err
 	}
 	r.Log.Delete(key)
-	r.collectSoon()
+	r.scheduleCollect()
 	return old, nil
 }
 
@@ -201,8 +201,8 @@ func (r *Registry) put(o, old object.Object) object.Object {
 }
 
 // collectSoon lets the collector run a little later, as it does beside a registry.
-func (r *Registry) collectSoon() {
-	time.AfterFunc(r.weather.Next("collector").Delay, r.collect)
+func (r *Registry) scheduleCollect() {
+	time.AfterFunc(r.emulator.Next("collector").Delay, r.collect)
 }
 
 // collect removes the objects of owners that are gone: by the owner's uid or, for an Endpoints that

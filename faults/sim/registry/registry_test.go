@@ -6,7 +6,7 @@ import (
 	"time"
 
 	corev1 "portolan.dev/api/core/v1"
-	"portolan.dev/faults/sim/weather"
+	"portolan.dev/faults/sim/netem"
 	"portolan.dev/portolan/e2e/churn/workload"
 	"portolan.dev/services/object"
 )
@@ -14,12 +14,12 @@ import (
 func node(name string) *corev1.Node { return &corev1.Node{Metadata: &corev1.ObjectMeta{Name: name}} }
 
 func create(r *Registry, name string, refused *int) {
-	r.Take(workload.Step{Verb: workload.Create, Object: node(name)}, func(error) { *refused++ })
+	r.Enqueue(workload.Step{Verb: workload.Create, Object: node(name)}, func(error) { *refused++ })
 }
 
-func TestWritesThatComeTogetherAreOneCommit(t *testing.T) {
+func TestConcurrentWritesShareCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, refused := New(t, weather.New(1)), 0
+		r, refused := New(t, netem.New(1)), 0
 		for _, name := range []string{"a", "b", "a"} {
 			create(r, name, &refused)
 		}
@@ -36,12 +36,12 @@ func TestWritesThatComeTogetherAreOneCommit(t *testing.T) {
 	})
 }
 
-func TestLogThatIsSetBackGoesAnotherWay(t *testing.T) {
+func TestRestoreBackupStartsNewHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := New(t, weather.New(1))
+		r := New(t, netem.New(1))
 		r.Put(node("a"), node("b"), node("c"))
 		before, _, _, _ := r.Log.Head(t.Context())
-		r.SetBack(2)
+		r.RestoreBackup(2)
 		r.Put(node("d"))
 		after, head, _, _ := r.Log.Head(t.Context())
 		all := r.Histories()
@@ -55,19 +55,19 @@ func TestLogThatIsSetBackGoesAnotherWay(t *testing.T) {
 			t.Errorf("the history has %s as its second change", name)
 		}
 		r.Prune()
-		if r.SetBack(1); len(r.Histories()) != 2 || r.Log.Revision() != 2 {
+		if r.RestoreBackup(1); len(r.Histories()) != 2 || r.Log.Revision() != 2 {
 			t.Error("a pruned log was set back")
 		}
 	})
 }
 
-func TestSlowStoreHoldsUpCommits(t *testing.T) {
+func TestSlowStoreDelaysCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := weather.New(1)
-		w.Add(weather.Episode{Links: "store", Holds: true}, time.Second)
-		r, began := New(t, w), time.Now()
-		if _, err := r.Create(t.Context(), node("a")); err != nil || time.Since(began) < time.Second {
-			t.Errorf("%v after %s", err, time.Since(began))
+		w := netem.New(1)
+		w.Add(netem.Impairment{LinkPrefix: "store", Stall: true}, time.Second)
+		r, start := New(t, w), time.Now()
+		if _, err := r.Create(t.Context(), node("a")); err != nil || time.Since(start) < time.Second {
+			t.Errorf("%v after %s", err, time.Since(start))
 		}
 	})
 }

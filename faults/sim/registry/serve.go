@@ -34,23 +34,23 @@ func (r *Registry) call(ctx context.Context, rpc string, request proto.Message) 
 		}
 		return "" // the kind has no namespaces
 	}
-	named := func(verb string) object.Key {
+	namedKey := func(verb string) object.Key {
 		return object.Key{Kind: strings.TrimPrefix(rpc, verb), Namespace: text("namespace"), Name: text("name")}
 	}
-	sent := func() object.Object {
+	sentObject := func() object.Object {
 		o, _ := message.Get(objectField(message.Descriptor())).Message().Interface().(object.Object)
 		return o
 	}
 	switch {
 	case strings.HasPrefix(rpc, "Create"):
-		return r.Create(ctx, sent())
+		return r.Create(ctx, sentObject())
 	case strings.HasPrefix(rpc, "Update"):
-		return r.Update(ctx, sent(), strings.HasSuffix(rpc, "Status"))
+		return r.Update(ctx, sentObject(), strings.HasSuffix(rpc, "Status"))
 	case strings.HasPrefix(rpc, "Delete"):
 		version := message.Get(message.Descriptor().Fields().ByName("resource_version")).Uint()
-		return r.Delete(ctx, named("Delete"), text("uid"), version)
+		return r.Delete(ctx, namedKey("Delete"), text("uid"), version)
 	case strings.HasPrefix(rpc, "Get"):
-		return r.Get(named("Get"))
+		return r.Get(namedKey("Get"))
 	}
 	return nil, fmt.Errorf("the simulated registry has no method %s", rpc)
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"portolan.dev/faults/sim/weather"
+	"portolan.dev/faults/sim/netem"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/object"
 )
@@ -16,9 +16,9 @@ import (
 type Database struct {
 	// Committed, if not nil, is called with the records of each commit, in order and before any
 	// session learns of the commit.
-	Committed func(records []store.Record)
+	OnCommit func(records []store.Record)
 
-	weather *weather.Weather
+	emulator *netem.Emulator
 
 	mu       sync.Mutex
 	epochs   int
@@ -31,20 +31,20 @@ type Database struct {
 }
 
 // NewDatabase returns an empty database. Without weather everything happens at once.
-func NewDatabase(w *weather.Weather) *Database {
-	d := &Database{weather: w, rows: map[object.Key]store.Row{}, sessions: map[*Session]struct{}{}, locks: map[string]chan struct{}{}}
-	d.renew()
+func NewDatabase(emulator *netem.Emulator) *Database {
+	d := &Database{emulator: emulator, rows: map[object.Key]store.Row{}, sessions: map[*Session]struct{}{}, locks: map[string]chan struct{}{}}
+	d.startEpoch()
 	return d
 }
 
 // renew gives the log another epoch. The caller holds mu.
-func (d *Database) renew() {
+func (d *Database) startEpoch() {
 	d.epochs++
 	d.head.Epoch = fmt.Sprintf("epoch-%d", d.epochs)
 }
 
 // execute carries out a batch for a session.
-func (d *Database) execute(by *Session, ops []store.Op) (store.Decision, store.Head) {
+func (d *Database) execute(origin *Session, ops []store.Op) (store.Decision, store.Head) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	decision := store.Decide(time.Now().Truncate(time.Microsecond), d.head.Revision, d.rows, ops)
@@ -60,29 +60,29 @@ func (d *Database) execute(by *Session, ops []store.Op) (store.Decision, store.H
 	}
 	d.head.Revision += uint64(len(decision.Records))
 	d.records = append(d.records, decision.Records...)
-	if d.Committed != nil {
-		d.Committed(decision.Records)
+	if d.OnCommit != nil {
+		d.OnCommit(decision.Records)
 	}
-	d.notify(by)
+	d.notify(origin)
 	return decision, d.head
 }
 
 // notify tells all other sessions that the head has moved: a little later, since a session polls if
 // no message comes. The caller holds mu.
-func (d *Database) notify(by *Session) {
+func (d *Database) notify(origin *Session) {
 	const poll = 100 * time.Millisecond
 	for s := range d.sessions {
-		if s == by {
+		if s == origin {
 			continue
 		}
-		moved := func() {
+		wake := func() {
 			s.ForgetTail()
 			s.Notify()
 		}
 		if fate := s.next(); fate.Delay > 0 {
-			time.AfterFunc(min(fate.Delay, poll), moved)
+			time.AfterFunc(min(fate.Delay, poll), wake)
 		} else {
-			moved()
+			wake()
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"portolan.dev/faults/sim/weather"
+	"portolan.dev/faults/sim/netem"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/kit/batch"
 	"portolan.dev/services/object"
@@ -16,7 +16,7 @@ import (
 
 // silence is how long a session waits for an answer that was lost, until it takes its connection
 // for broken.
-const silence = time.Second
+const replyTimeout = time.Second
 
 // Session is the connection of one registry to its database. It implements store.Store.
 type Session struct {
@@ -36,7 +36,7 @@ var _ store.Store = (*Session)(nil)
 // Open connects the registry with this name. Its link in the weather is named "database " and the
 // name.
 func (d *Database) Open(name string, commits store.CommitterOptions) *Session {
-	s := &Session{database: d, link: link{d.weather, "database " + name}}
+	s := &Session{database: d, link: link{d.emulator, "database " + name}}
 	s.Committer = store.NewCommitter(commits, s.Commit)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -65,20 +65,20 @@ func (s *Session) Commit(ctx context.Context, ops []store.Op) []batch.Outcome[st
 	if s.killed() {
 		return batch.Fail[store.Result](len(ops), errLost)
 	}
-	there, back := s.next(), s.next()
-	if there.Lost {
-		pause(ctx, silence)
-		return batch.Fail[store.Result](len(ops), s.lostError(there, errLost))
+	request, reply := s.next(), s.next()
+	if request.Lost {
+		sleep(ctx, replyTimeout)
+		return batch.Fail[store.Result](len(ops), s.errorAfterLoss(request, errLost))
 	}
-	if !pause(ctx, there.Delay) {
+	if !sleep(ctx, request.Delay) {
 		return batch.Fail[store.Result](len(ops), fmt.Errorf("%w: %w", store.ErrUnavailable, ctx.Err()))
 	}
 	decision, head := s.database.execute(s, ops)
-	if back.Lost {
-		pause(ctx, silence)
+	if reply.Lost {
+		sleep(ctx, replyTimeout)
 	}
-	if !pause(ctx, back.Delay) || back.Lost {
-		if err := s.lostError(back, nil); err != nil {
+	if !sleep(ctx, reply.Delay) || reply.Lost {
+		if err := s.errorAfterLoss(reply, nil); err != nil {
 			return batch.Fail[store.Result](len(ops), err)
 		}
 	}
@@ -94,23 +94,23 @@ func (s *Session) Commit(ctx context.Context, ops []store.Op) []batch.Outcome[st
 
 // lostError returns the error for a batch if its question or answer was lost: either
 // store.ErrUnknown, or truth, the real outcome.
-func (s *Session) lostError(fate weather.Fate, truth error) error {
+func (s *Session) errorAfterLoss(fate netem.Fate, outcome error) error {
 	if fate.Delay%2 == 0 {
 		return store.ErrUnknown
 	}
-	return truth
+	return outcome
 }
 
 // ask waits while a question and its answer travel.
-func (s *Session) ask(ctx context.Context) error {
+func (s *Session) roundTrip(ctx context.Context) error {
 	fate := s.next()
 	if fate.Lost || s.killed() {
-		if !pause(ctx, silence) {
+		if !sleep(ctx, replyTimeout) {
 			return ctx.Err()
 		}
 		return errLost
 	}
-	if !pause(ctx, fate.Delay) {
+	if !sleep(ctx, fate.Delay) {
 		return ctx.Err()
 	}
 	return nil
@@ -118,7 +118,7 @@ func (s *Session) ask(ctx context.Context) error {
 
 // Head is the Head of [store.Store].
 func (s *Session) Head(ctx context.Context) (store.Head, error) {
-	if err := s.ask(ctx); err != nil {
+	if err := s.roundTrip(ctx); err != nil {
 		return store.Head{}, err
 	}
 	s.database.mu.Lock()
@@ -128,7 +128,7 @@ func (s *Session) Head(ctx context.Context) (store.Head, error) {
 
 // Snapshot is the Snapshot of [store.Store].
 func (s *Session) Snapshot(ctx context.Context, read func(store.Head, iter.Seq2[store.Row, error]) error) error {
-	if err := s.ask(ctx); err != nil {
+	if err := s.roundTrip(ctx); err != nil {
 		return err
 	}
 	s.database.mu.Lock()
@@ -149,7 +149,7 @@ func (s *Session) Snapshot(ctx context.Context, read func(store.Head, iter.Seq2[
 
 // Changes is the Changes of [store.Store].
 func (s *Session) Changes(ctx context.Context, after uint64, limit int) ([]store.Record, store.Head, error) {
-	if err := s.ask(ctx); err != nil {
+	if err := s.roundTrip(ctx); err != nil {
 		return nil, store.Head{}, err
 	}
 	s.database.mu.Lock()
@@ -163,7 +163,7 @@ func (s *Session) Changes(ctx context.Context, after uint64, limit int) ([]store
 
 // Prune is the Prune of [store.Store].
 func (s *Session) Prune(ctx context.Context, through uint64) (int64, error) {
-	if err := s.ask(ctx); err != nil {
+	if err := s.roundTrip(ctx); err != nil {
 		return 0, err
 	}
 	s.database.mu.Lock()
@@ -180,19 +180,19 @@ func (s *Session) Prune(ctx context.Context, through uint64) (int64, error) {
 
 // NewEpoch is the NewEpoch of [store.Store].
 func (s *Session) NewEpoch(ctx context.Context) (store.Head, error) {
-	if err := s.ask(ctx); err != nil {
+	if err := s.roundTrip(ctx); err != nil {
 		return store.Head{}, err
 	}
 	s.database.mu.Lock()
 	defer s.database.mu.Unlock()
-	s.database.renew()
+	s.database.startEpoch()
 	s.database.notify(nil)
 	return s.database.head, nil
 }
 
 // Restore is the Restore of [store.Store].
 func (s *Session) Restore(ctx context.Context, at, revision uint64, rows iter.Seq2[store.Row, error]) error {
-	if err := s.ask(ctx); err != nil {
+	if err := s.roundTrip(ctx); err != nil {
 		return err
 	}
 	restored := map[object.Key]store.Row{}
@@ -200,7 +200,7 @@ func (s *Session) Restore(ctx context.Context, at, revision uint64, rows iter.Se
 		if err := errors.Join(err, store.CheckRestored(row, revision)); err != nil {
 			return err
 		}
-		if _, twice := restored[row.Key]; twice {
+		if _, duplicate := restored[row.Key]; duplicate {
 			return fmt.Errorf("restore %s: it comes twice", row.Key)
 		}
 		restored[row.Key] = row
@@ -211,7 +211,7 @@ func (s *Session) Restore(ctx context.Context, at, revision uint64, rows iter.Se
 	if d.head.Revision != at {
 		return &store.ConflictError{Have: d.head.Revision}
 	}
-	d.renew()
+	d.startEpoch()
 	d.rows, d.records, d.base = restored, nil, max(at, revision)
 	d.head.Revision, d.head.Oldest = d.base, d.base
 	d.notify(nil)
@@ -220,13 +220,13 @@ func (s *Session) Restore(ctx context.Context, at, revision uint64, rows iter.Se
 
 // Lock is the Lock of [store.Store].
 func (s *Session) Lock(ctx context.Context, name string, fn func(context.Context) error) error {
-	held := s.database.lock(name)
+	lock := s.database.lock(name)
 	select {
-	case held <- struct{}{}:
+	case lock <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-held }()
+	defer func() { <-lock }()
 	return fn(ctx)
 }
 

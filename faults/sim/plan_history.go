@@ -15,18 +15,18 @@ import (
 // serverKey identifies a server of the kernel: the server of a frontend, or its stand-in for
 // clients outside.
 type serverKey struct {
-	at      plan.Frontend
-	standIn bool
+	frontend plan.Frontend
+	standIn  bool
 }
 
 // plannedServer is the planned state of a server.
 type plannedServer struct {
-	there   bool
+	exists  bool
 	weights map[netip.AddrPort]uint32
 }
 
-func (w plannedServer) equal(o plannedServer) bool {
-	return w.there == o.there && maps.Equal(w.weights, o.weights)
+func (p plannedServer) equal(o plannedServer) bool {
+	return p.exists == o.exists && maps.Equal(p.weights, o.weights)
 }
 
 // version is the planned state of a server from a revision on.
@@ -36,37 +36,37 @@ type version struct {
 }
 
 // courses holds the versions of a node's planned servers, derived from the log.
-type courses struct {
+type planHistory struct {
 	facts    plan.Facts
-	read     uint64 // the last revision that they include
+	revision uint64 // the last revision that they include
 	services map[object.Name]*corev1.Service
 	slices   map[object.Name]map[string]*corev1.EndpointSlice
 	table    *plan.Table
-	of       map[serverKey][]version // in order; the first one is from revision 0 on
+	byServer map[serverKey][]version // in order; the first one is from revision 0 on
 }
 
-func newCourses(facts plan.Facts) *courses {
-	return &courses{
+func newPlanHistory(facts plan.Facts) *planHistory {
+	return &planHistory{
 		facts: facts, services: map[object.Name]*corev1.Service{}, slices: map[object.Name]map[string]*corev1.EndpointSlice{},
-		table: plan.NewTable(), of: map[serverKey][]version{},
+		table: plan.NewTable(), byServer: map[serverKey][]version{},
 	}
 }
 
 // extend reads the changes that were committed since the last call.
-func (c *courses) extend(history []registry.Committed) {
-	for ; c.read < uint64(len(history)); c.read++ {
-		c.apply(history[c.read].Change)
+func (c *planHistory) extend(history []registry.Committed) {
+	for ; c.revision < uint64(len(history)); c.revision++ {
+		c.apply(history[c.revision].Change)
 	}
 }
 
 // apply applies a change of the log.
-func (c *courses) apply(change *registryv1.Change) {
-	gone := change.GetType() == registryv1.ChangeType_CHANGE_TYPE_DELETE
+func (c *planHistory) apply(change *registryv1.Change) {
+	deleted := change.GetType() == registryv1.ChangeType_CHANGE_TYPE_DELETE
 	var name object.Name
 	switch o := object.Unwrap(change.GetObject()).(type) {
 	case *corev1.Service:
 		name = object.NameOf(o)
-		if c.services[name] = o; gone {
+		if c.services[name] = o; deleted {
 			delete(c.services, name)
 		}
 	case *corev1.EndpointSlice:
@@ -74,7 +74,7 @@ func (c *courses) apply(change *registryv1.Change) {
 		if c.slices[name] == nil {
 			c.slices[name] = map[string]*corev1.EndpointSlice{}
 		}
-		if c.slices[name][o.GetMetadata().GetName()] = o; gone {
+		if c.slices[name][o.GetMetadata().GetName()] = o; deleted {
 			delete(c.slices[name], o.GetMetadata().GetName())
 		}
 	default:
@@ -88,36 +88,36 @@ func (c *courses) apply(change *registryv1.Change) {
 }
 
 // recordPlan records the planned servers of a frontend from a revision on.
-func (c *courses) recordPlan(at plan.Frontend, revision uint64) {
-	planned := func(audience plan.Audience) *plan.VirtualServer {
-		if v := c.table.Server(plan.Key{Frontend: at, Audience: audience}); v != nil {
+func (c *planHistory) recordPlan(frontend plan.Frontend, revision uint64) {
+	serverFor := func(audience plan.Audience) *plan.VirtualServer {
+		if v := c.table.Server(plan.Key{Frontend: frontend, Audience: audience}); v != nil {
 			return v
 		}
-		return c.table.Server(plan.Key{Frontend: at, Audience: plan.Anyone})
+		return c.table.Server(plan.Key{Frontend: frontend, Audience: plan.Anyone})
 	}
-	inside, outside := planned(plan.Internal), planned(plan.External)
-	if inside == outside {
-		outside = nil
+	internal, external := serverFor(plan.Internal), serverFor(plan.External)
+	if internal == external {
+		external = nil
 	}
-	for key, v := range map[serverKey]*plan.VirtualServer{{at: at}: inside, {at: at, standIn: true}: outside} {
-		now := plannedServer{}
+	for key, v := range map[serverKey]*plan.VirtualServer{{frontend: frontend}: internal, {frontend: frontend, standIn: true}: external} {
+		state := plannedServer{}
 		if v != nil {
-			now = plannedServer{there: true, weights: map[netip.AddrPort]uint32{}}
+			state = plannedServer{exists: true, weights: map[netip.AddrPort]uint32{}}
 			for _, r := range v.Reals {
-				now.weights[r.Addr] = r.Weight
+				state.weights[r.Addr] = r.Weight
 			}
 		}
 		versions := c.versions(key)
-		if !versions[len(versions)-1].equal(now) {
-			c.of[key] = append(versions, version{now, revision})
+		if !versions[len(versions)-1].equal(state) {
+			c.byServer[key] = append(versions, version{state, revision})
 		}
 	}
 }
 
 // versions returns the versions of a server in their order.
-func (c *courses) versions(key serverKey) []version {
-	if c.of[key] == nil {
-		c.of[key] = []version{{}}
+func (c *planHistory) versions(key serverKey) []version {
+	if c.byServer[key] == nil {
+		c.byServer[key] = []version{{}}
 	}
-	return c.of[key]
+	return c.byServer[key]
 }

@@ -17,23 +17,23 @@ import (
 )
 
 // witness is a daemon that compares the batches of its follower with the history of the registry.
-type witness struct {
+type followerChecker struct {
 	world    *world
 	name     string
 	follower *changes.Follower
 	registry *grpc.ClientConn
 	nats     app.Bus
 
-	revision uint64
-	got      registry.Versions // the state after all batches so far
-	want     registry.Versions // by the history up to revision
-	history  int               // which of the registry's histories the follower is in
+	revision     uint64
+	got          registry.Versions // the state after all batches so far
+	want         registry.Versions // by the history up to revision
+	historyIndex int               // which of the registry's histories the follower is in
 }
 
 // startWitness starts a follower of all kinds under a name.
-func startWitness(w *world, name string) {
+func startFollower(w *world, name string) {
 	w.start(name, func(_ context.Context, host app.Host) (app.Daemon, error) {
-		f := &witness{world: w, name: name, got: registry.Versions{}, want: registry.Versions{}}
+		f := &followerChecker{world: w, name: name, got: registry.Versions{}, want: registry.Versions{}}
 		var err error
 		if f.registry, err = host.Network.Dial("registry"); err != nil {
 			return nil, err
@@ -49,22 +49,22 @@ func startWitness(w *world, name string) {
 }
 
 // Run implements app.Daemon.
-func (f *witness) Run(ctx context.Context) error {
+func (f *followerChecker) Run(ctx context.Context) error {
 	defer f.registry.Close()
 	defer f.nats.Close()
-	return app.RunTasks(ctx, app.Task{Run: f.follower.Run}, app.Task{Run: f.watchAge})
+	return app.RunTasks(ctx, app.Task{Run: f.follower.Run}, app.Task{Run: f.checkAge})
 }
 
 // watchAge checks now and then that the view is as fresh as the follower says: it has all that
 // there was when it was last known to be complete. A bookmark does not say when it was sent, so one
 // that comes late, or a second time, makes the view seem younger than it is by as much.
-func (f *witness) watchAge(ctx context.Context) error {
+func (f *followerChecker) checkAge(ctx context.Context) error {
 	for app.Pause(ctx, 100*time.Millisecond+time.Microsecond) {
 		if !f.follower.Synced() {
 			continue
 		}
-		late := 2 * f.world.weather.Latest("nats "+f.name)
-		complete := time.Now().Add(-f.follower.Age() - late)
+		margin := 2 * f.world.emulator.MaxDelay("nats "+f.name)
+		complete := time.Now().Add(-f.follower.Age() - margin)
 		if head := registry.HeadAt(f.world.registry.History(), complete); f.follower.Revision() < head {
 			return fmt.Errorf("the view is at %d and said to be %s old: then the log was at %d already", f.follower.Revision(), f.follower.Age(), head)
 		}
@@ -75,16 +75,16 @@ func (f *witness) watchAge(ctx context.Context) error {
 // apply checks a batch. It must be either the part of the log after the last batch, or the
 // difference to a snapshot. If the log was set back, it may also be the difference between the old
 // state and the present one.
-func (f *witness) apply(_ context.Context, batch []changes.Change, revision uint64) error {
-	histories, got := f.world.registry.Histories(), f.after(batch)
-	err := f.isNext(batch, got, revision, histories[f.history])
-	for n := f.history + 1; err != nil && n < len(histories); n++ {
+func (f *followerChecker) apply(_ context.Context, batch []changes.Change, revision uint64) error {
+	histories, got := f.world.registry.Histories(), f.stateAfter(batch)
+	err := f.checkNext(batch, got, revision, histories[f.historyIndex])
+	for n := f.historyIndex + 1; err != nil && n < len(histories); n++ {
 		want := registry.Versions{}
-		if later := isOther(got, revision, histories[n], want); later != nil {
-			err = errors.Join(err, later)
+		if mismatch := checkState(got, revision, histories[n], want); mismatch != nil {
+			err = errors.Join(err, mismatch)
 			continue
 		}
-		err, f.want, f.history = nil, want, n
+		err, f.want, f.historyIndex = nil, want, n
 	}
 	f.revision, f.got = revision, got
 	return err
@@ -92,13 +92,13 @@ func (f *witness) apply(_ context.Context, batch []changes.Change, revision uint
 
 // isNext returns an error if a batch does not lead to a later revision of a history. got is the
 // state after the batch.
-func (f *witness) isNext(batch []changes.Change, got registry.Versions, revision uint64, history []registry.Committed) error {
+func (f *followerChecker) checkNext(batch []changes.Change, got registry.Versions, revision uint64, history []registry.Committed) error {
 	if revision < f.revision || revision > uint64(len(history)) {
 		return fmt.Errorf("revision %d was handed over after %d, the log is at %d", revision, f.revision, len(history))
 	}
 	since := history[f.revision:revision]
-	if !isLog(batch, since) {
-		if err := f.isDifference(batch); err != nil {
+	if !equalsLog(batch, since) {
+		if err := f.checkDifference(batch); err != nil {
 			return fmt.Errorf("changes from %d to %d are not the log's: %w", f.revision, revision, err)
 		}
 	}
@@ -107,7 +107,7 @@ func (f *witness) isNext(batch []changes.Change, got registry.Versions, revision
 		want = maps.Clone(want)
 	}
 	for _, c := range since {
-		want.Take(c.Change)
+		want.Apply(c.Change)
 	}
 	if !maps.Equal(got, want) {
 		return fmt.Errorf("at revision %d there are objects %v, %v were handed over", revision, want, got)
@@ -118,12 +118,12 @@ func (f *witness) isNext(batch []changes.Change, got registry.Versions, revision
 
 // isOther returns an error if got is not the state at a revision of another history. It adds that
 // state to want.
-func isOther(got registry.Versions, revision uint64, history []registry.Committed, want registry.Versions) error {
+func checkState(got registry.Versions, revision uint64, history []registry.Committed, want registry.Versions) error {
 	if revision > uint64(len(history)) {
 		return fmt.Errorf("revision %d was handed over, the log was set back to %d", revision, len(history))
 	}
 	for _, c := range history[:revision] {
-		want.Take(c.Change)
+		want.Apply(c.Change)
 	}
 	if !maps.Equal(got, want) {
 		return fmt.Errorf("the log was set back, and has objects %v at revision %d, %v were handed over", want, revision, got)
@@ -132,7 +132,7 @@ func isOther(got registry.Versions, revision uint64, history []registry.Committe
 }
 
 // after returns the state after a batch.
-func (f *witness) after(batch []changes.Change) registry.Versions {
+func (f *followerChecker) stateAfter(batch []changes.Change) registry.Versions {
 	if len(batch) == 0 {
 		return f.got
 	}
@@ -148,7 +148,7 @@ func (f *witness) after(batch []changes.Change) registry.Versions {
 }
 
 // isLog reports whether a batch is these changes of the log, each of them once.
-func isLog(batch []changes.Change, log []registry.Committed) bool {
+func equalsLog(batch []changes.Change, log []registry.Committed) bool {
 	if len(batch) != len(log) {
 		return false
 	}
@@ -163,7 +163,7 @@ func isLog(batch []changes.Change, log []registry.Committed) bool {
 
 // isDifference returns an error if a batch is not the difference between the state before and a
 // snapshot.
-func (f *witness) isDifference(batch []changes.Change) error {
+func (f *followerChecker) checkDifference(batch []changes.Change) error {
 	seen := map[object.Key]bool{}
 	for _, c := range batch {
 		before, known := f.got[c.Key]
@@ -181,7 +181,7 @@ func (f *witness) isDifference(batch []changes.Change) error {
 }
 
 // behind returns how far the follower is from the registry at rest.
-func (f *witness) behind() string {
+func (f *followerChecker) lag() string {
 	head := f.world.registry.Log.Revision()
 	if at := f.follower.Revision(); at != head {
 		return fmt.Sprintf("%s is at revision %d, the log at %d\n", f.name, at, head)
