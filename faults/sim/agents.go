@@ -22,15 +22,14 @@ import (
 	"portolan.dev/services/kit/config"
 )
 
-// agents simulates node agents, each on a machine of its own, while clients write services and
-// slices. The forwarding of a kernel follows the plans of the log in their order, and at rest it is
-// the plan of the log's head.
+// agents simulates node agents, each on its own machine, while clients write services and slices.
+// Each kernel must follow the plans in the order of the log, and have the plan of the log's head at
+// rest.
 var agents = scenario{draw: drawAgents, run: runAgents}
 
-// drainTimeout is how long connections to a leaving backend may go on.
+// drainTimeout is the time that the agents give a removed backend to drain.
 const drainTimeout = 20 * time.Second
 
-// Ranges of addresses.
 var (
 	clusterRange = netip.MustParsePrefix("10.96.0.0/16")
 	podRange     = netip.MustParsePrefix("10.244.0.0/16")
@@ -40,7 +39,7 @@ func drawAgents(g *generator) {
 	length := 300*time.Millisecond + pick(g, g.upTo(5*time.Second), g.upTo(30*time.Second))
 	drawForwardingWrites(g, length)
 	if g.chance(15) {
-		return // no trouble
+		return // no faults
 	}
 	for range 1 + g.random.IntN(5) {
 		drawAgentFault(g, g.within(length), pick(g, nodeNames...))
@@ -71,23 +70,25 @@ func drawAgentFault(g *generator, at time.Duration, name string) {
 	}
 }
 
-// drawSuddenDeath adds that an agent dies between two changes of the kernel, and starts again.
+// drawKillDuringApply adds events that kill an agent between two changes of its kernel, and start it
+// again.
 func drawKillDuringApply(g *generator, at time.Duration, name string) {
 	changes := g.random.IntN(8)
 	g.add(at, func(w *world) { w.nodes[name].process.KillAfter(changes) }, "%s is killed after %d changes of its kernel", name, changes)
 	at += g.upTo(4 * time.Second)
-	g.add(at, func(w *world) { w.stop(name, true) }, "%s is killed at the latest", name)
+	g.add(at, func(w *world) { w.stop(name, true) }, "%s is killed, unless the changes of its kernel have killed it", name)
 	g.add(at+g.upTo(6*time.Second), func(w *world) { w.startAgent(name) }, "%s starts again", name)
 }
 
-// drawRefusals adds that the kernel of a node refuses many changes.
+// drawRefusals adds a period in which a node's kernel refuses some of the changes.
 func drawRefusals(g *generator, at time.Duration, name string) {
 	percent, duration := 10+g.random.IntN(60), g.upTo(5*time.Second)
 	g.add(at, func(w *world) { w.nodes[name].refusedPercent.Store(int64(percent)) }, "the kernel of %s refuses %d%% of all changes", name, percent)
-	g.add(at+duration, func(w *world) { w.nodes[name].refusedPercent.Store(0) }, "the kernel of %s refuses nothing any more", name)
+	g.add(at+duration, func(w *world) { w.nodes[name].refusedPercent.Store(0) }, "the kernel of %s no longer refuses changes", name)
 }
 
-// drawAddress adds that the second address of a node comes, and mostly goes again.
+// drawAddressChange adds events that add a node's second address and, with a chance of 70%, remove
+// it.
 func drawAddressChange(g *generator, at time.Duration, name string) {
 	g.add(at, func(w *world) { w.nodes[name].setSecondAddress(true) }, "%s gets its second address", name)
 	if g.chance(70) {
@@ -95,7 +96,7 @@ func drawAddressChange(g *generator, at time.Duration, name string) {
 	}
 }
 
-// drawAgentLog adds that the log loses its past, or gets another epoch.
+// drawAgentLogFault adds an event that prunes the log or gives it a new epoch.
 func drawAgentLogFault(g *generator, at time.Duration) {
 	if g.chance(60) {
 		g.add(at, func(w *world) { w.registry.Prune() }, "the log is pruned")
@@ -137,11 +138,11 @@ type node struct {
 	name           string
 	world          *world
 	machine        *machine.Machine
-	process        *machine.Process     // the last one
-	metrics        *prometheus.Registry // its metrics
+	process        *machine.Process     // the last process of the agent
+	metrics        *prometheus.Registry // the metrics of that process
 	forwarding     *forwardingChecker
-	first, second  netip.Addr   // addresses; the second one comes and goes
-	refusedPercent atomic.Int64 // percentage of changes that the kernel refuses
+	first, second  netip.Addr   // the first address is always present
+	refusedPercent atomic.Int64 // the share of changes that the kernel refuses
 }
 
 func newNode(w *world, name string, number byte) *node {
@@ -162,7 +163,7 @@ func newNode(w *world, name string, number byte) *node {
 	return n
 }
 
-// setSecond gives the node its second address, or takes it away.
+// setSecondAddress adds or removes the second address of the node.
 func (n *node) setSecondAddress(present bool) {
 	addresses := []netip.Addr{n.first}
 	if present {
@@ -172,19 +173,19 @@ func (n *node) setSecondAddress(present bool) {
 	n.machine.SetAddresses(addresses...)
 }
 
-// agentNetwork is the network of an agent, which dies together with its way to the kernel.
+// agentNetwork is the network of an agent. Killing it also kills the agent's process on the machine.
 type agentNetwork struct {
 	killableNetwork
 	process *machine.Process
 }
 
-// Kill implements member.
+// Kill implements killableNetwork.
 func (n agentNetwork) Kill() {
 	n.process.Kill()
 	n.killableNetwork.Kill()
 }
 
-// startAgent starts the agent of a node.
+// startAgent starts the agent of a node unless it runs.
 func (w *world) startAgent(name string) {
 	if w.running[name] != nil {
 		return
@@ -203,9 +204,9 @@ func (w *world) startAgent(name string) {
 	})
 }
 
-// applied is the revision that the agent reports to be in force.
+// appliedRevision returns the revision that the agent reports as applied.
 func (n *node) appliedRevision() uint64 {
-	families, _ := n.metrics.Gather() // an error leaves the metric out
+	families, _ := n.metrics.Gather() // in case of an error, the metric is missing
 	i := slices.IndexFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == "portolan_nodeagent_applied_revision" })
 	if i < 0 {
 		return 0
@@ -213,11 +214,11 @@ func (n *node) appliedRevision() uint64 {
 	return uint64(families[i].GetMetric()[0].GetGauge().GetValue())
 }
 
-// differences describes the violations of a node at rest.
+// differences describes the differences between a node and the log at rest.
 func (n *node) differences() string {
 	text := n.forwarding.difference()
 	if applied, head := n.appliedRevision(), n.world.registry.Log.Revision(); applied != head {
-		text += fmt.Sprintf("revision %d is in force, it says, the log is at %d\n", applied, head)
+		text += fmt.Sprintf("the agent reports revision %d as applied, the log is at %d\n", applied, head)
 	}
 	if text != "" {
 		text = n.name + ":\n" + text

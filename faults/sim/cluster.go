@@ -20,26 +20,26 @@ import (
 	"portolan.dev/services/kit/config"
 )
 
-// Times of the allocator's verifier. A write is under way for less than the grace, as with the
-// defaults.
+// Times of the allocator's verifier. As with the defaults, no write takes longer than the grace.
 const (
 	verifyGrace    = 30 * time.Second
 	verifyInterval = 5 * time.Second
 )
 
-// addresses are the addresses of the daemons, by their names.
+// addresses has the listen addresses of the daemons, by name.
 var addresses = map[string]string{"registry-a": "10.0.0.1:7400", "registry-b": "10.0.0.2:7400", allocatorName: "10.0.0.3:7401"}
 
-// serviceRange and nodePorts are few, so that values are soon used again.
+// serviceRange has few addresses, so that addresses are soon used again.
 var serviceRange = netip.MustParsePrefix("10.96.0.0/28")
 
+// There are few node ports, so that ports are soon used again.
 const (
 	nodePorts     = "30000-30007"
 	firstNodePort = 30000
 	nodePortCount = 8
 )
 
-// cluster is registries and an allocator that call each other, with their stores and clients.
+// cluster consists of two registries and an allocator, with their stores and clients.
 type cluster struct {
 	world     *world
 	mesh      *network.Mesh
@@ -47,23 +47,23 @@ type cluster struct {
 	disk      *stores.Disk
 	ownership *ownershipChecker
 
-	conns    map[string]*grpc.ClientConn // of clients, by client and registry
-	clients  sync.WaitGroup              // calls under way
+	conns    map[string]*grpc.ClientConn // connections of clients, by client and registry
+	clients  sync.WaitGroup              // the calls in progress
 	recorder *history.Recorder
 
 	mu           sync.Mutex
-	lastVersions map[string]history.Version // guarded by mu: of services, by name, as the newest answer says
+	lastVersions map[string]history.Version // guarded by mu; the version in the newest reply, by service name
 }
 
-// newCluster returns a cluster without daemons in a world. It ends the relay of the world, because
-// the registries have their own relays.
+// newCluster returns a cluster without daemons. It stops the relay of the world, because the
+// registries have their own relays.
 func newCluster(w *world) *cluster {
 	c := &cluster{
 		world: w, mesh: network.NewMesh(w.emulator), database: stores.NewDatabase(w.emulator), disk: stores.NewDisk(w.emulator),
 		conns: map[string]*grpc.ClientConn{}, recorder: history.NewRecorder(), lastVersions: map[string]history.Version{},
 	}
 	c.ownership = newOwnershipChecker(c.disk)
-	c.database.OnCommit, c.disk.OnApply, c.mesh.OnReply = c.ownership.onCommit, c.ownership.onApply, c.ownership.onAnswer
+	c.database.OnCommit, c.disk.OnApply, c.mesh.OnReply = c.ownership.onCommit, c.ownership.onApply, c.ownership.onReply
 	w.stop(relayName, false)
 	w.broker.LoseStream()
 	w.joinNetwork = func(name string) killableNetwork { return &storeMember{Member: c.mesh.Join(name)} }
@@ -71,7 +71,8 @@ func newCluster(w *world) *cluster {
 	return c
 }
 
-// body is the network of a daemon that dies together with the daemon's way to its store.
+// storeMember is the network of a daemon with a store. Killing it also kills the connection to the
+// store.
 type storeMember struct {
 	*network.Member
 
@@ -79,7 +80,7 @@ type storeMember struct {
 	store interface{ Kill() }
 }
 
-// Kill implements member.
+// Kill implements killableNetwork.
 func (m *storeMember) Kill() {
 	m.Member.Kill()
 	m.mu.Lock()
@@ -121,8 +122,8 @@ func (c *cluster) startAllocator() {
 	})
 }
 
-// start runs a daemon unless it runs already. One that does not start, because its store fails, is
-// started again, as a supervisor does.
+// start starts a daemon unless it runs. It tries again every second if the daemon does not start
+// because its store fails, as a supervisor does.
 func (c *cluster) start(name string, open func(context.Context, app.Host, *storeMember) (app.Daemon, error)) {
 	c.world.start(name, func(ctx context.Context, host app.Host) (app.Daemon, error) {
 		member, _ := host.Network.(*storeMember)
@@ -132,7 +133,7 @@ func (c *cluster) start(name string, open func(context.Context, app.Host, *store
 			if err == nil {
 				return d, nil
 			}
-			host.Log.Warn("not started", "err", err)
+			host.Log.Warn("the daemon did not start", "err", err)
 			if !app.Pause(ctx, time.Second) {
 				return nil, err
 			}

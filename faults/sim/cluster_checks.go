@@ -12,8 +12,7 @@ import (
 	"portolan.dev/faults/history"
 )
 
-// differences describes the differences between the allocator's holdings and the values that
-// services have, at rest.
+// differences describes the differences between the allocations and the values of services at rest.
 func (c *cluster) differences() string {
 	ownership := c.ownership
 	allocated := c.disk.Allocations()
@@ -21,25 +20,25 @@ func (c *cluster) differences() string {
 	defer ownership.mu.Unlock()
 	var b strings.Builder
 	for _, value := range slices.Sorted(maps.Keys(ownership.owners)) {
-		if h, ok := allocated[value]; !ok || h.Owner.UID != ownership.owners[value] {
-			fmt.Fprintf(&b, "the service %s has %s, the allocator holds it for %q\n", ownership.owners[value], value, h.Owner.UID)
+		if a, ok := allocated[value]; !ok || a.Owner.UID != ownership.owners[value] {
+			fmt.Fprintf(&b, "the service %s has %s, which is allocated to %q\n", ownership.owners[value], value, a.Owner.UID)
 		}
 	}
 	for _, value := range slices.Sorted(maps.Keys(allocated)) {
-		h := allocated[value]
-		if ownership.owners[value] != h.Owner.UID {
-			fmt.Fprintf(&b, "the allocator holds %s for the service %s, which does not have it\n", value, h.Owner.UID)
+		a := allocated[value]
+		if ownership.owners[value] != a.Owner.UID {
+			fmt.Fprintf(&b, "%s is allocated to the service %s, which does not have it\n", value, a.Owner.UID)
 		}
-		for _, claim := range h.Claims {
+		for _, claim := range a.Claims {
 			if !claim.Confirmed {
-				fmt.Fprintf(&b, "the allocator holds %s for slot %s of the service %s, not confirmed\n", value, claim.Slot, h.Owner.UID)
+				fmt.Fprintf(&b, "%s is allocated to slot %s of the service %s, but not confirmed\n", value, claim.Slot, a.Owner.UID)
 			}
 		}
 	}
 	return b.String()
 }
 
-// checkCalls compares the outcomes of the clients' calls with the log.
+// checkCalls checks the outcomes of the clients' calls against the log.
 func (c *cluster) checkCalls() error {
 	h := c.recorder.History()
 	h.Log = history.Log{Changes: c.ownership.changes(), Read: time.Now()}

@@ -11,23 +11,24 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// membership is a pod behind a service, both by uid.
+// membership identifies a pod that a service selects. Both fields are UIDs.
 type membership struct{ service, pod string }
 
-// continuity goes through a history and looks for endpoints that were in no slice for a moment,
-// although nothing had happened that could take their pods from behind their services.
+// continuityChecker replays a history and finds endpoints that were in no slice for some revisions
+// although their services selected their pods all the time.
 type continuityChecker struct {
 	services map[object.Key]*corev1.Service
 	pods     map[object.Key]*corev1.Pod
 	slices   map[object.Key]*corev1.EndpointSlice
-	// parted are the pods that once were there and not behind a service that was there too.
+	// separated has the pods that a service did not select at some revision, while both existed or
+	// when one of them was deleted.
 	separated map[membership]bool
-	// left are the pods that were in slices and are in none any more, with the revision of that.
+	// removedAt has the revision at which a pod left the last slice of a service.
 	removedAt map[membership]uint64
 }
 
-// interruptions returns the endpoints that left all slices of their services and came back without
-// a reason.
+// interruptions returns an error for each endpoint that was removed from all slices of its service
+// and added again, although the service selected the pod all the time.
 func interruptions(history []registry.Committed) []error {
 	c := continuityChecker{
 		services: map[object.Key]*corev1.Service{}, pods: map[object.Key]*corev1.Pod{}, slices: map[object.Key]*corev1.EndpointSlice{},
@@ -40,6 +41,7 @@ func interruptions(history []registry.Committed) []error {
 	return found
 }
 
+// apply applies a change and returns the interruptions that it ends.
 func (c *continuityChecker) apply(change *registryv1.Change) []error {
 	deleted := change.GetType() == registryv1.ChangeType_CHANGE_TYPE_DELETE
 	o := object.Unwrap(change.GetObject())
@@ -70,7 +72,8 @@ func setObject[T object.Object](all map[object.Key]T, o T, deleted bool) {
 	}
 }
 
-// part notes that a pod is not behind a service, or that one of the two is gone.
+// recordSeparation records the pair in separated if one of the two was deleted, or the service does
+// not select the pod.
 func (c *continuityChecker) recordSeparation(svc *corev1.Service, pod *corev1.Pod, deleted bool) {
 	selected := !deleted && svc.GetMetadata().GetNamespace() == pod.GetMetadata().GetNamespace() && !model.IsExternalName(svc) &&
 		len(svc.GetSpec().GetSelector()) > 0 && spec.MatchEquality(svc.GetSpec().GetSelector(), pod.GetMetadata().GetLabels())
@@ -79,7 +82,7 @@ func (c *continuityChecker) recordSeparation(svc *corev1.Service, pod *corev1.Po
 	}
 }
 
-// published returns the pods that are in slices.
+// published returns the pods in the slices of each service.
 func (c *continuityChecker) published() map[membership]bool {
 	all := map[membership]bool{}
 	for _, s := range c.slices {
@@ -92,6 +95,8 @@ func (c *continuityChecker) published() map[membership]bool {
 	return all
 }
 
+// comparePublished records the pods that were removed from all slices, and returns an error for each
+// pod that was added again after an interruption.
 func (c *continuityChecker) comparePublished(before, after map[membership]bool, revision uint64) []error {
 	var found []error
 	for m := range before {

@@ -16,7 +16,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// witness is a daemon that compares the batches of its follower with the history of the registry.
+// followerChecker is a daemon that compares the batches of its follower with the history of the
+// registry.
 type followerChecker struct {
 	world    *world
 	name     string
@@ -26,11 +27,11 @@ type followerChecker struct {
 
 	revision     uint64
 	got          registry.Versions // the state after all batches so far
-	want         registry.Versions // by the history up to revision
-	historyIndex int               // which of the registry's histories the follower is in
+	want         registry.Versions // the state of the history at revision
+	historyIndex int               // the index of the registry's history that the follower has
 }
 
-// startWitness starts a follower of all kinds under a name.
+// startFollower starts a followerChecker that follows all kinds.
 func startFollower(w *world, name string) {
 	w.start(name, func(_ context.Context, host app.Host) (app.Daemon, error) {
 		f := &followerChecker{world: w, name: name, got: registry.Versions{}, want: registry.Versions{}}
@@ -55,9 +56,9 @@ func (f *followerChecker) Run(ctx context.Context) error {
 	return app.RunTasks(ctx, app.Task{Run: f.follower.Run}, app.Task{Run: f.checkAge})
 }
 
-// watchAge checks now and then that the view is as fresh as the follower says: it has all that
-// there was when it was last known to be complete. A bookmark does not say when it was sent, so one
-// that comes late, or a second time, makes the view seem younger than it is by as much.
+// checkAge checks every 100 ms that the view is at most as old as the follower reports: the view must
+// contain all changes up to that age. Bookmarks have no send time, so a bookmark that is late or
+// duplicated makes the view seem younger by its delay. The check allows for that delay.
 func (f *followerChecker) checkAge(ctx context.Context) error {
 	for app.Pause(ctx, 100*time.Millisecond+time.Microsecond) {
 		if !f.follower.Synced() {
@@ -66,15 +67,15 @@ func (f *followerChecker) checkAge(ctx context.Context) error {
 		margin := 2 * f.world.emulator.MaxDelay("nats "+f.name)
 		complete := time.Now().Add(-f.follower.Age() - margin)
 		if head := registry.HeadAt(f.world.registry.History(), complete); f.follower.Revision() < head {
-			return fmt.Errorf("the view is at %d and said to be %s old: then the log was at %d already", f.follower.Revision(), f.follower.Age(), head)
+			return fmt.Errorf("the view is at revision %d and is reported to be %s old, but the log was at %d by then", f.follower.Revision(), f.follower.Age(), head)
 		}
 	}
 	return nil
 }
 
-// apply checks a batch. It must be either the part of the log after the last batch, or the
-// difference to a snapshot. If the log was set back, it may also be the difference between the old
-// state and the present one.
+// apply checks a batch. The batch must be either the part of the log after the last batch, or the
+// difference to a snapshot. If a backup of the log was restored, the batch may also be the difference
+// between the old state and the restored one.
 func (f *followerChecker) apply(_ context.Context, batch []changes.Change, revision uint64) error {
 	histories, got := f.world.registry.Histories(), f.stateAfter(batch)
 	err := f.checkNext(batch, got, revision, histories[f.historyIndex])
@@ -90,16 +91,16 @@ func (f *followerChecker) apply(_ context.Context, batch []changes.Change, revis
 	return err
 }
 
-// isNext returns an error if a batch does not lead to a later revision of a history. got is the
+// checkNext returns an error if a batch does not lead to a later revision of a history. got is the
 // state after the batch.
 func (f *followerChecker) checkNext(batch []changes.Change, got registry.Versions, revision uint64, history []registry.Committed) error {
 	if revision < f.revision || revision > uint64(len(history)) {
-		return fmt.Errorf("revision %d was handed over after %d, the log is at %d", revision, f.revision, len(history))
+		return fmt.Errorf("revision %d was applied after %d, the log is at %d", revision, f.revision, len(history))
 	}
 	since := history[f.revision:revision]
 	if !equalsLog(batch, since) {
 		if err := f.checkDifference(batch); err != nil {
-			return fmt.Errorf("changes from %d to %d are not the log's: %w", f.revision, revision, err)
+			return fmt.Errorf("changes from %d to %d differ from the log: %w", f.revision, revision, err)
 		}
 	}
 	want := f.want
@@ -110,28 +111,28 @@ func (f *followerChecker) checkNext(batch []changes.Change, got registry.Version
 		want.Apply(c.Change)
 	}
 	if !maps.Equal(got, want) {
-		return fmt.Errorf("at revision %d there are objects %v, %v were handed over", revision, want, got)
+		return fmt.Errorf("at revision %d the log has objects %v, the follower %v", revision, want, got)
 	}
 	f.want = want
 	return nil
 }
 
-// isOther returns an error if got is not the state at a revision of another history. It adds that
-// state to want.
+// checkState returns an error if got is not the state of a history at a revision. It stores that
+// state in want, which must be empty.
 func checkState(got registry.Versions, revision uint64, history []registry.Committed, want registry.Versions) error {
 	if revision > uint64(len(history)) {
-		return fmt.Errorf("revision %d was handed over, the log was set back to %d", revision, len(history))
+		return fmt.Errorf("revision %d was applied, the restored log is at %d", revision, len(history))
 	}
 	for _, c := range history[:revision] {
 		want.Apply(c.Change)
 	}
 	if !maps.Equal(got, want) {
-		return fmt.Errorf("the log was set back, and has objects %v at revision %d, %v were handed over", want, revision, got)
+		return fmt.Errorf("the restored log has objects %v at revision %d, the follower %v", want, revision, got)
 	}
 	return nil
 }
 
-// after returns the state after a batch.
+// stateAfter returns the state after a batch.
 func (f *followerChecker) stateAfter(batch []changes.Change) registry.Versions {
 	if len(batch) == 0 {
 		return f.got
@@ -147,7 +148,7 @@ func (f *followerChecker) stateAfter(batch []changes.Change) registry.Versions {
 	return got
 }
 
-// isLog reports whether a batch is these changes of the log, each of them once.
+// equalsLog reports whether a batch has the given changes of the log, each of them once.
 func equalsLog(batch []changes.Change, log []registry.Committed) bool {
 	if len(batch) != len(log) {
 		return false
@@ -161,8 +162,8 @@ func equalsLog(batch []changes.Change, log []registry.Committed) bool {
 	return true
 }
 
-// isDifference returns an error if a batch is not the difference between the state before and a
-// snapshot.
+// checkDifference returns an error if a batch cannot be the difference between the present state and
+// a newer snapshot.
 func (f *followerChecker) checkDifference(batch []changes.Change) error {
 	seen := map[object.Key]bool{}
 	for _, c := range batch {
@@ -171,7 +172,7 @@ func (f *followerChecker) checkDifference(batch []changes.Change) error {
 		case seen[c.Key]:
 			return fmt.Errorf("%s changes twice", c.Key)
 		case c.New == nil && !known:
-			return fmt.Errorf("%s is deleted, and was not there", c.Key)
+			return fmt.Errorf("%s is deleted, but did not exist", c.Key)
 		case c.New != nil && known && before >= c.New.GetMetadata().GetResourceVersion():
 			return fmt.Errorf("%s goes from version %d to %d", c.Key, before, c.New.GetMetadata().GetResourceVersion())
 		}
@@ -180,14 +181,14 @@ func (f *followerChecker) checkDifference(batch []changes.Change) error {
 	return nil
 }
 
-// behind returns how far the follower is from the registry at rest.
+// lag describes how far the follower is behind the registry at rest.
 func (f *followerChecker) lag() string {
 	head := f.world.registry.Log.Revision()
 	if at := f.follower.Revision(); at != head {
 		return fmt.Sprintf("%s is at revision %d, the log at %d\n", f.name, at, head)
 	}
 	if age := f.follower.Age(); age > 10*time.Second {
-		return fmt.Sprintf("%s says that its view is %s old\n", f.name, age)
+		return fmt.Sprintf("%s reports that its view is %s old\n", f.name, age)
 	}
 	return ""
 }

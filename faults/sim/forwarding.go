@@ -15,24 +15,25 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// mostViolations is how many are kept: many mostly have one cause.
+// maxViolations bounds the number of recorded violations, because further ones usually have the same
+// cause.
 const maxViolations = 3
 
-// forwarding checks the servers in a node's kernel at each change.
+// forwardingChecker checks the servers in a node's kernel at each change.
 type forwardingChecker struct {
 	registry *registry.Registry
 	machine  *machine.Machine
 
-	mu                 sync.Mutex // taken after the machine's
+	mu                 sync.Mutex // locked after the machine's mutex
 	plans              *planHistory
-	addressPresent     map[netip.Addr][]bool // whether an address of node ports is there, from the beginning on
+	addressPresent     map[netip.Addr][]bool // for each node port address and period, whether the address is present
 	trackers           map[serverKey]*serverTracker
-	restCheckScheduled bool // rest is to be called
+	restCheckScheduled bool
 	violations         []error
 }
 
-// watchForwarding checks a machine. Only the addresses of node ports that are told here may come
-// and go.
+// newForwardingChecker returns a checker that is called by the hooks of the machine m. addresses are
+// the machine's addresses for node ports, present or not.
 func newForwardingChecker(r *registry.Registry, name string, m *machine.Machine, addresses []netip.Addr) *forwardingChecker {
 	facts := plan.Facts{Node: name, NodePorts: addresses, Scheduler: plan.RoundRobin, Drain: drainTimeout}
 	f := &forwardingChecker{registry: r, machine: m, plans: newPlanHistory(facts), addressPresent: map[netip.Addr][]bool{}, trackers: map[serverKey]*serverTracker{}}
@@ -47,21 +48,21 @@ func newForwardingChecker(r *registry.Registry, name string, m *machine.Machine,
 func (f *forwardingChecker) setAddress(addr netip.Addr, present bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if addressPresent := f.addressPresent[addr]; addressPresent[len(addressPresent)-1] != present {
-		f.addressPresent[addr] = append(addressPresent, present)
+	if periods := f.addressPresent[addr]; periods[len(periods)-1] != present {
+		f.addressPresent[addr] = append(periods, present)
 	}
 }
 
-// course returns the course of a server. The caller holds mu.
+// timeline returns the timeline of a server. The caller holds mu.
 func (f *forwardingChecker) timeline(key serverKey) timeline {
-	addressPresent := f.addressPresent[key.frontend.Addr.Addr()]
-	if addressPresent == nil {
-		addressPresent = []bool{true}
+	periods := f.addressPresent[key.frontend.Addr.Addr()]
+	if periods == nil {
+		periods = []bool{true}
 	}
-	return timeline{f.plans.versions(key), addressPresent}
+	return timeline{f.plans.versions(key), periods}
 }
 
-// position returns where the kernel is on the course of a server. The caller holds mu.
+// tracker returns the tracker of a server. The caller holds mu.
 func (f *forwardingChecker) tracker(key serverKey) *serverTracker {
 	if f.trackers[key] == nil {
 		f.trackers[key] = newServerTracker(key)
@@ -69,20 +70,22 @@ func (f *forwardingChecker) tracker(key serverKey) *serverTracker {
 	return f.trackers[key]
 }
 
-// changed looks at a server that has changed.
+// onChange checks a server that has changed.
 func (f *forwardingChecker) onChange(s *machine.Server) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.plans.extend(f.registry.History())
 	key := keyOf(s.ID)
 	f.addViolation(f.tracker(key).update(serverStateOf(s), f.timeline(key)))
-	if !f.restCheckScheduled { // once the agent has nothing left to do at this instant
+	if !f.restCheckScheduled {
 		f.restCheckScheduled = true
+		// The timer fires when the agent has nothing left to do at this instant, because virtual
+		// time passes only then.
 		time.AfterFunc(1, f.checkAtRest)
 	}
 }
 
-// checkAtRest looks at all servers while nothing is under way.
+// checkAtRest checks all servers when no operation is under way.
 func (f *forwardingChecker) checkAtRest() {
 	missing := f.machine.MissingStandIns()
 	f.mu.Lock()
@@ -92,12 +95,12 @@ func (f *forwardingChecker) checkAtRest() {
 		f.addViolation(p.checkAtRest(f.timeline(key)))
 	}
 	for _, id := range missing {
-		f.addViolation(fmt.Errorf("clients of %s outside are sent to %s, where there is no server", id.For, id.Frontend))
+		f.addViolation(fmt.Errorf("external clients of %s are sent to %s, where there is no server", id.For, id.Frontend))
 	}
 }
 
-// removed looks at a backend that is about to go: its connections have ended, or have had their
-// time.
+// onRemove checks a backend that is about to be removed: its connections must have ended, or it must
+// have drained for drainTimeout.
 func (f *forwardingChecker) onRemove(r machine.Removal) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -105,17 +108,17 @@ func (f *forwardingChecker) onRemove(r machine.Removal) {
 	if r.Server.ID.Protocol == plan.UDP || !r.Backend.Busy(now) || r.Backend.Weight == 0 && now.Sub(r.Backend.DrainStart) >= drainTimeout {
 		return
 	}
-	f.addViolation(fmt.Errorf("backend %s of %s is removed with connections, %s after it took its last one", r.Address, keyOf(r.Server.ID), now.Sub(r.Backend.DrainStart)))
+	f.addViolation(fmt.Errorf("backend %s of %s is removed with connections, %s after it began to drain", r.Address, keyOf(r.Server.ID), now.Sub(r.Backend.DrainStart)))
 }
 
-// refused records that the balancer refused an operation on a server.
+// onRefuse records that the balancer refused an operation on a server.
 func (f *forwardingChecker) onRefuse(id kernel.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.tracker(keyOf(id)).afterRefusal = true
 }
 
-// died records that the agent died, maybe on its way from one version to another.
+// onDeath records that the agent died.
 func (f *forwardingChecker) onDeath() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -124,26 +127,25 @@ func (f *forwardingChecker) onDeath() {
 	}
 }
 
-// violated keeps an error.
+// addViolation records err unless it is nil.
 func (f *forwardingChecker) addViolation(err error) {
 	if err != nil && len(f.violations) < maxViolations {
 		f.violations = append(f.violations, fmt.Errorf("%s, at %s: %w", f.plans.facts.Node, time.Now().Format("04:05.000"), err))
 	}
 }
 
-// violation returns the violations as an error.
+// err returns the recorded violations as one error.
 func (f *forwardingChecker) err() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return errors.Join(f.violations...)
 }
 
-// keyOf returns the key of a server.
 func keyOf(id kernel.ID) serverKey {
 	return serverKey{frontend: id.For, standIn: id.For != id.Frontend}
 }
 
-// difference returns how the kernel at rest differs from the plan of the log's head.
+// difference describes the differences between the kernel at rest and the plan of the log's head.
 func (f *forwardingChecker) difference() string {
 	servers := f.machine.Servers()
 	f.mu.Lock()
@@ -156,23 +158,23 @@ func (f *forwardingChecker) difference() string {
 	}
 	var lines []string
 	for key := range f.plans.byServer {
-		c, want := f.timeline(key), "none"
-		if last := c.planned(len(c.versions)-1, len(c.addressPresent)-1); last.exists {
+		t, want := f.timeline(key), "none"
+		if last := t.planned(len(t.versions)-1, len(t.addressPresent)-1); last.exists {
 			want = describeWeights(last.weights)
 		}
 		switch got := have[key]; {
 		case got.String() != want:
 			lines = append(lines, fmt.Sprintf("%s: have %s, want %s\n", key, got, want))
 		case got.exists && !key.standIn && !f.machine.IsLocal(key.frontend.Addr.Addr()):
-			lines = append(lines, fmt.Sprintf("%s: no packet comes there\n", key))
+			lines = append(lines, fmt.Sprintf("%s: the address is not local\n", key))
 		}
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "")
 }
 
-// weightsOf returns the weights of a server's backends. Those that take no new connections are left
-// out, unless all are wanted.
+// weightsOf returns the weights of a server's backends. Backends with weight 0 are left out unless
+// includeDraining is set.
 func weightsOf(s *machine.Server, includeDraining bool) map[netip.AddrPort]uint32 {
 	weights := map[netip.AddrPort]uint32{}
 	for at, b := range s.Backends {
@@ -192,10 +194,10 @@ func describeWeights(weights map[netip.AddrPort]uint32) string {
 	return "[" + strings.Join(all, ", ") + "]"
 }
 
-// String names the server.
+// String returns the frontend, and marks a stand-in.
 func (k serverKey) String() string {
 	if k.standIn {
-		return k.frontend.String() + " for clients outside"
+		return k.frontend.String() + " for external clients"
 	}
 	return k.frontend.String()
 }

@@ -18,18 +18,18 @@ import (
 	"portolan.dev/services/object"
 )
 
-// accountBook keeps the account of values. It receives each commit of the registries' database and
-// of the allocator's disk when it happens, and each answer of the allocator, and records
-// violations.
+// ownershipChecker checks which service owns each cluster IP and node port. Its hooks are called
+// with each commit of the registries' database, each commit of the allocator's disk and each reply
+// of the allocator.
 type ownershipChecker struct {
 	disk *stores.Disk
 
 	mu          sync.Mutex
 	log         []*registryv1.Change
-	owners      map[string]string          // UID of the service that has a value
-	valuesByUID map[string]map[string]bool // that a service has, by its UID
-	deleted     map[string]bool            // UIDs
-	found       []string
+	owners      map[string]string          // the UID of the service that has a value, by value
+	valuesByUID map[string]map[string]bool // the values of a service, by its UID
+	deleted     map[string]bool            // the UIDs of deleted services
+	found       []string                   // violations
 }
 
 func newOwnershipChecker(disk *stores.Disk) *ownershipChecker {
@@ -53,7 +53,7 @@ func (c *ownershipChecker) changes() []*registryv1.Change {
 	return slices.Clone(c.log)
 }
 
-// valuesOf returns the values of a service that the allocator gives out.
+// valuesOf returns the cluster IPs and node ports of a service, which the allocator allocates.
 func valuesOf(svc *corev1.Service) []string {
 	var all []string
 	if object.NeedsClusterIP(svc) {
@@ -68,8 +68,8 @@ func valuesOf(svc *corev1.Service) []string {
 	return slices.Compact(all)
 }
 
-// committed checks a commit of a registry: no value of a service is another one's, and the
-// allocator holds each for it.
+// onCommit checks a commit of a registry: no value belongs to two services, and each value is
+// allocated to its service.
 func (c *ownershipChecker) onCommit(records []store.Record) {
 	allocated := c.disk.Allocations()
 	c.mu.Lock()
@@ -98,37 +98,38 @@ func (c *ownershipChecker) onCommit(records []store.Record) {
 	}
 }
 
-// take records that a service has a value from a revision on.
+// recordOwner records that a service has a value, starting with a revision.
 func (c *ownershipChecker) recordOwner(revision uint64, uid, value string, allocated map[string]allocatorstore.Allocation) {
 	if other, taken := c.owners[value]; taken {
-		c.addViolation("revision %d gives %s to the service %s, and %s has it", revision, value, uid, other)
+		c.addViolation("revision %d gives %s to the service %s, but it belongs to %s", revision, value, uid, other)
 	}
 	c.owners[value] = uid
 	c.valuesByUID[uid][value] = true
-	switch h, ok := allocated[value]; {
+	switch a, ok := allocated[value]; {
 	case !ok:
-		c.addViolation("revision %d gives %s to the service %s, and the allocator does not hold it", revision, value, uid)
-	case h.Owner.UID != uid:
-		c.addViolation("revision %d gives %s to the service %s, and the allocator holds it for %s", revision, value, uid, h.Owner.UID)
+		c.addViolation("revision %d gives %s to the service %s, but it is not allocated", revision, value, uid)
+	case a.Owner.UID != uid:
+		c.addViolation("revision %d gives %s to the service %s, but it is allocated to %s", revision, value, uid, a.Owner.UID)
 	}
 }
 
-// applied checks a commit of the allocator: nothing is taken from a service that has it.
+// onApply checks a commit of the allocator: no value is released, or allocated to another service,
+// while a service has it.
 func (c *ownershipChecker) onApply(before map[pool.Value]allocatorstore.Allocation, writes []allocatorstore.Write) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, p := range writes {
-		previousOwner := before[p.Value].Owner.UID
-		keeps := p.Released.IsZero() && p.Owner.UID == previousOwner
-		if !keeps && c.valuesByUID[previousOwner][p.Value.String()] {
-			c.addViolation("the allocator takes %s from the service %s, which has it", p.Value, previousOwner)
+	for _, w := range writes {
+		owner := before[w.Value].Owner.UID
+		keepsOwner := w.Released.IsZero() && w.Owner.UID == owner
+		if !keepsOwner && c.valuesByUID[owner][w.Value.String()] {
+			c.addViolation("the allocator takes %s from the service %s, which still has it", w.Value, owner)
 		}
 	}
 }
 
-// answered checks an answer of the allocator: a value that it reports as allocated must survive a
-// crash at this moment.
-func (c *ownershipChecker) onAnswer(_ string, request, reply any) {
+// onReply checks a reply of the allocator: a value that it reports as allocated must be on the disk,
+// because the allocator may crash next.
+func (c *ownershipChecker) onReply(_ string, request, reply any) {
 	req, ok := request.(*allocatorv1.AllocateRequest)
 	resp, _ := reply.(*allocatorv1.AllocateResponse)
 	if !ok || req.GetDryRun() {
@@ -141,7 +142,7 @@ func (c *ownershipChecker) onAnswer(_ string, request, reply any) {
 		uid := req.GetSets()[i].GetOwner().GetUid()
 		for _, value := range result.GetValues() {
 			if allocated[value].Owner.UID != uid && !c.deleted[uid] {
-				c.addViolation("%s was allocated to the service %s, and a crash would forget it", value, uid)
+				c.addViolation("%s was reported as allocated to the service %s, but it is not on the disk", value, uid)
 			}
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// serverKey identifies a server of the kernel: the server of a frontend, or its stand-in for
-// clients outside.
+// serverKey identifies a server of the kernel: the server of a frontend, or the frontend's stand-in,
+// which serves external clients.
 type serverKey struct {
 	frontend plan.Frontend
 	standIn  bool
@@ -29,20 +29,20 @@ func (p plannedServer) equal(o plannedServer) bool {
 	return p.exists == o.exists && maps.Equal(p.weights, o.weights)
 }
 
-// version is the planned state of a server from a revision on.
+// version is the planned state of a server, starting with a revision.
 type version struct {
 	plannedServer
 	revision uint64
 }
 
-// courses holds the versions of a node's planned servers, derived from the log.
+// planHistory has all versions of a node's planned servers. It derives them from the log.
 type planHistory struct {
 	facts    plan.Facts
-	revision uint64 // the last revision that they include
+	revision uint64 // of the last change that was applied
 	services map[object.Name]*corev1.Service
 	slices   map[object.Name]map[string]*corev1.EndpointSlice
 	table    *plan.Table
-	byServer map[serverKey][]version // in order; the first one is from revision 0 on
+	byServer map[serverKey][]version // by revision; the first version is that of revision 0
 }
 
 func newPlanHistory(facts plan.Facts) *planHistory {
@@ -52,14 +52,14 @@ func newPlanHistory(facts plan.Facts) *planHistory {
 	}
 }
 
-// extend reads the changes that were committed since the last call.
+// extend applies the changes that were committed since the last call.
 func (c *planHistory) extend(history []registry.Committed) {
 	for ; c.revision < uint64(len(history)); c.revision++ {
 		c.apply(history[c.revision].Change)
 	}
 }
 
-// apply applies a change of the log.
+// apply applies one change of the log to the planned servers.
 func (c *planHistory) apply(change *registryv1.Change) {
 	deleted := change.GetType() == registryv1.ChangeType_CHANGE_TYPE_DELETE
 	var name object.Name
@@ -87,7 +87,7 @@ func (c *planHistory) apply(change *registryv1.Change) {
 	}
 }
 
-// recordPlan records the planned servers of a frontend from a revision on.
+// recordPlan records the planned servers of a frontend at a revision.
 func (c *planHistory) recordPlan(frontend plan.Frontend, revision uint64) {
 	serverFor := func(audience plan.Audience) *plan.VirtualServer {
 		if v := c.table.Server(plan.Key{Frontend: frontend, Audience: audience}); v != nil {
@@ -114,7 +114,7 @@ func (c *planHistory) recordPlan(frontend plan.Frontend, revision uint64) {
 	}
 }
 
-// versions returns the versions of a server in their order.
+// versions returns the versions of a server, ordered by revision.
 func (c *planHistory) versions(key serverKey) []version {
 	if c.byServer[key] == nil {
 		c.byServer[key] = []version{{}}

@@ -9,28 +9,28 @@ import (
 	"portolan.dev/faults/sim/machine"
 )
 
-// content is the state of a server in the kernel. Backends without weight count in total only,
-// because they may drain.
+// serverState is the state of a server in the kernel.
 type serverState struct {
 	exists        bool
-	weights       map[netip.AddrPort]uint32 // weights of all backends
-	activeWeights map[netip.AddrPort]uint32 // weights of the backends that take new connections
+	weights       map[netip.AddrPort]uint32 // of all backends
+	activeWeights map[netip.AddrPort]uint32 // of the backends with a weight above 0, which get new connections
 }
 
 func serverStateOf(s *machine.Server) serverState {
 	return serverState{exists: s.Backends != nil, weights: weightsOf(s, true), activeWeights: weightsOf(s, false)}
 }
 
-// takes returns the backends that are to take new connections.
+// activeWeights returns the weights of the backends that the plan gives new connections.
 func (p plannedServer) activeWeights() map[netip.AddrPort]uint32 {
-	activeWeights := maps.Clone(p.weights)
-	maps.DeleteFunc(activeWeights, func(_ netip.AddrPort, weight uint32) bool { return weight == 0 })
-	return activeWeights
+	active := maps.Clone(p.weights)
+	maps.DeleteFunc(active, func(_ netip.AddrPort, weight uint32) bool { return weight == 0 })
+	return active
 }
 
-// is reports whether the content is the given version. Backends may drain, also those of a server
-// that is to be removed. Such a server may also stay without backends: an agent that died while it
-// recreated the server keeps it until it has the plan.
+// matches reports whether the kernel's server is as planned, apart from draining backends. If no
+// server is planned, a server without active backends matches: its backends may still drain, and if
+// an agent died while it recreated the server, the next agent keeps the server without backends
+// until that agent has the plan.
 func (s serverState) matches(want plannedServer) bool {
 	if !want.exists {
 		return len(s.activeWeights) == 0
@@ -43,25 +43,26 @@ func (s serverState) matches(want plannedServer) bool {
 	return s.exists && maps.Equal(s.activeWeights, want.activeWeights())
 }
 
-// coursePoint is a point of a server's course where the kernel may be, with the content of the
-// server there.
+// candidate is a point of a server's timeline at which the kernel may be, with the kernel's state of
+// the server when it was there.
 type candidate struct {
 	version, period int
 	state           serverState
 }
 
-// position is where the kernel may be on the course of one server. Where it is cannot be told from
-// its content alone: a server may be the same at several revisions.
+// serverTracker tracks at which points of a server's timeline the kernel may be. There can be
+// several candidates, because a server may have the same state at several revisions.
 type serverTracker struct {
 	key        serverKey
 	candidates []candidate
 	current    serverState
-	// torn is set when the agent dies, maybe on its way from one version to another, until the next
-	// agent has brought the server to a version. moved is set when that agent has changed it.
+	// interrupted is set when the agent dies, possibly between two versions, until the next agent
+	// has brought the server to a version. changedSinceDeath is set once the next agent has changed
+	// the server.
 	interrupted, changedSinceDeath bool
 	// afterRefusal is set once the kernel has refused an operation on the server. A part of one
-	// version may then look like another one, and backends may be removed before others are added.
-	// From then on only one rule is checked: the kernel does not return to earlier versions.
+	// version may then look like another version, and backends may be removed before others are
+	// added. From then on the only check is that the kernel does not return to earlier versions.
 	afterRefusal bool
 }
 
@@ -69,14 +70,14 @@ func newServerTracker(key serverKey) *serverTracker {
 	return &serverTracker{key: key, candidates: []candidate{{}}}
 }
 
-// course is the sequence of versions of one server: over revisions and, for a node port, over the
-// times at which its address was there.
+// timeline is the sequence of planned states of one server. It has two dimensions: the versions, by
+// revision, and the periods in which the address of a node port was present or absent.
 type timeline struct {
 	versions       []version
-	addressPresent []bool
+	addressPresent []bool // one element for each period
 }
 
-// at returns the version of the server at a place.
+// planned returns the planned server for a version in a period.
 func (t timeline) planned(version, period int) plannedServer {
 	if !t.addressPresent[period] {
 		return plannedServer{}
@@ -84,8 +85,8 @@ func (t timeline) planned(version, period int) plannedServer {
 	return t.versions[version].plannedServer
 }
 
-// move takes in that the kernel has something else now, and returns an error if no way along the
-// course leads there.
+// update records the present state of the server. It returns an error if the state is neither a
+// later point of the timeline nor a permitted transition to one.
 func (p *serverTracker) update(now serverState, t timeline) error {
 	p.current, p.changedSinceDeath = now, true
 	if p.afterRefusal {
@@ -107,7 +108,7 @@ func (p *serverTracker) update(now serverState, t timeline) error {
 		}
 	}
 	if next == nil {
-		err := fmt.Errorf("%s has %s, no way leads there from %s\n  the course: %s", p.key, now, describeCandidates(p.candidates), t.describeFrom(p.candidates))
+		err := fmt.Errorf("%s has %s, which no planned transition reaches from %s\n  timeline: %s", p.key, now, describeCandidates(p.candidates), t.describeFrom(p.candidates))
 		p.candidates, p.interrupted = []candidate{{p.candidates[0].version, p.candidates[0].period, now}}, true
 		return err
 	}
@@ -115,20 +116,21 @@ func (p *serverTracker) update(now serverState, t timeline) error {
 	return nil
 }
 
-// follows returns an error if a backend takes connections as in no version since the first place.
+// checkActiveWeights returns an error if an active backend has a weight that it has in no version
+// since the first candidate.
 func (p *serverTracker) checkActiveWeights(t timeline) error {
 	first := t.versions[p.candidates[0].version:]
 	for at, weight := range p.current.activeWeights {
 		if !slices.ContainsFunc(first, func(v version) bool { return v.exists && v.weights[at] == weight }) {
-			return fmt.Errorf("%s has %s, but %s has no such weight since %s\n  the course: %s",
+			return fmt.Errorf("%s has %s, but %s has no such weight since %s\n  timeline: %s",
 				p.key, p.current, at, describeCandidates(p.candidates[:1]), t.describeFrom(p.candidates))
 		}
 	}
 	return nil
 }
 
-// agentDied records that the agent died. The content may then be a part of a version, and the next
-// agent continues from there.
+// agentDied records that the agent died. The state may then lie between two versions, and the next
+// agent continues from it.
 func (p *serverTracker) agentDied() {
 	for i := range p.candidates {
 		p.candidates[i].state = p.current
@@ -136,7 +138,7 @@ func (p *serverTracker) agentDied() {
 	p.interrupted, p.changedSinceDeath = true, false
 }
 
-// add adds a place unless the list has one that is the same.
+// appendNew appends a candidate unless the list has an equal one.
 func appendNew(list []candidate, added candidate) []candidate {
 	if slices.ContainsFunc(list, func(o candidate) bool {
 		return o.version == added.version && o.period == added.period && maps.Equal(o.state.weights, added.state.weights) && o.state.exists == added.state.exists
@@ -146,21 +148,22 @@ func appendNew(list []candidate, added candidate) []candidate {
 	return append(list, added)
 }
 
-// between reports whether the kernel may be on its way from a content to a version: every backend
-// it has is in one of the two, and new backends are added before old ones are removed.
+// isTransition reports whether the current state can occur while an agent changes the server from
+// one state to another: every active backend is in one of the two, and new backends are added before
+// old ones are removed.
 func (p *serverTracker) isTransition(from serverState, to plannedServer) bool {
-	now, activeWeights := p.current, to.activeWeights()
+	now, target := p.current, to.activeWeights()
 	if now.exists && !from.exists && !to.exists || !now.exists && from.exists && to.exists {
 		return false
 	}
 	for at, weight := range now.activeWeights {
 		before, inFrom := from.activeWeights[at]
-		after, inTo := activeWeights[at]
+		after, inTo := target[at]
 		if !(inFrom && before == weight) && !(inTo && after == weight) {
 			return false
 		}
 	}
-	return containsAll(now.activeWeights, from.activeWeights) || containsAll(now.activeWeights, activeWeights)
+	return containsAll(now.activeWeights, from.activeWeights) || containsAll(now.activeWeights, target)
 }
 
 func containsAll(have, all map[netip.AddrPort]uint32) bool {
@@ -172,8 +175,8 @@ func containsAll(have, all map[netip.AddrPort]uint32) bool {
 	return true
 }
 
-// checkAtRest updates the position when no operation is under way, and returns an error if the
-// content is not a version then.
+// checkAtRest updates the candidates when no operation is under way. It returns an error if the
+// current state is no version, unless the agent died and the next agent has not completed its work.
 func (p *serverTracker) checkAtRest(t timeline) error {
 	if p.afterRefusal {
 		return nil
@@ -191,12 +194,12 @@ func (p *serverTracker) checkAtRest(t timeline) error {
 		p.candidates, p.interrupted = matching, false
 	default:
 		p.interrupted = true
-		return fmt.Errorf("%s has %s while nothing is under way, which is no version since %s\n  the course: %s", p.key, p.current, describeCandidates(p.candidates), t.describeFrom(p.candidates))
+		return fmt.Errorf("%s has %s at rest, which is no planned version since %s\n  timeline: %s", p.key, p.current, describeCandidates(p.candidates), t.describeFrom(p.candidates))
 	}
 	return nil
 }
 
-// String describes the content.
+// String lists the backends with their weights.
 func (s serverState) String() string {
 	if !s.exists {
 		return "none"
@@ -207,26 +210,26 @@ func (s serverState) String() string {
 func describeCandidates(candidates []candidate) string {
 	text := ""
 	for _, c := range candidates {
-		text += fmt.Sprintf("[version %d, term %d: %s]", c.version, c.period, c.state)
+		text += fmt.Sprintf("[version %d, period %d: %s]", c.version, c.period, c.state)
 	}
 	return text
 }
 
-// from describes the course from the first of some places on.
+// describeFrom describes the timeline, beginning one version before the first candidate.
 func (t timeline) describeFrom(candidates []candidate) string {
 	first, text := len(t.versions), ""
 	for _, c := range candidates {
 		first = min(first, c.version)
 	}
 	for i, v := range t.versions[max(first-1, 0):] {
-		what := "none"
+		planned := "none"
 		if v.exists {
-			what = describeWeights(v.weights)
+			planned = describeWeights(v.weights)
 		}
-		text += fmt.Sprintf("\n    version %d, from revision %d: %s", max(first-1, 0)+i, v.revision, what)
+		text += fmt.Sprintf("\n    version %d, from revision %d: %s", max(first-1, 0)+i, v.revision, planned)
 	}
 	if len(t.addressPresent) > 1 {
-		text += fmt.Sprintf("\n    its address comes and goes: %t", t.addressPresent)
+		text += fmt.Sprintf("\n    address present, by period: %t", t.addressPresent)
 	}
 	return text
 }

@@ -22,28 +22,29 @@ import (
 	"portolan.dev/services/kit/rpc"
 )
 
-// world is the surroundings of simulated daemons.
+// world has the daemons of one simulation, and the simulated services that they use.
 type world struct {
 	log         *slog.Logger
 	startTime   time.Time
 	emulator    *netem.Emulator
 	broker      *broker.Broker
 	registry    *registry.Registry
-	services    network.Handlers
-	joinNetwork func(name string) killableNetwork // adds a daemon to the network
+	handlers    network.Handlers // of the registry's log
+	joinNetwork func(name string) killableNetwork
 	running     map[string]*process
 	cluster     *cluster         // of the scenario allocations
 	nodes       map[string]*node // of the scenario agents
-	tempDir     func() string    // makes a folder for the time of the run
+	tempDir     func() string    // creates a folder that is removed after the test
 
 	failures []error
-	natsCut  bool // some connection to NATS was cut
+	natsCut  bool // whether a connection to NATS was ever cut
 }
 
-// relayName is the name of the relay among the daemons.
+// relayName is the daemon name of the relay that each world starts.
 const relayName = "relay"
 
-// newWorld returns a world with a registry and a broker, and a relay between the two.
+// newWorld returns a world with a registry, a broker, and a relay that sends the registry's log to
+// the broker.
 func newWorld(t *testing.T, seed uint64, log io.Writer) *world {
 	w := &world{startTime: time.Now(), emulator: netem.New(seed), running: map[string]*process{}, tempDir: t.TempDir}
 	w.log = slog.New(slog.DiscardHandler)
@@ -52,20 +53,20 @@ func newWorld(t *testing.T, seed uint64, log io.Writer) *world {
 	}
 	w.broker = broker.New(broker.Options{Network: func(link string) broker.Fate { return broker.Fate(w.emulator.Next(link)) }})
 	w.registry = registry.New(t, w.emulator)
-	w.services = network.NewHandlers(w.registry.Log.Register)
-	w.joinNetwork = func(name string) killableNetwork { return network.New(name, w.emulator, w.registry, w.services) }
+	w.handlers = network.NewHandlers(w.registry.Log.Register)
+	w.joinNetwork = func(name string) killableNetwork { return network.New(name, w.emulator, w.registry, w.handlers) }
 	w.start(relayName, w.newRelay)
 	return w
 }
 
-// member is the network as one daemon has it.
+// killableNetwork is the network of one daemon.
 type killableNetwork interface {
 	rpc.Network
-	// Kill ends all that the daemon has to do with others, as if its process were gone.
+	// Kill ends all communication of the daemon, as if its process had died.
 	Kill()
 }
 
-// process is a daemon that runs.
+// process is a running daemon.
 type process struct {
 	daemon  app.Daemon
 	network killableNetwork
@@ -73,14 +74,14 @@ type process struct {
 	result  chan error
 }
 
-// start runs a daemon under a name, unless it runs already.
+// start starts the daemon with the given name unless it runs.
 func (w *world) start(name string, open func(ctx context.Context, host app.Host) (app.Daemon, error)) {
 	if w.running[name] == nil {
 		w.run(name, w.joinNetwork(name), open)
 	}
 }
 
-// run runs a daemon under a name in a network.
+// run starts a daemon that uses the given network.
 func (w *world) run(name string, network killableNetwork, open func(ctx context.Context, host app.Host) (app.Daemon, error)) {
 	p := &process{network: network, result: make(chan error, 1)}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -100,7 +101,8 @@ func (w *world) run(name string, network killableNetwork, open func(ctx context.
 	go func() { p.result <- d.Run(ctx) }()
 }
 
-// end stops a daemon and waits for its end. One that is killed cannot say goodbye.
+// stop stops a daemon and waits until it has ended. If kill is set, the daemon first loses its
+// network, so that it cannot end its sessions and leases.
 func (w *world) stop(name string, kill bool) {
 	p := w.running[name]
 	if p == nil {
@@ -117,7 +119,7 @@ func (w *world) stop(name string, kill bool) {
 	}
 }
 
-// close ends everything, and waits until calls that are still on their way have arrived.
+// close stops all daemons, waits until delayed calls have arrived, and closes the broker.
 func (w *world) close() {
 	for name := range w.running {
 		w.stop(name, false)
@@ -126,11 +128,12 @@ func (w *world) close() {
 	w.broker.Close()
 }
 
-// play lets the events happen, and then the weather clear, and the relay run if it does not.
+// play carries out the events at their times. Afterwards it ends all impairments, makes NATS
+// reachable, and starts the relay if it does not run.
 func (w *world) play(events []Event) {
 	for _, e := range events {
 		time.Sleep(e.At - time.Since(w.startTime))
-		w.log.Info("event", "what", e.Text)
+		w.log.Info("event", "text", e.Text)
 		e.Do(w)
 	}
 	w.emulator.Clear()
@@ -138,20 +141,20 @@ func (w *world) play(events []Event) {
 	w.start(relayName, w.newRelay)
 }
 
-// cut ends the connection of a daemon to NATS; without a name the connections of all.
+// cutNATS closes the connections of a daemon to NATS. The empty name stands for all daemons.
 func (w *world) cutNATS(name string) {
 	w.natsCut = true
 	w.broker.Cut(name)
 }
 
-// setAway takes NATS away, or gives it back.
+// setNATSAway makes NATS unreachable, or reachable again.
 func (w *world) setNATSAway(away bool) {
 	w.natsCut = w.natsCut || away
 	w.broker.SetAway(away)
 }
 
-// waitUntilCalm waits until check returns no problem, twice with a pause between. If that takes
-// longer than patience, it returns the last problem as an error.
+// waitUntilConsistent calls check once a second until check returns no problem twice in a row. After
+// the timeout it returns the last problem as an error.
 func (w *world) waitUntilConsistent(timeout time.Duration, check func() string) error {
 	const pause = time.Second
 	for passes, until := 0, time.Now().Add(timeout); ; {
@@ -169,7 +172,7 @@ func (w *world) waitUntilConsistent(timeout time.Duration, check func() string) 
 	}
 }
 
-// relay is a relay with a connection of its own.
+// relay is a relay that closes its own connection to NATS when it ends.
 type relay struct {
 	*changes.Relay
 	nats app.Bus

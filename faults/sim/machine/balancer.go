@@ -12,15 +12,15 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// balancer implements kernel.Balancer with the ways of IPVS.
+// balancer implements kernel.Balancer with the behavior of IPVS.
 type balancer struct{ *Process }
 
-var errRefused = errors.New("the kernel has no memory")
+var errRefused = errors.New("cannot allocate memory")
 
 // Name implements kernel.Balancer.
 func (balancer) Name() string { return mode }
 
-// Traits implements kernel.Balancer. BatchSize is small, so that the plane needs several lots.
+// Traits implements kernel.Balancer. BatchSize is small, so that the plane needs several batches.
 func (balancer) Traits() kernel.Traits {
 	return kernel.Traits{Refuses: true, ConcurrentRead: true, BatchSize: 5}
 }
@@ -48,7 +48,8 @@ func (balancer) Remove() error { return nil }
 // Close implements kernel.Balancer.
 func (balancer) Close() {}
 
-// Apply implements kernel.Balancer. Servers are added before anything else, as IPVS does.
+// Apply implements kernel.Balancer. Like the balancer for IPVS, it adds servers before it carries out
+// other operations.
 func (b balancer) Apply(ops []kernel.Op) []error {
 	errs := make([]error, len(ops))
 	refused := map[plan.Frontend]error{}
@@ -70,7 +71,7 @@ func (b balancer) Apply(ops []kernel.Op) []error {
 	return errs
 }
 
-// apply carries out an operation, and calls the hooks of the machine.
+// apply carries out an operation and calls the hooks of the machine.
 func (b balancer) apply(o *kernel.Op) error {
 	if err := b.lock(); err != nil {
 		return err
@@ -102,7 +103,7 @@ func (b balancer) apply(o *kernel.Op) error {
 	return nil
 }
 
-// take carries out an operation. The caller holds mu.
+// execute carries out an operation. The caller holds mu.
 func (m *Machine) execute(o *kernel.Op) error {
 	s := m.servers[o.ID.Frontend]
 	switch {

@@ -26,7 +26,7 @@ func (r *rules) equal(o *rules) bool {
 type filter struct {
 	process    *Process
 	wanted     *rules
-	references map[packetfilter.Element]int // how many want an element
+	references map[packetfilter.Element]int // additions of an element minus its removals
 	installed  bool
 }
 
@@ -51,7 +51,7 @@ func (f *filter) Commit(c packetfilter.Change) error {
 	return f.update()
 }
 
-// put installs the wanted rules, if the filter is installed already.
+// update installs the wanted rules if the filter is already installed.
 func (f *filter) update() error {
 	if !f.installed {
 		return nil
@@ -86,7 +86,7 @@ func (f *filter) Read() (drift func() []string, err error) {
 		if found.equal(f.wanted) {
 			return nil
 		}
-		return []string{"the packet filter is another one"}
+		return []string{"the packet filter differs"}
 	}, nil
 }
 

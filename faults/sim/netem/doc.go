@@ -1,7 +1,8 @@
-// Package weather decides about each message of a simulation: how late it is, and whether it is
-// lost, comes twice or overtakes others.
+// Package netem emulates the links of simulated daemons: for each message it decides the delay, and
+// whether the message is lost, duplicated or reordered. The name is that of the Linux queueing
+// discipline that does the same for packets.
 //
 // The decisions of a link depend only on the seed, the link's name and the number of messages that
-// it has carried. So they are the same in another run of the same seed as long as the daemons send
-// the same messages, and a message that one link loses changes nothing on the others.
+// the link has carried. So they are the same in another run of the same seed as long as the daemons
+// send the same messages, and the loss of a message on one link does not affect other links.
 package netem

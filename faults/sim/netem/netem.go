@@ -8,30 +8,31 @@ import (
 	"time"
 )
 
-// Fate is the weather's decision about one message.
+// Fate is the decision about one message.
 type Fate struct {
+	// Delay is the time until the message arrives.
 	Delay time.Duration
-	// Lost messages never arrive.
+	// Lost is true if the message never arrives.
 	Lost bool
-	// Twice is true for messages that arrive a second time.
+	// Twice is true if the message arrives a second time.
 	Twice bool
-	// Overtakes is true for messages that do not wait for those that were sent before them.
+	// Overtakes is true if the message may arrive before messages that were sent earlier.
 	Overtakes bool
 }
 
-// Episode is bad weather on some links.
+// Impairment is a temporary fault of some links.
 type Impairment struct {
-	// Links are the first letters of the names of the links; empty: all.
+	// LinkPrefix selects the links by the prefix of their names. The empty prefix selects all.
 	LinkPrefix string
-	// Slowest is the longest delay.
+	// MaxDelay is the longest additional delay of a message.
 	MaxDelay time.Duration
-	// Lost, Twice and Overtakes are percentages of the messages.
+	// LostPercent, DuplicatePercent and ReorderPercent are shares of the messages.
 	LostPercent, DuplicatePercent, ReorderPercent int
-	// Holds is true if messages arrive only after the episode.
+	// Stall delays each message until the impairment has ended.
 	Stall bool
 }
 
-// Weather is safe for concurrent use.
+// Emulator decides the fate of each message. It is safe for concurrent use.
 type Emulator struct {
 	seed uint64
 
@@ -41,40 +42,40 @@ type Emulator struct {
 	cleared     bool
 }
 
-// link is a way from one daemon to another.
+// link is a connection between two daemons, or between a daemon and its store.
 type link struct {
 	random   *rand.Rand
 	maxDelay time.Duration // the longest delay so far
 }
 
-// fairDelay bounds the delay of a message in fair weather.
+// maxNormalDelay bounds the delay of a message on a link without impairment.
 const maxNormalDelay = 2 * time.Millisecond
 
-// New returns fair weather.
+// New returns an emulator without impairments.
 func New(seed uint64) *Emulator { return &Emulator{seed: seed, links: map[string]*link{}} }
 
-// running is an episode that has begun.
+// activeImpairment is an impairment with the time at which it ends.
 type activeImpairment struct {
 	Impairment
 	end time.Time
 }
 
-// Add begins an episode.
+// Add starts an impairment.
 func (e *Emulator) Add(imp Impairment, duration time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.impairments = append(e.impairments, activeImpairment{imp, time.Now().Add(duration)})
 }
 
-// Clear ends all bad weather for good.
+// Clear ends all impairments. Impairments that are added later have no effect.
 func (e *Emulator) Clear() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.cleared = true
 }
 
-// Next decides about the next message of a link. Each message takes the same number of random
-// values, so that an episode that is left out changes nothing but the messages that it concerned.
+// Next returns the fate of the next message on a link. Each message consumes the same number of
+// random values, so that leaving out an impairment changes only the messages during it.
 func (e *Emulator) Next(name string) Fate {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -98,14 +99,14 @@ func (e *Emulator) Next(name string) Fate {
 	return fate
 }
 
-// Latest returns the longest delay that a message of a link has had.
+// MaxDelay returns the longest delay of a message on a link so far.
 func (e *Emulator) MaxDelay(name string) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.link(name).maxDelay
 }
 
-// link returns the link of a name. The caller holds mu.
+// link returns the link with the given name. The caller holds mu.
 func (e *Emulator) link(name string) *link {
 	l := e.links[name]
 	if l == nil {
