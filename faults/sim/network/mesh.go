@@ -18,11 +18,11 @@ import (
 	"portolan.dev/services/kit/rpc"
 )
 
-// Mesh joins daemons that call each other. Their servers and clients are the real ones, over pipes.
-// The weather decides about each question and answer; its links are "grpc <caller>".
+// Mesh connects daemons that call each other through gRPC's own servers and clients, over pipes. The
+// emulator decides the fate of each request and reply, on the link "grpc " and the caller's name.
 type Mesh struct {
-	// Answered, if not nil, is called with each call that a server has answered without an error,
-	// before the answer travels.
+	// OnReply, if not nil, is called with each call that a server has answered without an error,
+	// before the reply is sent.
 	OnReply func(method string, request, reply any)
 
 	emulator *netem.Emulator
@@ -43,15 +43,15 @@ type Member struct {
 
 	mu    sync.Mutex
 	dead  bool
-	conns map[net.Conn]struct{} // that it dialed, and that it accepted
+	conns map[net.Conn]struct{} // dialed and accepted ones
 }
 
-// Join adds a daemon.
+// Join returns a new member with the given name.
 func (m *Mesh) Join(name string) *Member {
 	return &Member{mesh: m, link: "grpc " + name, conns: map[net.Conn]struct{}{}}
 }
 
-// Kill ends all connections of the daemon. It gets no new ones, as if its process were gone.
+// Kill closes all connections of the daemon and prevents new ones, as if its process had died.
 func (p *Member) Kill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -61,7 +61,8 @@ func (p *Member) Kill() {
 	}
 }
 
-// take records a connection of the daemon.
+// addConn records a connection of the daemon. If the daemon is dead, addConn closes the connection
+// and returns an error.
 func (p *Member) addConn(c net.Conn) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,9 +73,9 @@ func (p *Member) addConn(c net.Conn) error {
 	return nil
 }
 
-var errUnreachable = errors.New("no daemon is there")
+var errUnreachable = errors.New("no daemon is reachable at the address")
 
-// pipeBuffer is how many bytes a connection holds in each direction.
+// pipeBuffer is the number of bytes that a connection buffers in each direction.
 const pipeBuffer = 256 << 10
 
 // Listen implements rpc.Network.
@@ -90,7 +91,7 @@ func (p *Member) Listen(addr string) (net.Listener, error) {
 	return &listener{Listener: pipes, member: p, addr: addr}, nil
 }
 
-// listener forgets its address when it is closed.
+// listener removes its address from the mesh when it is closed.
 type listener struct {
 	*bufconn.Listener
 	member *Member
@@ -141,8 +142,8 @@ func (p *Member) connect(ctx context.Context, addr string) (net.Conn, error) {
 	return c, p.addConn(c)
 }
 
-// travel waits while a message is on its way. If ctx ends before that, late returns after which
-// time the message still arrives; 0: it does not.
+// transmit waits until a message has arrived. If ctx ends earlier, it returns the remaining time
+// until the message arrives, or 0 if the message is lost.
 func (p *Member) transmit(ctx context.Context) (remaining time.Duration, err error) {
 	fate, start := p.mesh.emulator.Next(p.link), time.Now()
 	wait := fate.Delay
@@ -162,7 +163,7 @@ func (p *Member) transmit(ctx context.Context) (remaining time.Duration, err err
 	return remaining, status.FromContextError(ctx.Err()).Err()
 }
 
-// unary carries a call. A question that was sent arrives also if its caller has given up meanwhile.
+// unary carries a call. A request on its way arrives even if its caller gives up.
 func (p *Member) unary(
 	ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
 ) error {
@@ -174,7 +175,7 @@ func (p *Member) unary(
 			time.AfterFunc(remaining, func() {
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), brokenTimeout)
 				defer cancel()
-				// The caller does not wait for the answer.
+				// The caller does not wait for the reply.
 				_ = invoke(ctx, method, requestCopy, replyMessage.ProtoReflect().New().Interface(), conn, opts...)
 			})
 		}
@@ -184,9 +185,9 @@ func (p *Member) unary(
 	if err == nil && p.mesh.OnReply != nil {
 		p.mesh.OnReply(method, request, reply)
 	}
-	if _, err := p.transmit(ctx); err != nil {
+	if _, lost := p.transmit(ctx); lost != nil {
 		proto.Reset(replyMessage)
-		return err
+		return lost
 	}
 	return err
 }
@@ -204,8 +205,8 @@ func (p *Member) stream(
 	return &impairedStream{ClientStream: s, member: p}, nil
 }
 
-// slowStream is a stream with messages that travel through the weather. After a lost message no
-// more messages arrive.
+// impairedStream is a stream with emulated delay and loss of its replies. No message arrives after a
+// lost one.
 type impairedStream struct {
 	grpc.ClientStream
 	member *Member

@@ -19,7 +19,7 @@ import (
 	"portolan.dev/services/kit/apierr"
 )
 
-// brokenAfter is how long an answer is awaited until the connection counts as broken.
+// brokenTimeout is the time after which a connection without a reply counts as broken.
 const brokenTimeout = 5 * time.Second
 
 // Server answers unary calls.
@@ -27,7 +27,7 @@ type Server interface {
 	Call(ctx context.Context, method string, request, reply proto.Message) error
 }
 
-// Network joins one daemon to the registry. It implements rpc.Network.
+// Network connects one daemon to the registry. It implements rpc.Network.
 type Network struct {
 	name     string
 	link     string
@@ -39,14 +39,13 @@ type Network struct {
 	dead bool
 }
 
-// New returns the network of a daemon. Services answers the calls that it has methods for, server
-// all others.
+// New returns the network of a daemon. Calls of methods without a handler go to server.
 func New(name string, emulator *netem.Emulator, server Server, handlers Handlers) *Network {
 	return &Network{name: name, link: "grpc " + name, emulator: emulator, server: server, handlers: handlers}
 }
 
-// Kill ends all calls of the daemon. Calls that it makes afterwards reach no server, as if its
-// process were gone.
+// Kill makes the daemon unable to send messages, as if its process had died. Messages that were sent
+// before still arrive.
 func (n *Network) Kill() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -66,23 +65,23 @@ func (n *Network) Dial(target string, opts ...grpc.DialOption) (*grpc.ClientConn
 		grpc.WithUnaryInterceptor(n.unary), grpc.WithStreamInterceptor(n.stream))...)
 }
 
-// Listen implements rpc.Network. The daemons get no calls.
+// Listen implements rpc.Network. The listener gets no connections, because nothing calls the daemons.
 func (n *Network) Listen(string) (net.Listener, error) {
 	return &idleListener{closed: make(chan struct{})}, nil
 }
 
-var errUnavailable = status.Error(codes.Unavailable, "the registry is not reached")
+var errUnavailable = status.Error(codes.Unavailable, "the registry is unreachable")
 
-// send lets a message travel, and calls arrive when it arrives, unless it is lost. A message on its
-// way arrives even if its sender gives up or is killed, because other machines cannot call it back.
+// send sends a message and calls deliver when it arrives, unless it is lost. A message arrives even
+// if its sender gives up or is killed after sending it.
 func (n *Network) send(deliver func()) {
 	if fate := n.emulator.Next(n.link); !fate.Lost && !n.killed() {
 		time.AfterFunc(fate.Delay, deliver)
 	}
 }
 
-// awaitArrival waits until arrived is closed, the caller gives up, or its connection counts as
-// broken.
+// awaitArrival waits until arrived is closed. It returns an error if ctx ends or brokenTimeout passes
+// before that.
 func awaitArrival(ctx context.Context, arrived <-chan struct{}) error {
 	broken := time.NewTimer(brokenTimeout)
 	defer broken.Stop()
@@ -96,21 +95,21 @@ func awaitArrival(ctx context.Context, arrived <-chan struct{}) error {
 	}
 }
 
-// travel waits while a message is on its way.
+// transmit sends a message and waits until it has arrived.
 func (n *Network) transmit(ctx context.Context) error {
 	arrived := make(chan struct{})
 	n.send(func() { close(arrived) })
 	return awaitArrival(ctx, arrived)
 }
 
-// incoming returns the context of the server.
+// serverContext returns the context for the server, with the caller's metadata and name.
 func (n *Network) serverContext(ctx context.Context) context.Context {
 	sent, _ := metadata.FromOutgoingContext(ctx)
 	return registry.WithCaller(metadata.NewIncomingContext(context.Background(), sent), n.name)
 }
 
-// unary carries a call. It has copies of the question and the answer, as a transport has: the
-// server may answer when the caller has given up and uses its own for something else.
+// unary carries a call. Like a transport, it copies the request and the reply, because the server may
+// run after the caller has given up and reuses its messages.
 func (n *Network) unary(ctx context.Context, method string, request, reply any, _ *grpc.ClientConn, _ grpc.UnaryInvoker, _ ...grpc.CallOption) error {
 	requestMessage, _ := request.(proto.Message)
 	replyMessage, _ := reply.(proto.Message)
@@ -131,15 +130,14 @@ func (n *Network) unary(ctx context.Context, method string, request, reply any, 
 	return nil
 }
 
-// answer has the server answer a question.
-func (n *Network) dispatch(ctx context.Context, method string, requestCopy, dispatch proto.Message) error {
+// dispatch calls the handler of the method, or the server if there is none.
+func (n *Network) dispatch(ctx context.Context, method string, request, reply proto.Message) error {
 	if handler := n.handlers.unary[method]; handler != nil {
-		return handler(ctx, requestCopy, dispatch)
+		return handler(ctx, request, reply)
 	}
-	return n.server.Call(ctx, method, requestCopy, dispatch)
+	return n.server.Call(ctx, method, request, reply)
 }
 
-// copied returns a copy of a message.
 func clone(m proto.Message) proto.Message {
 	if fast, ok := m.(interface{ CloneMessageVT() proto.Message }); ok {
 		return fast.CloneMessageVT()
@@ -147,8 +145,8 @@ func clone(m proto.Message) proto.Message {
 	return proto.Clone(m)
 }
 
-// moveFields sets the fields of a message to the fields of another one, which must not be in use
-// elsewhere.
+// moveFields sets the fields of the message to without copying their values. The message from must
+// not be used afterwards.
 func moveFields(from, to proto.Message) {
 	from.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 		to.ProtoReflect().Set(field, value)
@@ -156,7 +154,7 @@ func moveFields(from, to proto.Message) {
 	})
 }
 
-// silent is a listener that gets no connections.
+// idleListener is a listener that gets no connections.
 type idleListener struct {
 	once   sync.Once
 	closed chan struct{}

@@ -18,13 +18,13 @@ import (
 	"portolan.dev/faults/sim/netem"
 )
 
-// server answers every call with the pod that it is asked to create.
+// server answers each CreatePod call with the pod of the request.
 type server struct {
 	mu    sync.Mutex
-	names []string // of the pods, guarded by mu
+	names []string // guarded by mu; the names of the created pods
 }
 
-// created returns the names of the pods that were created.
+// created returns the names of the created pods.
 func (s *server) created() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,8 +41,8 @@ func (s *server) Call(_ context.Context, _ string, request, reply proto.Message)
 	return nil
 }
 
-// create requests a pod from the server, with a timeout. Afterwards it changes the pod's name in
-// its request.
+// create asks the server to create a pod. After the call it changes the pod's name in the request,
+// as a caller may.
 func create(t *testing.T, w *netem.Emulator, s Server, timeout time.Duration) (*corev1.Pod, error) {
 	t.Helper()
 	conn, err := New("daemon", w, s, NewHandlers(func(grpc.ServiceRegistrar) {})).Dial("registry")
@@ -71,11 +71,11 @@ func TestDelayedRequestIsExecutedAfterCallerGaveUp(t *testing.T) {
 			w, s := netem.New(1), &server{}
 			w.Add(netem.Impairment{LinkPrefix: "grpc daemon", Stall: true}, delay)
 			if _, err := create(t, w, s, c.timeout); status.Code(err) != c.want || len(s.created()) != 0 {
-				t.Errorf("%s: the caller is told %v, and %q is created, want %s", name, err, s.created(), c.want)
+				t.Errorf("%s: got error %v and created pods %q, want %s and none", name, err, s.created(), c.want)
 			}
 			time.Sleep(delay)
 			if len(s.created()) != 1 || s.created()[0] != "web" {
-				t.Errorf("%s: later %q is created", name, s.created())
+				t.Errorf("%s: got created pods %q after the delay, want web", name, s.created())
 			}
 		})
 	}
@@ -84,7 +84,7 @@ func TestDelayedRequestIsExecutedAfterCallerGaveUp(t *testing.T) {
 func TestReplyWithoutImpairment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		if pod, err := create(t, netem.New(1), &server{}, time.Second); err != nil || pod.GetMetadata().GetName() != "web" {
-			t.Errorf("got %v, %v", pod, err)
+			t.Errorf("got %v, %v, want the pod web", pod, err)
 		}
 	})
 }

@@ -11,29 +11,29 @@ import (
 	"portolan.dev/services/kit/apierr"
 )
 
-// Services are handlers by method.
+// Handlers has the handlers of gRPC services, by full method name.
 type Handlers struct {
 	unary   map[string]func(ctx context.Context, request, reply proto.Message) error
 	streams map[string]func(stream grpc.ServerStream) error
 }
 
-// Serve returns the handlers of the services that register registers.
+// NewHandlers returns the handlers of the services that register registers.
 func NewHandlers(register func(grpc.ServiceRegistrar)) Handlers {
-	s := Handlers{
+	h := Handlers{
 		unary:   map[string]func(context.Context, proto.Message, proto.Message) error{},
 		streams: map[string]func(grpc.ServerStream) error{},
 	}
-	register(s)
-	return s
+	register(h)
+	return h
 }
 
 // RegisterService implements grpc.ServiceRegistrar.
 func (h Handlers) RegisterService(service *grpc.ServiceDesc, server any) {
 	for _, m := range service.Methods {
 		h.unary["/"+service.ServiceName+"/"+m.MethodName] = func(ctx context.Context, request, reply proto.Message) error {
-			replied, err := m.Handler(server, ctx, requestDecoder(request), nil)
+			result, err := m.Handler(server, ctx, requestDecoder(request), nil)
 			if err == nil {
-				message, _ := replied.(proto.Message)
+				message, _ := result.(proto.Message)
 				proto.Merge(reply, message)
 			}
 			return err
@@ -44,7 +44,8 @@ func (h Handlers) RegisterService(service *grpc.ServiceDesc, server any) {
 	}
 }
 
-// into returns the function by which a handler gets its request: a copy, as after a transport.
+// requestDecoder returns the function with which a handler decodes its request. Like a transport, it
+// gives the handler a copy.
 func requestDecoder(request proto.Message) func(any) error {
 	return func(to any) error {
 		message, _ := to.(proto.Message)
@@ -53,8 +54,8 @@ func requestDecoder(request proto.Message) func(any) error {
 	}
 }
 
-// stream opens a stream with one request and many answers. The handler runs to its end before the
-// first answer travels, so all answers show the state of one moment.
+// stream opens a stream with one request and many replies. The handler finishes before the first
+// reply is sent, so all replies show the state at the same instant.
 func (n *Network) stream(ctx context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, method string, _ grpc.Streamer, _ ...grpc.CallOption) (grpc.ClientStream, error) {
 	if err := n.transmit(ctx); err != nil {
 		return nil, err
@@ -62,7 +63,7 @@ func (n *Network) stream(ctx context.Context, _ *grpc.StreamDesc, _ *grpc.Client
 	return &clientStream{network: n, ctx: ctx, handler: n.handlers.streams[method]}, nil
 }
 
-// clientStream is the caller's end of a stream.
+// clientStream is the client's side of a stream.
 type clientStream struct {
 	grpc.ClientStream
 	network *Network
@@ -72,7 +73,7 @@ type clientStream struct {
 	err     error
 }
 
-// SendMsg implements grpc.ClientStream: the request, which is answered at once.
+// SendMsg implements grpc.ClientStream. It sends the request and runs the handler.
 func (s *clientStream) SendMsg(request any) error {
 	message, _ := request.(proto.Message)
 	server := &serverStream{ctx: s.network.serverContext(s.ctx), request: message}
@@ -101,7 +102,7 @@ func (s *clientStream) RecvMsg(to any) error {
 	return nil
 }
 
-// serverStream is the handler's end of a stream.
+// serverStream is the server's side of a stream.
 type serverStream struct {
 	ctx     context.Context
 	request proto.Message

@@ -9,23 +9,22 @@ import (
 	"portolan.dev/services/object"
 )
 
-// write is a change that waits for its commit.
+// write is a write that waits for its commit.
 type write struct {
-	apply  func() (object.Object, error) // runs inside the commit
+	apply  func() (object.Object, error) // called during the commit
 	stored object.Object
 	err    error
 	done   chan struct{} // closed when the other fields are set
 }
 
-// commit carries out a write together with all that come meanwhile, and waits for it.
+// commit queues a write and waits until it is committed.
 func (r *Registry) commit(apply func() (object.Object, error)) (object.Object, error) {
 	w := r.queue(apply)
 	<-w.done
 	return w.stored, w.err
 }
 
-// queue adds a write to the next commit. The weather of the link "store" says how long a commit
-// takes.
+// queue adds a write to the next commit. A commit takes as long as the delay of the link "store".
 func (r *Registry) queue(apply func() (object.Object, error)) *write {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -37,8 +36,7 @@ func (r *Registry) queue(apply func() (object.Object, error)) *write {
 	return w
 }
 
-// commitAll commits the writes that wait, one after the other: each has a revision and an outcome
-// of its own.
+// commitAll commits the queued writes in order. Each has its own revision and outcome.
 func (r *Registry) commitAll() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -50,9 +48,9 @@ func (r *Registry) commitAll() {
 	r.recordCommits()
 }
 
-// Take carries out a client's step in the next commit and does not wait for it, so that steps that
-// follow each other closely are in one commit. A step is refused if steps that were left out have
-// made it impossible.
+// Enqueue adds a client's step to the next commit without waiting for it, so that several steps can
+// share a commit. It calls refused if the step fails. That happens if shrinking has left out an
+// earlier step that this one depends on.
 func (r *Registry) Enqueue(step workload.Step, refused func(error)) {
 	r.queue(func() (object.Object, error) {
 		o, err := r.applyStep(step)

@@ -31,7 +31,7 @@ func TestConcurrentWritesShareCommit(t *testing.T) {
 		}
 		history := r.History()
 		if len(history) != 3 || !history[0].At.Equal(history[2].At) || refused != 1 {
-			t.Errorf("committed %v, %d refused; want a, b and c at once, and a refused the second time", history, refused)
+			t.Errorf("got commits %v and %d refused writes, want a, b and c at the same time, and the second a refused", history, refused)
 		}
 	})
 }
@@ -46,28 +46,28 @@ func TestRestoreBackupStartsNewHistory(t *testing.T) {
 		after, head, _, _ := r.Log.Head(t.Context())
 		all := r.Histories()
 		if before == after || head != 2 || len(all) != 2 || len(all[0]) != 3 || len(all[1]) != 2 {
-			t.Fatalf("epoch %s and then %s, head %d, histories %v", before, after, head, all)
+			t.Fatalf("got epoch %s before and %s after, head %d, histories %v, want different epochs, head 2 and two histories", before, after, head, all)
 		}
 		if name := object.Unwrap(all[0][1].Change.GetObject()).GetMetadata().GetName(); name != "b" {
-			t.Errorf("the former history has %s as its second change", name)
+			t.Errorf("the second change of the old history is %s, want b", name)
 		}
 		if name := object.Unwrap(all[1][1].Change.GetObject()).GetMetadata().GetName(); name != "d" {
-			t.Errorf("the history has %s as its second change", name)
+			t.Errorf("the second change of the new history is %s, want d", name)
 		}
 		r.Prune()
 		if r.RestoreBackup(1); len(r.Histories()) != 2 || r.Log.Revision() != 2 {
-			t.Error("a pruned log was set back")
+			t.Error("RestoreBackup changed a pruned log")
 		}
 	})
 }
 
 func TestSlowStoreDelaysCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := netem.New(1)
-		w.Add(netem.Impairment{LinkPrefix: "store", Stall: true}, time.Second)
-		r, start := New(t, w), time.Now()
+		emulator := netem.New(1)
+		emulator.Add(netem.Impairment{LinkPrefix: "store", Stall: true}, time.Second)
+		r, start := New(t, emulator), time.Now()
 		if _, err := r.Create(t.Context(), node("a")); err != nil || time.Since(start) < time.Second {
-			t.Errorf("%v after %s", err, time.Since(start))
+			t.Errorf("Create returned %v after %s, want nil after at least 1s", err, time.Since(start))
 		}
 	})
 }

@@ -11,8 +11,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Call answers a call of the service of any kind: Create, Get, Update, UpdateStatus and Delete are
-// the same for all, so the fields are found by reflection.
+// Call executes a Create, Get, Update, UpdateStatus or Delete call of any kind. It accesses the
+// fields of the messages by reflection, because they have the same names for all kinds.
 func (r *Registry) Call(ctx context.Context, method string, request, reply proto.Message) error {
 	_, rpc, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
 	o, err := r.call(ctx, rpc, request)
@@ -32,7 +32,7 @@ func (r *Registry) call(ctx context.Context, rpc string, request proto.Message) 
 		if field := message.Descriptor().Fields().ByName(name); field != nil {
 			return message.Get(field).String()
 		}
-		return "" // the kind has no namespaces
+		return "" // the kind is not namespaced
 	}
 	namedKey := func(verb string) object.Key {
 		return object.Key{Kind: strings.TrimPrefix(rpc, verb), Namespace: text("namespace"), Name: text("name")}
@@ -55,7 +55,7 @@ func (r *Registry) call(ctx context.Context, rpc string, request proto.Message) 
 	return nil, fmt.Errorf("the simulated registry has no method %s", rpc)
 }
 
-// objectField returns the field of a request or an answer that is an object.
+// objectField returns the field of a request or reply that contains the object, or nil.
 func objectField(message protoreflect.MessageDescriptor) protoreflect.FieldDescriptor {
 	fields := message.Fields()
 	for i := range fields.Len() {

@@ -16,10 +16,10 @@ import (
 	"portolan.dev/faults/sim/netem"
 )
 
-// Disk keeps the pools and allocations of an allocator. It is safe for concurrent use.
+// Disk stores the pools and allocations of an allocator. It is safe for concurrent use.
 type Disk struct {
-	// Applied, if not nil, is called with the writes of each commit before they take effect. before
-	// has the present allocations of the values that the writes name, nil if there are none.
+	// OnApply, if not nil, is called with the writes of each commit before they take effect. before
+	// has the present allocations of the values in the writes.
 	OnApply func(before map[pool.Value]store.Allocation, writes []store.Write)
 
 	emulator *netem.Emulator
@@ -29,12 +29,12 @@ type Disk struct {
 	allocations map[pool.Value]store.Allocation
 }
 
-// NewDisk returns an empty disk. Without weather everything happens at once.
+// NewDisk returns an empty disk. If emulator is nil, there are no delays and losses.
 func NewDisk(emulator *netem.Emulator) *Disk {
 	return &Disk{emulator: emulator, pools: map[string]store.Pool{}, allocations: map[pool.Value]store.Allocation{}}
 }
 
-// Holdings returns the allocations on the disk, by value.
+// Allocations returns the allocations on the disk that are not released, by value.
 func (d *Disk) Allocations() map[string]store.Allocation {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -47,21 +47,21 @@ func (d *Disk) Allocations() map[string]store.Allocation {
 	return used
 }
 
-// Copy returns a disk with the same content, as a backup is.
+// Copy returns a backup: a disk with the same content.
 func (d *Disk) Copy() *Disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return &Disk{emulator: d.emulator, pools: maps.Clone(d.pools), allocations: maps.Clone(d.allocations)}
 }
 
-// Restore replaces the content with the content of a copy. No allocator may have the disk open.
+// Restore replaces the content with that of a backup. No allocator may have the disk open.
 func (d *Disk) Restore(backup *Disk) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.pools, d.allocations = maps.Clone(backup.pools), maps.Clone(backup.allocations)
 }
 
-// File is the disk as one run of the allocator has it. It implements store.Store.
+// File gives one process of the allocator access to the disk. It implements store.Store.
 type File struct {
 	link
 	disk *Disk
@@ -72,13 +72,13 @@ type File struct {
 
 var _ store.Store = (*File)(nil)
 
-// Open opens the disk for the allocator with this name. Its link in the weather is named "disk "
-// and the name.
+// Open opens the disk for the allocator with the given name. The name of the link is "disk " and the
+// allocator's name.
 func (d *Disk) Open(name string) *File {
 	return &File{disk: d, link: link{d.emulator, "disk " + name}}
 }
 
-// Kill ends the use of the disk as the death of the allocator does: nothing is written any more.
+// Kill makes all further writes fail, as if the allocator's process had died.
 func (f *File) Kill() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -87,8 +87,8 @@ func (f *File) Kill() {
 
 var errDisk = errors.New("input/output error")
 
-// write carries out a change in time. A change fails if the weather loses its message. Sometimes it
-// has taken effect all the same, because only the answer was lost.
+// write executes a change with the delays of the link. It returns an error if the request or the
+// reply is lost. If only the reply is lost, the change has taken effect.
 func (f *File) write(ctx context.Context, change func() error) error {
 	request, reply := f.next(), f.next()
 	if !sleep(ctx, request.Delay) {
@@ -121,20 +121,20 @@ func (f *File) execute(change func() error) error {
 func (f *File) Apply(ctx context.Context, writes []store.Write) error {
 	return f.write(ctx, func() error {
 		before := map[pool.Value]store.Allocation{}
-		for _, p := range writes {
-			a, exists := f.disk.allocations[p.Value]
-			if exists && a.Released.IsZero() && a.Owner.UID != p.ExpectedOwner {
-				return &store.ConflictError{Value: p.Value}
+		for _, w := range writes {
+			a, exists := f.disk.allocations[w.Value]
+			if exists && a.Released.IsZero() && a.Owner.UID != w.ExpectedOwner {
+				return &store.ConflictError{Value: w.Value}
 			}
 			if exists {
-				before[p.Value] = a
+				before[w.Value] = a
 			}
 		}
 		if f.disk.OnApply != nil {
 			f.disk.OnApply(before, writes)
 		}
-		for _, p := range writes {
-			f.disk.allocations[p.Value] = p.Allocation
+		for _, w := range writes {
+			f.disk.allocations[w.Value] = w.Allocation
 		}
 		return nil
 	})
@@ -196,7 +196,7 @@ func (f *File) Pools(context.Context) ([]store.Pool, error) {
 	return slices.SortedFunc(maps.Values(f.disk.pools), func(a, b store.Pool) int { return strings.Compare(a.Name, b.Name) }), nil
 }
 
-// all returns all allocations in the order of pools and values.
+// all returns all allocations, sorted by pool and value.
 func (f *File) all() []store.Allocation {
 	f.disk.mu.Lock()
 	defer f.disk.mu.Unlock()

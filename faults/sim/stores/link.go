@@ -7,13 +7,13 @@ import (
 	"portolan.dev/faults/sim/netem"
 )
 
-// link is the way from a daemon to its store.
+// link is the connection between a daemon and its store.
 type link struct {
-	emulator *netem.Emulator // nil: nothing is late or lost
+	emulator *netem.Emulator // if nil, there are no delays and losses
 	name     string
 }
 
-// next decides about the next request on the link.
+// next returns the fate of the next message on the link.
 func (l link) next() netem.Fate {
 	if l.emulator == nil {
 		return netem.Fate{}
@@ -21,7 +21,7 @@ func (l link) next() netem.Fate {
 	return l.emulator.Next(l.name)
 }
 
-// pause waits and reports whether ctx still lasts.
+// sleep waits for the given time or until ctx is done. It reports whether the time has passed.
 func sleep(ctx context.Context, wait time.Duration) bool {
 	if wait <= 0 {
 		return ctx.Err() == nil

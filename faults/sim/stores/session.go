@@ -14,8 +14,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// silence is how long a session waits for an answer that was lost, until it takes its connection
-// for broken.
+// replyTimeout is the time after which a session without a reply considers its connection broken.
 const replyTimeout = time.Second
 
 // Session is the connection of one registry to its database. It implements store.Store.
@@ -33,8 +32,8 @@ type Session struct {
 
 var _ store.Store = (*Session)(nil)
 
-// Open connects the registry with this name. Its link in the weather is named "database " and the
-// name.
+// Open connects the registry with the given name. The name of the link is "database " and the
+// registry's name.
 func (d *Database) Open(name string, commits store.CommitterOptions) *Session {
 	s := &Session{database: d, link: link{d.emulator, "database " + name}}
 	s.Committer = store.NewCommitter(commits, s.Commit)
@@ -44,7 +43,7 @@ func (d *Database) Open(name string, commits store.CommitterOptions) *Session {
 	return s
 }
 
-// Kill ends the connection as the death of the registry does: no answer comes any more.
+// Kill closes the connection, as if the registry's process had died. No further replies arrive.
 func (s *Session) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,8 +58,8 @@ func (s *Session) killed() bool {
 
 var errLost = fmt.Errorf("%w: the connection is lost", store.ErrUnavailable)
 
-// Commit carries out a batch. If its connection breaks, the outcome is sometimes known afterwards,
-// and sometimes store.ErrUnknown.
+// Commit executes a batch. If the connection breaks, Commit returns either the real outcome or
+// store.ErrUnknown.
 func (s *Session) Commit(ctx context.Context, ops []store.Op) []batch.Outcome[store.Result] {
 	if s.killed() {
 		return batch.Fail[store.Result](len(ops), errLost)
@@ -92,8 +91,8 @@ func (s *Session) Commit(ctx context.Context, ops []store.Op) []batch.Outcome[st
 	return decision.Outcomes
 }
 
-// lostError returns the error for a batch if its question or answer was lost: either
-// store.ErrUnknown, or truth, the real outcome.
+// errorAfterLoss returns the error of a batch with a lost request or reply: store.ErrUnknown in half
+// of the cases, otherwise outcome.
 func (s *Session) errorAfterLoss(fate netem.Fate, outcome error) error {
 	if fate.Delay%2 == 0 {
 		return store.ErrUnknown
@@ -101,7 +100,8 @@ func (s *Session) errorAfterLoss(fate netem.Fate, outcome error) error {
 	return outcome
 }
 
-// ask waits while a question and its answer travel.
+// roundTrip waits for the time of a request and its reply. It returns an error if one of them is
+// lost.
 func (s *Session) roundTrip(ctx context.Context) error {
 	fate := s.next()
 	if fate.Lost || s.killed() {
@@ -116,7 +116,7 @@ func (s *Session) roundTrip(ctx context.Context) error {
 	return nil
 }
 
-// Head is the Head of [store.Store].
+// Head implements [store.Store].
 func (s *Session) Head(ctx context.Context) (store.Head, error) {
 	if err := s.roundTrip(ctx); err != nil {
 		return store.Head{}, err
@@ -126,7 +126,7 @@ func (s *Session) Head(ctx context.Context) (store.Head, error) {
 	return s.database.head, nil
 }
 
-// Snapshot is the Snapshot of [store.Store].
+// Snapshot implements [store.Store].
 func (s *Session) Snapshot(ctx context.Context, read func(store.Head, iter.Seq2[store.Row, error]) error) error {
 	if err := s.roundTrip(ctx); err != nil {
 		return err
@@ -147,7 +147,7 @@ func (s *Session) Snapshot(ctx context.Context, read func(store.Head, iter.Seq2[
 	})
 }
 
-// Changes is the Changes of [store.Store].
+// Changes implements [store.Store].
 func (s *Session) Changes(ctx context.Context, after uint64, limit int) ([]store.Record, store.Head, error) {
 	if err := s.roundTrip(ctx); err != nil {
 		return nil, store.Head{}, err
@@ -161,7 +161,7 @@ func (s *Session) Changes(ctx context.Context, after uint64, limit int) ([]store
 	return s.database.after(after, limit), head, nil
 }
 
-// Prune is the Prune of [store.Store].
+// Prune implements [store.Store].
 func (s *Session) Prune(ctx context.Context, through uint64) (int64, error) {
 	if err := s.roundTrip(ctx); err != nil {
 		return 0, err
@@ -173,12 +173,12 @@ func (s *Session) Prune(ctx context.Context, through uint64) (int64, error) {
 	if through <= head.Oldest {
 		return 0, nil
 	}
-	pruned := int64(through - head.Oldest) //nolint:gosec // far from that many
+	pruned := int64(through - head.Oldest) //nolint:gosec // revisions are far below 1<<63
 	head.Oldest = through
 	return pruned, nil
 }
 
-// NewEpoch is the NewEpoch of [store.Store].
+// NewEpoch implements [store.Store].
 func (s *Session) NewEpoch(ctx context.Context) (store.Head, error) {
 	if err := s.roundTrip(ctx); err != nil {
 		return store.Head{}, err
@@ -190,7 +190,7 @@ func (s *Session) NewEpoch(ctx context.Context) (store.Head, error) {
 	return s.database.head, nil
 }
 
-// Restore is the Restore of [store.Store].
+// Restore implements [store.Store].
 func (s *Session) Restore(ctx context.Context, at, revision uint64, rows iter.Seq2[store.Row, error]) error {
 	if err := s.roundTrip(ctx); err != nil {
 		return err
@@ -201,7 +201,7 @@ func (s *Session) Restore(ctx context.Context, at, revision uint64, rows iter.Se
 			return err
 		}
 		if _, duplicate := restored[row.Key]; duplicate {
-			return fmt.Errorf("restore %s: it comes twice", row.Key)
+			return fmt.Errorf("restore %s: duplicate row", row.Key)
 		}
 		restored[row.Key] = row
 	}
@@ -218,7 +218,7 @@ func (s *Session) Restore(ctx context.Context, at, revision uint64, rows iter.Se
 	return nil
 }
 
-// Lock is the Lock of [store.Store].
+// Lock implements [store.Store].
 func (s *Session) Lock(ctx context.Context, name string, fn func(context.Context) error) error {
 	lock := s.database.lock(name)
 	select {
@@ -230,7 +230,7 @@ func (s *Session) Lock(ctx context.Context, name string, fn func(context.Context
 	return fn(ctx)
 }
 
-// Close is the Close of [store.Store].
+// Close implements [store.Store].
 func (s *Session) Close() error {
 	s.Committer.Close()
 	s.database.mu.Lock()
