@@ -70,8 +70,8 @@ func drawAgentFault(g *generator, at time.Duration, name string) {
 	}
 }
 
-// drawKillDuringApply adds events that kill an agent between two changes of its kernel, and start it
-// again.
+// drawKillDuringApply adds events that kill an agent between two changes of its kernel, and start
+// it again.
 func drawKillDuringApply(g *generator, at time.Duration, name string) {
 	changes := g.random.IntN(8)
 	g.add(at, func(w *world) { w.nodes[name].process.KillAfter(changes) }, "%s is killed after %d changes of its kernel", name, changes)
@@ -173,7 +173,8 @@ func (n *node) setSecondAddress(present bool) {
 	n.machine.SetAddresses(addresses...)
 }
 
-// agentNetwork is the network of an agent. Killing it also kills the agent's process on the machine.
+// agentNetwork is the network of an agent. Killing it also kills the agent's process on the
+// machine.
 type agentNetwork struct {
 	killableNetwork
 	process *machine.Process

@@ -9,16 +9,16 @@ import (
 	"portolan.dev/faults/sim/netem"
 )
 
-// allocations simulates two registries on one database, an allocator on a disk of its own, and
-// clients that make, change and delete services, which compete for few addresses and node ports. No
-// value may belong to two services at any revision. The allocator holds the values that services
-// have, and at rest no others.
+// allocations simulates two registries on one database, an allocator with its own disk, and clients
+// that create, update and delete services, which compete for few addresses and node ports. No value
+// may belong to two services at any revision. The values of services must be allocated to them, and
+// at rest no other values may be allocated.
 var allocations = scenario{draw: drawAllocations, run: runAllocations}
 
 const (
 	allocatorName = "allocator"
-	// patience bounds the time until the allocator has freed the values that no service has: its
-	// grace and two comparisons.
+	// releaseTimeout bounds the time until the allocator has released the values that no service
+	// has: the verifier's grace, two of its intervals, and 30 s in reserve.
 	releaseTimeout = verifyGrace + 2*verifyInterval + 30*time.Second
 )
 
@@ -30,7 +30,7 @@ func drawAllocations(g *generator) {
 		drawServiceWrites(g, fmt.Sprintf("client-%d", n), length)
 	}
 	if g.chance(20) {
-		return // no trouble
+		return // no faults
 	}
 	for range 1 + g.random.IntN(5) {
 		drawAllocationFault(g, g.within(length))
@@ -51,18 +51,18 @@ func drawAllocationFault(g *generator, at time.Duration) {
 	}
 }
 
-// drawAllocationWeather adds an episode of bad weather between daemons, or between a daemon and its
-// store.
+// drawAllocationImpairment adds an impairment of links between daemons, or between daemons and
+// their stores.
 func drawAllocationImpairment(g *generator, at time.Duration) {
 	registryName := pick(g, registryNames...)
-	e := netem.Impairment{
+	imp := netem.Impairment{
 		LinkPrefix: pick(g, "grpc", "grpc client", "grpc registry", "grpc "+registryName, "grpc "+allocatorName, "nats", "nats "+allocatorName,
 			"database", "database "+registryName, "disk"),
 		MaxDelay:    pick(g, 0, 20*time.Millisecond, 300*time.Millisecond, 3*time.Second),
 		LostPercent: pick(g, 0, 0, 5, 30, 100),
 	}
 	duration := g.upTo(8 * time.Second)
-	g.add(at, func(w *world) { w.emulator.Add(e, duration) }, "weather on %q for %s: slowest %s, lost %d%%", e.LinkPrefix, duration, e.MaxDelay, e.LostPercent)
+	g.add(at, func(w *world) { w.emulator.Add(imp, duration) }, "links %q for %s: delay %s, loss %d%%", imp.LinkPrefix, duration, imp.MaxDelay, imp.LostPercent)
 }
 
 func runAllocations(w *world, events []Event) error {
@@ -81,7 +81,7 @@ func runAllocations(w *world, events []Event) error {
 	return c.checkCalls()
 }
 
-// startAll starts the daemons that are not running.
+// startAll starts the daemons that do not run.
 func (c *cluster) startAll() {
 	for _, name := range registryNames {
 		c.startRegistry(name)

@@ -95,8 +95,8 @@ func (c *continuityChecker) published() map[membership]bool {
 	return all
 }
 
-// comparePublished records the pods that were removed from all slices, and returns an error for each
-// pod that was added again after an interruption.
+// comparePublished records the pods that were removed from all slices, and returns an error for
+// each pod that was added again after an interruption.
 func (c *continuityChecker) comparePublished(before, after map[membership]bool, revision uint64) []error {
 	var found []error
 	for m := range before {

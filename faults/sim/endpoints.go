@@ -16,33 +16,31 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Slices and Endpoints that were made by hand lack these labels.
-const (
-	endpointsManagedBy = "endpoints.kubernetes.io/managed-by"
-)
+// endpointsManagedBy is the label of Endpoints that a controller has created. Manual ones lack it.
+const endpointsManagedBy = "endpoints.kubernetes.io/managed-by"
 
-// replicaNames are the endpoint controllers.
+// replicaNames are the names of the endpoint controllers.
 var replicaNames = []string{"endpointctl-a", "endpointctl-b"}
 
-// endpoints simulates two endpoint controllers: clients make, change and delete services and pods,
-// and at rest the slices and Endpoints must follow the rules. A controller that does not lead must
-// not have written one.
+// endpoints simulates two endpoint controllers, while clients create, update and delete services
+// and pods. At rest the slices and Endpoints must be those that package model derives from the
+// services and pods. Only the leading controller may have written them.
 var endpoints = scenario{draw: drawEndpoints, run: runEndpoints}
 
-// moves is endpoints with one more demand: no endpoint was in no slice while it moved to another
-// one.
+// moves is endpoints with one more check: an endpoint that moves from slice to slice must be in a
+// slice at every revision.
 var moves = scenario{draw: drawMoves, run: func(w *world, events []Event) error {
 	if err := runEndpoints(w, events); err != nil {
 		return err
 	}
 	histories := w.registry.Histories()
 	if len(histories) > 1 {
-		return nil // where the log is set back, endpoints come and go
+		return nil // restoring a backup may remove and add endpoints
 	}
 	return errors.Join(interruptions(histories[0])...)
 }}
 
-// leaseDuration is the shortest that a lease can have, so that leaders change often.
+// leaseDuration is the shortest permitted duration of a lease, so that leaders change often.
 const leaseDuration = time.Second
 
 func drawEndpoints(g *generator) {
@@ -51,7 +49,7 @@ func drawEndpoints(g *generator) {
 		drawWrites(g, n, length)
 	}
 	if g.chance(25) {
-		return // no trouble
+		return // no faults
 	}
 	for range 1 + g.random.IntN(4) {
 		drawEndpointFault(g, g.within(length), pick(g, replicaNames...))
@@ -66,7 +64,7 @@ func drawMoves(g *generator) {
 	for range 1 + g.random.IntN(3) {
 		app := g.random.IntN(workload.Applications)
 		at += g.upTo(500 * time.Millisecond)
-		g.add(at, func(w *world) { w.selectAllPods(app) }, "all pods come behind the services of application %d", app)
+		g.add(at, func(w *world) { w.relabelPods(app) }, "all pods get the labels of application %d", app)
 		for range 1 + g.random.IntN(4) {
 			at += g.upTo(500 * time.Millisecond)
 			g.add(at, (*world).changeTargetPorts, "all services change their target ports")
@@ -108,7 +106,7 @@ func runEndpoints(w *world, events []Event) error {
 	return nil
 }
 
-// nodeNames are the nodes that pods are on.
+// nodeNames are the names of the nodes.
 var nodeNames = []string{"n1", "n2"}
 
 func readyNode(name string) *corev1.Node {
@@ -125,12 +123,13 @@ func startReplica(w *world, name string) {
 		var cfg endpointctl.Config
 		config.Defaults(&cfg)
 		cfg.Identity, cfg.NodeGrace, cfg.Workers, cfg.LeaseDuration = name, 0, 4, leaseDuration
-		cfg.MaxPerSlice = 3 // so that services have several
+		cfg.MaxPerSlice = 3 // so that services have several slices
 		return endpointctl.New(ctx, cfg, host)
 	})
 }
 
-// wrongEndpoints returns in which ways the slices and Endpoints differ from the rules.
+// endpointDifferences describes the differences between the slices and Endpoints of controllers and
+// those of package model.
 func endpointDifferences(r *registry.Registry) string {
 	objects, slices, legacy := model.New(), model.Lines{}, model.Lines{}
 	for _, o := range r.Log.Objects() {

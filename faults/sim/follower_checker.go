@@ -56,9 +56,9 @@ func (f *followerChecker) Run(ctx context.Context) error {
 	return app.RunTasks(ctx, app.Task{Run: f.follower.Run}, app.Task{Run: f.checkAge})
 }
 
-// checkAge checks every 100 ms that the view is at most as old as the follower reports: the view must
-// contain all changes up to that age. Bookmarks have no send time, so a bookmark that is late or
-// duplicated makes the view seem younger by its delay. The check allows for that delay.
+// checkAge checks every 100 ms that the view is at most as old as the follower reports: the view
+// must contain all changes up to that age. Bookmarks have no send time, so a bookmark that is late
+// or duplicated makes the view seem younger by its delay. The check allows for that delay.
 func (f *followerChecker) checkAge(ctx context.Context) error {
 	for app.Pause(ctx, 100*time.Millisecond+time.Microsecond) {
 		if !f.follower.Synced() {
@@ -74,8 +74,8 @@ func (f *followerChecker) checkAge(ctx context.Context) error {
 }
 
 // apply checks a batch. The batch must be either the part of the log after the last batch, or the
-// difference to a snapshot. If a backup of the log was restored, the batch may also be the difference
-// between the old state and the restored one.
+// difference to a snapshot. If a backup of the log was restored, the batch may also be the
+// difference between the old state and the restored one.
 func (f *followerChecker) apply(_ context.Context, batch []changes.Change, revision uint64) error {
 	histories, got := f.world.registry.Histories(), f.stateAfter(batch)
 	err := f.checkNext(batch, got, revision, histories[f.historyIndex])
@@ -162,8 +162,8 @@ func equalsLog(batch []changes.Change, log []registry.Committed) bool {
 	return true
 }
 
-// checkDifference returns an error if a batch cannot be the difference between the present state and
-// a newer snapshot.
+// checkDifference returns an error if a batch cannot be the difference between the present state
+// and a newer snapshot.
 func (f *followerChecker) checkDifference(batch []changes.Change) error {
 	seen := map[object.Key]bool{}
 	for _, c := range batch {

@@ -15,8 +15,8 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// maxViolations bounds the number of recorded violations, because further ones usually have the same
-// cause.
+// maxViolations bounds the number of recorded violations, because further ones usually have the
+// same cause.
 const maxViolations = 3
 
 // forwardingChecker checks the servers in a node's kernel at each change.
@@ -32,8 +32,8 @@ type forwardingChecker struct {
 	violations         []error
 }
 
-// newForwardingChecker returns a checker that is called by the hooks of the machine m. addresses are
-// the machine's addresses for node ports, present or not.
+// newForwardingChecker returns a checker that is called by the hooks of the machine m. addresses
+// are the machine's addresses for node ports, present or not.
 func newForwardingChecker(r *registry.Registry, name string, m *machine.Machine, addresses []netip.Addr) *forwardingChecker {
 	facts := plan.Facts{Node: name, NodePorts: addresses, Scheduler: plan.RoundRobin, Drain: drainTimeout}
 	f := &forwardingChecker{registry: r, machine: m, plans: newPlanHistory(facts), addressPresent: map[netip.Addr][]bool{}, trackers: map[serverKey]*serverTracker{}}
@@ -99,8 +99,8 @@ func (f *forwardingChecker) checkAtRest() {
 	}
 }
 
-// onRemove checks a backend that is about to be removed: its connections must have ended, or it must
-// have drained for drainTimeout.
+// onRemove checks a backend that is about to be removed: its connections must have ended, or it
+// must have drained for drainTimeout.
 func (f *forwardingChecker) onRemove(r machine.Removal) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Few of each, so that names and addresses come again soon.
+// There are few services, slices and backends, so that names and addresses are soon used again.
 const (
 	forwardedServices = 4
 	slicesPerService  = 2
@@ -50,7 +50,7 @@ func drawDelete(g *generator, at time.Duration, o object.Object) {
 	g.add(at, func(w *world) { w.write(workload.Step{Verb: workload.Delete, Object: o}) }, "delete %s", object.KeyOf(o))
 }
 
-// put creates an object, or updates it if it is there.
+// put creates an object, or updates it if it exists.
 func (w *world) put(o object.Object) {
 	verb := workload.Create
 	if w.registry.Log.Get(object.KeyOf(o)) != nil {
@@ -102,7 +102,7 @@ func drawForwardedService(g *generator, n int) *corev1.Service {
 	return &corev1.Service{Metadata: &corev1.ObjectMeta{Namespace: object.DefaultNamespace, Name: fmt.Sprintf("s%d", n)}, Spec: s}
 }
 
-// portNames are the names of the ports of services, TCP and UDP.
+// portNames are the names of a service's TCP port and UDP port.
 var portNames = []string{"tcp", "udp"}
 
 func drawForwardedSlice(g *generator, n int) *corev1.EndpointSlice {

@@ -127,8 +127,8 @@ func (c *ownershipChecker) onApply(before map[pool.Value]allocatorstore.Allocati
 	}
 }
 
-// onReply checks a reply of the allocator: a value that it reports as allocated must be on the disk,
-// because the allocator may crash next.
+// onReply checks a reply of the allocator: a value that it reports as allocated must be on the
+// disk, because the allocator may crash next.
 func (c *ownershipChecker) onReply(_ string, request, reply any) {
 	req, ok := request.(*allocatorv1.AllocateRequest)
 	resp, _ := reply.(*allocatorv1.AllocateResponse)

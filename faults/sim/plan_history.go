@@ -12,8 +12,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// serverKey identifies a server of the kernel: the server of a frontend, or the frontend's stand-in,
-// which serves external clients.
+// serverKey identifies a server of the kernel: the server of a frontend, or the frontend's
+// stand-in, which serves external clients.
 type serverKey struct {
 	frontend plan.Frontend
 	standIn  bool

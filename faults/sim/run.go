@@ -14,7 +14,7 @@ import (
 type scenario struct {
 	// draw generates the events of a schedule.
 	draw func(*generator)
-	// run starts daemons in a world, lets the events happen, and returns an error if a check fails.
+	// run starts daemons in a world, plays the events, and returns an error if a check fails.
 	run func(w *world, events []Event) error
 }
 
@@ -22,11 +22,11 @@ type scenario struct {
 type simulation struct {
 	scenario scenario
 	seed     uint64
-	keep     []int // indices of the events that happen; nil: all
+	keep     []int // indices of the events to play; nil for all
 	log      io.Writer
 }
 
-// run runs the schedule in a bubble of virtual time, and returns the error of the checks.
+// run runs the schedule in a synctest bubble and returns the errors of its checks and daemons.
 func (s simulation) run(t *testing.T) (failure error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -49,10 +49,10 @@ func (s simulation) run(t *testing.T) (failure error) {
 	return failure
 }
 
-// events returns how many events the schedule has.
+// events returns the number of events of the whole schedule.
 func (s simulation) events() int { return len(drawSchedule(s.scenario, s.seed)) }
 
-// String lists the events that happen.
+// String lists the events to play, with their indices.
 func (s simulation) String() string {
 	text := ""
 	for i, e := range drawSchedule(s.scenario, s.seed) {
@@ -63,7 +63,7 @@ func (s simulation) String() string {
 	return text
 }
 
-// drawSchedule returns the events of a seed.
+// drawSchedule returns the events of a seed, ordered by time.
 func drawSchedule(s scenario, seed uint64) []Event {
 	g := newGenerator(seed)
 	s.draw(g)
@@ -80,9 +80,9 @@ func selectEvents(events []Event, keep []int) []Event {
 	return kept
 }
 
-// forgetTimers empties the pool in which nats.go keeps the timers of reconnects, because a timer
-// belongs to the bubble that it was made in. The second collection frees the timers that the first
-// one only sets apart.
+// emptyTimerPool empties the sync.Pool in which nats.go keeps timers for reconnects, because a
+// timer must not be used outside of the bubble that created it. An object in a pool is freed by the
+// second garbage collection.
 func emptyTimerPool() {
 	runtime.GC()
 	runtime.GC()

@@ -7,20 +7,19 @@ import (
 	"time"
 )
 
-// Event is something that happens in a schedule: a client's write, bad weather, the end of a
-// daemon.
+// Event is one event of a schedule, such as a client's write, an impairment or the end of a daemon.
 type Event struct {
-	At   time.Duration // after the beginning
+	At   time.Duration // since the start of the world
 	Text string
 	Do   func(*world)
 }
 
-// String is the line of an event in a listing.
+// String returns the time and the text of the event.
 func (e Event) String() string {
 	return fmt.Sprintf("%10s  %s", e.At.Round(10*time.Microsecond), e.Text)
 }
 
-// drawing generates a schedule.
+// generator generates the events of a schedule from a seed.
 type generator struct {
 	random *rand.Rand
 	events []Event
@@ -35,27 +34,27 @@ func (g *generator) add(at time.Duration, do func(*world), format string, args .
 	g.events = append(g.events, Event{at, fmt.Sprintf(format, args...), do})
 }
 
-// chance is true in so many of a hundred cases.
+// chance returns true with a probability of percent.
 func (g *generator) chance(percent int) bool { return g.random.IntN(100) < percent }
 
-// upTo returns a time below a bound, more often a short one than a long one.
+// upTo returns a random time below limit. Short times are more likely than long ones.
 func (g *generator) upTo(limit time.Duration) time.Duration {
 	share := g.random.Float64()
 	return time.Duration(share * share * float64(limit))
 }
 
-// within returns a time between the first writes and the end of a schedule.
+// within returns a random time of a fault in a schedule with writes of the given length.
 func (g *generator) within(length time.Duration) time.Duration {
 	return firstWrite/2 + time.Duration(g.random.Int64N(int64(length)))
 }
 
-// beginning is when the first writes of a schedule happen: the daemons have come up by then.
+// firstWrite is the time of a schedule's first write. The daemons have started by then.
 const firstWrite = 200 * time.Millisecond
 
-// pick returns one of several.
+// pick returns a random one of its arguments.
 func pick[T any](g *generator, all ...T) T { return all[g.random.IntN(len(all))] }
 
-// ordered returns the events in the order of their times.
+// ordered returns the events, ordered by time.
 func (g *generator) ordered() []Event {
 	slices.SortStableFunc(g.events, func(a, b Event) int { return int(a.At - b.At) })
 	return g.events

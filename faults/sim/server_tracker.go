@@ -43,8 +43,8 @@ func (s serverState) matches(want plannedServer) bool {
 	return s.exists && maps.Equal(s.activeWeights, want.activeWeights())
 }
 
-// candidate is a point of a server's timeline at which the kernel may be, with the kernel's state of
-// the server when it was there.
+// candidate is a point of a server's timeline at which the kernel may be, with the kernel's state
+// of the server when it was there.
 type candidate struct {
 	version, period int
 	state           serverState
@@ -149,8 +149,8 @@ func appendNew(list []candidate, added candidate) []candidate {
 }
 
 // isTransition reports whether the current state can occur while an agent changes the server from
-// one state to another: every active backend is in one of the two, and new backends are added before
-// old ones are removed.
+// one state to another: every active backend is in one of the two, and new backends are added
+// before old ones are removed.
 func (p *serverTracker) isTransition(from serverState, to plannedServer) bool {
 	now, target := p.current, to.activeWeights()
 	if now.exists && !from.exists && !to.exists || !now.exists && from.exists && to.exists {

@@ -14,20 +14,22 @@ import (
 	"portolan.dev/services/object"
 )
 
-// serviceCount is how many names services have; clients compete for them.
+// serviceCount is the number of service names. There are few, so that clients write the same
+// services.
 const serviceCount = 5
 
-// serviceCall is a client's call about a service.
+// serviceCall is a client's call that creates, updates or deletes a service.
 type serviceCall struct {
 	client, registry string
 	verb             history.Verb
 	service          *corev1.Service
-	conditional      bool // on the version that clients have seen last
+	conditional      bool // whether the call requires the version in the newest reply
 	dryRun           bool
 	timeout          time.Duration
 }
 
-// drawServiceWrites adds the calls of a client, some of which follow each other closely.
+// drawServiceWrites adds the calls of a client. The pauses between them are random, and some are
+// below 3 ms, so that calls overlap.
 func drawServiceWrites(g *generator, client string, length time.Duration) {
 	for at, n := firstWrite, 0; at < length; n++ {
 		c := drawServiceCall(g, client, n)
@@ -84,14 +86,14 @@ func drawServiceSpec(g *generator) *corev1.ServiceSpec {
 	return s
 }
 
-// String describes the call in a listing.
+// String describes the call in the list of events.
 func (c serviceCall) String() string {
 	text := fmt.Sprintf("%s at %s within %s: %s %s", c.client, c.registry, c.timeout, c.verb, c.service.GetMetadata().GetName())
 	if c.verb != history.Delete {
 		text += fmt.Sprintf(" %s %v", c.service.GetSpec().GetType(), valuesOf(c.service))
 	}
 	if c.conditional {
-		text += ", the version last seen"
+		text += ", conditional"
 	}
 	if c.dryRun {
 		text += ", dry run"
@@ -99,7 +101,7 @@ func (c serviceCall) String() string {
 	return text
 }
 
-// call makes a call and does not wait for its end.
+// call starts a call and does not wait for its end.
 func (c *cluster) call(s serviceCall) {
 	conn, err := c.conn(s.client, s.registry)
 	if err != nil {
@@ -129,7 +131,7 @@ func (c *cluster) call(s serviceCall) {
 	})
 }
 
-// callService returns the service in the answer; nil if there is none.
+// callService makes a call and returns the service in the reply, or nil if there is none.
 func callService(ctx context.Context, client registryv1.ServiceServiceClient, s serviceCall, o *corev1.Service) (object.Object, error) {
 	meta := o.GetMetadata()
 	var found *corev1.Service
@@ -156,9 +158,9 @@ func callService(ctx context.Context, client registryv1.ServiceServiceClient, s 
 	return found, nil
 }
 
-// learn remembers the state of a service that an answer reports.
+// recordVersion records the version of the service in a reply.
 func (c *cluster) recordVersion(s serviceCall, found object.Object, err error) {
-	c.world.log.Debug("answer", "call", s.String(), "err", err)
+	c.world.log.Debug("reply", "call", s.String(), "err", err)
 	name := s.service.GetMetadata().GetName()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,7 +173,7 @@ func (c *cluster) recordVersion(s serviceCall, found object.Object, err error) {
 	}
 }
 
-// seen returns the version of a service that clients have seen last.
+// lastVersion returns the version of a service in the newest reply.
 func (c *cluster) lastVersion(name string) history.Version {
 	c.mu.Lock()
 	defer c.mu.Unlock()

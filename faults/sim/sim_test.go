@@ -12,16 +12,17 @@ import (
 
 var (
 	firstSeed = flag.Uint64("seed", 1, "seed of the first schedule")
-	runFor    = flag.Duration("for", 0, "run schedules for this long; 0: a fixed number of them")
-	keep      = flag.String("keep", "", "run only these events of one schedule: 3,5,8")
-	verbose   = flag.Bool("loud", false, "run one schedule and print what its daemons say")
-	noShrink  = flag.Bool("whole", false, "do not shrink a schedule that fails")
+	runFor    = flag.Duration("for", 0, "run schedules for this time; 0 runs a fixed number of schedules")
+	keep      = flag.String("keep", "", "run one schedule with only these events, such as 3,5,8")
+	verbose   = flag.Bool("loud", false, "run one schedule and print the logs of its daemons")
+	noShrink  = flag.Bool("whole", false, "do not shrink a failing schedule")
 )
 
 const (
-	// tries is how often a schedule runs before it counts as one that does not fail.
+	// maxAttempts is the number of runs of a schedule without failure after which the schedule
+	// counts as passing.
 	maxAttempts = 3
-	// shrinking bounds the time that it takes to shrink a schedule.
+	// shrinkTimeout bounds the time for shrinking a schedule.
 	shrinkTimeout = 30 * time.Second
 )
 
@@ -35,7 +36,8 @@ func TestAllocations(t *testing.T) { explore(t, allocations, 40) }
 
 func TestAgents(t *testing.T) { explore(t, agents, 40) }
 
-// explore runs schedules of a scenario until one fails: so many, or as long as the flags say.
+// explore runs schedules of a scenario until one fails. It runs the given number of schedules, or
+// for the time of the flag -for.
 func explore(t *testing.T, s scenario, schedules uint64) {
 	if *keep != "" || *verbose {
 		replay(t, s)
@@ -53,7 +55,8 @@ func explore(t *testing.T, s scenario, schedules uint64) {
 	t.Logf("%d schedules in %s: %.0f per second", count, elapsed.Round(time.Millisecond), float64(count)/elapsed.Seconds())
 }
 
-// shrunk returns the smallest schedule that still fails, and how to repeat it.
+// shrinkAndDescribe shrinks a failing schedule and returns the smallest schedule that still fails,
+// with the command that repeats it.
 func shrinkAndDescribe(t *testing.T, s simulation) string {
 	command := fmt.Sprintf("to repeat: go test ./faults/sim -run '^%s$' -args -seed %d -keep ", t.Name(), s.seed)
 	if *noShrink {
@@ -72,7 +75,7 @@ func shrinkAndDescribe(t *testing.T, s simulation) string {
 	return command + strings.Trim(strings.ReplaceAll(fmt.Sprint(s.keep), " ", ","), "[]") + "\n" + s.String()
 }
 
-// replay runs one schedule, or some events of it, until it fails.
+// replay runs one schedule, or the selected events of it, up to maxAttempts times until it fails.
 func replay(t *testing.T, s scenario) {
 	sim := simulation{scenario: s, seed: *firstSeed, log: os.Stdout}
 	for text := range strings.SplitSeq(*keep, ",") {
@@ -86,5 +89,5 @@ func replay(t *testing.T, s scenario) {
 			return
 		}
 	}
-	t.Logf("it does not fail:\n%s", sim)
+	t.Logf("the schedule does not fail:\n%s", sim)
 }

@@ -11,9 +11,9 @@ import (
 	"portolan.dev/services/object"
 )
 
-// stream simulates followers, and two relays, of which one would do. A follower must hand over
-// every revision once and in order, or the difference to a snapshot; it must never say that its
-// view is fresher than it is; and the stream must be the log.
+// stream simulates two followers and two relays, one of which is redundant. A follower must apply
+// every revision once and in order, or the difference to a snapshot. It must never report an age
+// below the real age of its view. At rest the stream must equal the log.
 var stream = scenario{draw: drawStream, run: runStream}
 
 var (
@@ -25,7 +25,7 @@ func drawStream(g *generator) {
 	length := 300*time.Millisecond + g.upTo(5*time.Second)
 	drawWrites(g, 0, length)
 	if g.chance(30) {
-		g.add(firstWrite/2, func(w *world) { w.registry.Put(manyNodes()...) }, "the registry gets %d nodes more", len(manyNodes()))
+		g.add(firstWrite/2, func(w *world) { w.registry.Put(manyNodes()...) }, "the registry gets %d more nodes", len(manyNodes()))
 	}
 	for range g.random.IntN(6) {
 		drawStreamFault(g, g.within(length))
@@ -75,7 +75,7 @@ func runStream(w *world, events []Event) error {
 	})
 }
 
-// many returns so many objects that a snapshot of them comes in several batches.
+// manyNodes returns so many nodes that a snapshot of them has several messages.
 func manyNodes() (all []object.Object) {
 	for n := range 70 {
 		all = append(all, readyNode(fmt.Sprintf("many-%d", n)))
@@ -83,7 +83,7 @@ func manyNodes() (all []object.Object) {
 	return all
 }
 
-// wrongStream returns in which ways the stream differs from the log.
+// streamDifferences describes the first difference between the stream and the log.
 func streamDifferences(w *world) string {
 	history := w.registry.History()
 	first, stored := w.broker.Stored()
@@ -94,7 +94,7 @@ func streamDifferences(w *world) string {
 			return fmt.Sprintf("message %d of the stream: %v\n", at, err)
 		}
 		if at > uint64(len(history)) || got.GetRevision() != at || !proto.Equal(got, history[at-1].Change) {
-			return fmt.Sprintf("message %d of the stream is not revision %d of the log\n", at, at)
+			return fmt.Sprintf("message %d of the stream differs from revision %d of the log\n", at, at)
 		}
 	}
 	if last := first + uint64(len(stored)) - 1; last != uint64(len(history)) {

@@ -153,8 +153,8 @@ func (w *world) setNATSAway(away bool) {
 	w.broker.SetAway(away)
 }
 
-// waitUntilConsistent calls check once a second until check returns no problem twice in a row. After
-// the timeout it returns the last problem as an error.
+// waitUntilConsistent calls check once a second until check returns no problem twice in a row.
+// After the timeout it returns the last problem as an error.
 func (w *world) waitUntilConsistent(timeout time.Duration, check func() string) error {
 	const pause = time.Second
 	for passes, until := 0, time.Now().Add(timeout); ; {

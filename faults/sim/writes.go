@@ -8,7 +8,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// drawWrites adds the writes of an actor, some of which follow each other closely.
+// drawWrites adds the writes of an actor. The pauses between them are random, and some are below
+// 2 ms, so that writes share a commit.
 func drawWrites(g *generator, actor int, length time.Duration) {
 	a := workload.NewActor(g.random.Uint64(), actor, nodeNames)
 	for at := firstWrite; at < length; {
@@ -20,13 +21,13 @@ func drawWrites(g *generator, actor int, length time.Duration) {
 	}
 }
 
-// write carries out a client's step.
+// write adds a client's step to the next commit of the registry.
 func (w *world) write(step workload.Step) {
 	w.registry.Enqueue(step, func(err error) { w.log.Debug("write refused", "err", err) })
 }
 
-// crowd puts all pods behind the services of one application.
-func (w *world) selectAllPods(app int) {
+// relabelPods gives all pods the labels of one application, so that its services select all pods.
+func (w *world) relabelPods(app int) {
 	for _, o := range w.registry.Log.Objects() {
 		if pod, ok := o.(*corev1.Pod); ok {
 			changed := pod.CloneVT()
@@ -36,7 +37,8 @@ func (w *world) selectAllPods(app int) {
 	}
 }
 
-// renumber changes the target ports of all services that have a selector.
+// changeTargetPorts changes the target ports of all services that have a selector and are not
+// headless.
 func (w *world) changeTargetPorts() {
 	for _, o := range w.registry.Log.Objects() {
 		svc, ok := o.(*corev1.Service)

@@ -48,8 +48,8 @@ func (balancer) Remove() error { return nil }
 // Close implements kernel.Balancer.
 func (balancer) Close() {}
 
-// Apply implements kernel.Balancer. Like the balancer for IPVS, it adds servers before it carries out
-// other operations.
+// Apply implements kernel.Balancer. Like the balancer for IPVS, it adds servers before it carries
+// out other operations.
 func (b balancer) Apply(ops []kernel.Op) []error {
 	errs := make([]error, len(ops))
 	refused := map[plan.Frontend]error{}

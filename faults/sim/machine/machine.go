@@ -113,8 +113,8 @@ func (m *Machine) Servers() []Server {
 	return all
 }
 
-// MissingStandIns returns the stand-ins to which the packet filter sends clients although the kernel
-// does not have them.
+// MissingStandIns returns the stand-ins to which the packet filter sends clients although the
+// kernel does not have them.
 func (m *Machine) MissingStandIns() (all []kernel.ID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

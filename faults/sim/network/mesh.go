@@ -18,8 +18,9 @@ import (
 	"portolan.dev/services/kit/rpc"
 )
 
-// Mesh connects daemons that call each other through gRPC's own servers and clients, over pipes. The
-// emulator decides the fate of each request and reply, on the link "grpc " and the caller's name.
+// Mesh connects daemons that call each other through gRPC's own servers and clients, over pipes.
+// The emulator decides the fate of each request and reply, on the link "grpc " and the caller's
+// name.
 type Mesh struct {
 	// OnReply, if not nil, is called with each call that a server has answered without an error,
 	// before the reply is sent.
@@ -205,8 +206,8 @@ func (p *Member) stream(
 	return &impairedStream{ClientStream: s, member: p}, nil
 }
 
-// impairedStream is a stream with emulated delay and loss of its replies. No message arrives after a
-// lost one.
+// impairedStream is a stream with emulated delay and loss of its replies. No message arrives after
+// a lost one.
 type impairedStream struct {
 	grpc.ClientStream
 	member *Member

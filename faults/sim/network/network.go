@@ -44,8 +44,8 @@ func New(name string, emulator *netem.Emulator, server Server, handlers Handlers
 	return &Network{name: name, link: "grpc " + name, emulator: emulator, server: server, handlers: handlers}
 }
 
-// Kill makes the daemon unable to send messages, as if its process had died. Messages that were sent
-// before still arrive.
+// Kill makes the daemon unable to send messages, as if its process had died. Messages that were
+// sent before still arrive.
 func (n *Network) Kill() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -65,7 +65,8 @@ func (n *Network) Dial(target string, opts ...grpc.DialOption) (*grpc.ClientConn
 		grpc.WithUnaryInterceptor(n.unary), grpc.WithStreamInterceptor(n.stream))...)
 }
 
-// Listen implements rpc.Network. The listener gets no connections, because nothing calls the daemons.
+// Listen implements rpc.Network. The listener gets no connections, because nothing calls the
+// daemons.
 func (n *Network) Listen(string) (net.Listener, error) {
 	return &idleListener{closed: make(chan struct{})}, nil
 }
@@ -80,8 +81,8 @@ func (n *Network) send(deliver func()) {
 	}
 }
 
-// awaitArrival waits until arrived is closed. It returns an error if ctx ends or brokenTimeout passes
-// before that.
+// awaitArrival waits until arrived is closed. It returns an error if ctx ends or brokenTimeout
+// passes before that.
 func awaitArrival(ctx context.Context, arrived <-chan struct{}) error {
 	broken := time.NewTimer(brokenTimeout)
 	defer broken.Stop()
@@ -108,8 +109,8 @@ func (n *Network) serverContext(ctx context.Context) context.Context {
 	return registry.WithCaller(metadata.NewIncomingContext(context.Background(), sent), n.name)
 }
 
-// unary carries a call. Like a transport, it copies the request and the reply, because the server may
-// run after the caller has given up and reuses its messages.
+// unary carries a call. Like a transport, it copies the request and the reply, because the server
+// may run after the caller has given up and reuses its messages.
 func (n *Network) unary(ctx context.Context, method string, request, reply any, _ *grpc.ClientConn, _ grpc.UnaryInvoker, _ ...grpc.CallOption) error {
 	requestMessage, _ := request.(proto.Message)
 	replyMessage, _ := reply.(proto.Message)

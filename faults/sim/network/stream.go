@@ -44,8 +44,8 @@ func (h Handlers) RegisterService(service *grpc.ServiceDesc, server any) {
 	}
 }
 
-// requestDecoder returns the function with which a handler decodes its request. Like a transport, it
-// gives the handler a copy.
+// requestDecoder returns the function with which a handler decodes its request. Like a transport,
+// it gives the handler a copy.
 func requestDecoder(request proto.Message) func(any) error {
 	return func(to any) error {
 		message, _ := to.(proto.Message)

@@ -16,15 +16,15 @@ type Committed struct {
 	At     time.Time
 }
 
-// History returns the changes of the current log, including the pruned ones. The change of revision n
-// has index n-1.
+// History returns the changes of the current log, including the pruned ones. The change of revision
+// n has index n-1.
 func (r *Registry) History() []Committed {
 	all := r.Histories()
 	return all[len(all)-1]
 }
 
-// Histories returns the histories that ended with each call of RestoreBackup, followed by the current
-// history.
+// Histories returns the histories that ended with each call of RestoreBackup, followed by the
+// current history.
 func (r *Registry) Histories() [][]Committed {
 	r.mu.Lock()
 	defer r.mu.Unlock()

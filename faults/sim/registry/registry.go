@@ -107,8 +107,8 @@ func (r *Registry) Update(ctx context.Context, o object.Object, status bool) (ob
 	return r.commit(func() (object.Object, error) { return r.update(ctx, o, status) })
 }
 
-// Delete removes an object. The collector removes the objects that it owned a little later. An empty
-// uid matches any UID, and version 0 any version.
+// Delete removes an object. The collector removes the objects that it owned a little later. An
+// empty uid matches any UID, and version 0 any version.
 func (r *Registry) Delete(ctx context.Context, key object.Key, uid string, version uint64) (object.Object, error) {
 	return r.commit(func() (object.Object, error) { return r.remove(ctx, key, uid, version) })
 }
@@ -233,8 +233,9 @@ func (r *Registry) collect() {
 // checkFence returns an error if the writer does not hold the lease that its fence header names.
 //
 // It records a violation if an endpoint controller that does not lead writes slices or Endpoints,
-// with or without a fence. After RestoreBackup it records none, because the epochs of leases are then
-// used again. (Restoring a real registry takes longer than the leases last, here it takes no time.)
+// with or without a fence. After RestoreBackup it records none, because the epochs of leases are
+// then used again. (Restoring a real registry takes longer than the leases last, here it takes no
+// time.)
 func (r *Registry) checkFence(ctx context.Context, o object.Object) error {
 	md, _ := metadata.FromIncomingContext(ctx)
 	for _, fence := range md.Get(fenceHeader) {

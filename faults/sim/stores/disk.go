@@ -72,8 +72,8 @@ type File struct {
 
 var _ store.Store = (*File)(nil)
 
-// Open opens the disk for the allocator with the given name. The name of the link is "disk " and the
-// allocator's name.
+// Open opens the disk for the allocator with the given name. The name of the link is "disk " and
+// the allocator's name.
 func (d *Disk) Open(name string) *File {
 	return &File{disk: d, link: link{d.emulator, "disk " + name}}
 }

@@ -91,8 +91,8 @@ func (s *Session) Commit(ctx context.Context, ops []store.Op) []batch.Outcome[st
 	return decision.Outcomes
 }
 
-// errorAfterLoss returns the error of a batch with a lost request or reply: store.ErrUnknown in half
-// of the cases, otherwise outcome.
+// errorAfterLoss returns the error of a batch with a lost request or reply: store.ErrUnknown in
+// half of the cases, otherwise outcome.
 func (s *Session) errorAfterLoss(fate netem.Fate, outcome error) error {
 	if fate.Delay%2 == 0 {
 		return store.ErrUnknown
