@@ -52,7 +52,7 @@ type cluster struct {
 	recorder *history.Recorder
 
 	mu           sync.Mutex
-	lastVersions map[string]history.Version // guarded by mu; the version in the newest reply, by service name
+	lastVersions map[string]history.Version // guarded by mu; from the newest replies, by service name
 }
 
 // newCluster returns a cluster without daemons. It stops the relay of the world, because the

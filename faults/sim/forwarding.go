@@ -26,7 +26,7 @@ type forwardingChecker struct {
 
 	mu                 sync.Mutex // locked after the machine's mutex
 	plans              *planHistory
-	addressPresent     map[netip.Addr][]bool // for each node port address and period, whether the address is present
+	addressPresent     map[netip.Addr][]bool // whether a node port address is present, by period
 	trackers           map[serverKey]*serverTracker
 	restCheckScheduled bool
 	violations         []error
@@ -91,8 +91,8 @@ func (f *forwardingChecker) checkAtRest() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.restCheckScheduled = false
-	for key, p := range f.trackers {
-		f.addViolation(p.checkAtRest(f.timeline(key)))
+	for key, tr := range f.trackers {
+		f.addViolation(tr.checkAtRest(f.timeline(key)))
 	}
 	for _, id := range missing {
 		f.addViolation(fmt.Errorf("external clients of %s are sent to %s, where there is no server", id.For, id.Frontend))
@@ -122,8 +122,8 @@ func (f *forwardingChecker) onRefuse(id kernel.ID) {
 func (f *forwardingChecker) onDeath() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, p := range f.trackers {
-		p.agentDied()
+	for _, tr := range f.trackers {
+		tr.agentDied()
 	}
 }
 

@@ -53,47 +53,47 @@ func newPlanHistory(facts plan.Facts) *planHistory {
 }
 
 // extend applies the changes that were committed since the last call.
-func (c *planHistory) extend(history []registry.Committed) {
-	for ; c.revision < uint64(len(history)); c.revision++ {
-		c.apply(history[c.revision].Change)
+func (h *planHistory) extend(history []registry.Committed) {
+	for ; h.revision < uint64(len(history)); h.revision++ {
+		h.apply(history[h.revision].Change)
 	}
 }
 
 // apply applies one change of the log to the planned servers.
-func (c *planHistory) apply(change *registryv1.Change) {
+func (h *planHistory) apply(change *registryv1.Change) {
 	deleted := change.GetType() == registryv1.ChangeType_CHANGE_TYPE_DELETE
 	var name object.Name
 	switch o := object.Unwrap(change.GetObject()).(type) {
 	case *corev1.Service:
 		name = object.NameOf(o)
-		if c.services[name] = o; deleted {
-			delete(c.services, name)
+		if h.services[name] = o; deleted {
+			delete(h.services, name)
 		}
 	case *corev1.EndpointSlice:
 		name = object.ServiceOf(o)
-		if c.slices[name] == nil {
-			c.slices[name] = map[string]*corev1.EndpointSlice{}
+		if h.slices[name] == nil {
+			h.slices[name] = map[string]*corev1.EndpointSlice{}
 		}
-		if c.slices[name][o.GetMetadata().GetName()] = o; deleted {
-			delete(c.slices[name], o.GetMetadata().GetName())
+		if h.slices[name][o.GetMetadata().GetName()] = o; deleted {
+			delete(h.slices[name], o.GetMetadata().GetName())
 		}
 	default:
 		return
 	}
-	built := plan.Build(c.services[name], slices.Collect(maps.Values(c.slices[name])), &c.facts)
-	c.table.Set(name, 0, built.Servers)
-	for _, changed := range c.table.Changes().Frontends {
-		c.recordPlan(changed.Frontend, change.GetRevision())
+	built := plan.Build(h.services[name], slices.Collect(maps.Values(h.slices[name])), &h.facts)
+	h.table.Set(name, 0, built.Servers)
+	for _, changed := range h.table.Changes().Frontends {
+		h.recordPlan(changed.Frontend, change.GetRevision())
 	}
 }
 
 // recordPlan records the planned servers of a frontend at a revision.
-func (c *planHistory) recordPlan(frontend plan.Frontend, revision uint64) {
+func (h *planHistory) recordPlan(frontend plan.Frontend, revision uint64) {
 	serverFor := func(audience plan.Audience) *plan.VirtualServer {
-		if v := c.table.Server(plan.Key{Frontend: frontend, Audience: audience}); v != nil {
+		if v := h.table.Server(plan.Key{Frontend: frontend, Audience: audience}); v != nil {
 			return v
 		}
-		return c.table.Server(plan.Key{Frontend: frontend, Audience: plan.Anyone})
+		return h.table.Server(plan.Key{Frontend: frontend, Audience: plan.Anyone})
 	}
 	internal, external := serverFor(plan.Internal), serverFor(plan.External)
 	if internal == external {
@@ -107,17 +107,17 @@ func (c *planHistory) recordPlan(frontend plan.Frontend, revision uint64) {
 				state.weights[r.Addr] = r.Weight
 			}
 		}
-		versions := c.versions(key)
+		versions := h.versions(key)
 		if !versions[len(versions)-1].equal(state) {
-			c.byServer[key] = append(versions, version{state, revision})
+			h.byServer[key] = append(versions, version{state, revision})
 		}
 	}
 }
 
 // versions returns the versions of a server, ordered by revision.
-func (c *planHistory) versions(key serverKey) []version {
-	if c.byServer[key] == nil {
-		c.byServer[key] = []version{{}}
+func (h *planHistory) versions(key serverKey) []version {
+	if h.byServer[key] == nil {
+		h.byServer[key] = []version{{}}
 	}
-	return c.byServer[key]
+	return h.byServer[key]
 }

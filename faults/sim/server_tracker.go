@@ -13,7 +13,7 @@ import (
 type serverState struct {
 	exists        bool
 	weights       map[netip.AddrPort]uint32 // of all backends
-	activeWeights map[netip.AddrPort]uint32 // of the backends with a weight above 0, which get new connections
+	activeWeights map[netip.AddrPort]uint32 // without backends of weight 0, which only drain
 }
 
 func serverStateOf(s *machine.Server) serverState {
@@ -87,17 +87,17 @@ func (t timeline) planned(version, period int) plannedServer {
 
 // update records the present state of the server. It returns an error if the state is neither a
 // later point of the timeline nor a permitted transition to one.
-func (p *serverTracker) update(now serverState, t timeline) error {
-	p.current, p.changedSinceDeath = now, true
-	if p.afterRefusal {
-		return p.checkActiveWeights(t)
+func (tr *serverTracker) update(now serverState, t timeline) error {
+	tr.current, tr.changedSinceDeath = now, true
+	if tr.afterRefusal {
+		return tr.checkActiveWeights(t)
 	}
 	var next []candidate
 	for v := range t.versions {
 		for period := range t.addressPresent {
 			want := t.planned(v, period)
-			for _, from := range p.candidates {
-				if from.version > v || from.period > period || !p.isTransition(from.state, want) {
+			for _, from := range tr.candidates {
+				if from.version > v || from.period > period || !tr.isTransition(from.state, want) {
 					continue
 				}
 				next = appendNew(next, from)
@@ -108,22 +108,22 @@ func (p *serverTracker) update(now serverState, t timeline) error {
 		}
 	}
 	if next == nil {
-		err := fmt.Errorf("%s has %s, which no planned transition reaches from %s\n  timeline: %s", p.key, now, describeCandidates(p.candidates), t.describeFrom(p.candidates))
-		p.candidates, p.interrupted = []candidate{{p.candidates[0].version, p.candidates[0].period, now}}, true
+		err := fmt.Errorf("%s has %s, which no planned transition reaches from %s\n  timeline: %s", tr.key, now, describeCandidates(tr.candidates), t.describeFrom(tr.candidates))
+		tr.candidates, tr.interrupted = []candidate{{tr.candidates[0].version, tr.candidates[0].period, now}}, true
 		return err
 	}
-	p.candidates = next
+	tr.candidates = next
 	return nil
 }
 
 // checkActiveWeights returns an error if an active backend has a weight that it has in no version
 // since the first candidate.
-func (p *serverTracker) checkActiveWeights(t timeline) error {
-	first := t.versions[p.candidates[0].version:]
-	for at, weight := range p.current.activeWeights {
+func (tr *serverTracker) checkActiveWeights(t timeline) error {
+	first := t.versions[tr.candidates[0].version:]
+	for at, weight := range tr.current.activeWeights {
 		if !slices.ContainsFunc(first, func(v version) bool { return v.exists && v.weights[at] == weight }) {
 			return fmt.Errorf("%s has %s, but %s has no such weight since %s\n  timeline: %s",
-				p.key, p.current, at, describeCandidates(p.candidates[:1]), t.describeFrom(p.candidates))
+				tr.key, tr.current, at, describeCandidates(tr.candidates[:1]), t.describeFrom(tr.candidates))
 		}
 	}
 	return nil
@@ -131,11 +131,11 @@ func (p *serverTracker) checkActiveWeights(t timeline) error {
 
 // agentDied records that the agent died. The state may then lie between two versions, and the next
 // agent continues from it.
-func (p *serverTracker) agentDied() {
-	for i := range p.candidates {
-		p.candidates[i].state = p.current
+func (tr *serverTracker) agentDied() {
+	for i := range tr.candidates {
+		tr.candidates[i].state = tr.current
 	}
-	p.interrupted, p.changedSinceDeath = true, false
+	tr.interrupted, tr.changedSinceDeath = true, false
 }
 
 // appendNew appends a candidate unless the list has an equal one.
@@ -151,8 +151,8 @@ func appendNew(list []candidate, added candidate) []candidate {
 // isTransition reports whether the current state can occur while an agent changes the server from
 // one state to another: every active backend is in one of the two, and new backends are added
 // before old ones are removed.
-func (p *serverTracker) isTransition(from serverState, to plannedServer) bool {
-	now, target := p.current, to.activeWeights()
+func (tr *serverTracker) isTransition(from serverState, to plannedServer) bool {
+	now, target := tr.current, to.activeWeights()
 	if now.exists && !from.exists && !to.exists || !now.exists && from.exists && to.exists {
 		return false
 	}
@@ -177,24 +177,24 @@ func containsAll(have, all map[netip.AddrPort]uint32) bool {
 
 // checkAtRest updates the candidates when no operation is under way. It returns an error if the
 // current state is no version, unless the agent died and the next agent has not completed its work.
-func (p *serverTracker) checkAtRest(t timeline) error {
-	if p.afterRefusal {
+func (tr *serverTracker) checkAtRest(t timeline) error {
+	if tr.afterRefusal {
 		return nil
 	}
 	var matching []candidate
-	for _, c := range p.candidates {
-		if p.current.matches(t.planned(c.version, c.period)) {
-			matching = append(matching, candidate{c.version, c.period, p.current})
+	for _, c := range tr.candidates {
+		if tr.current.matches(t.planned(c.version, c.period)) {
+			matching = append(matching, candidate{c.version, c.period, tr.current})
 		}
 	}
 	switch {
-	case p.interrupted && (matching == nil || !p.changedSinceDeath):
-		p.agentDied()
+	case tr.interrupted && (matching == nil || !tr.changedSinceDeath):
+		tr.agentDied()
 	case matching != nil:
-		p.candidates, p.interrupted = matching, false
+		tr.candidates, tr.interrupted = matching, false
 	default:
-		p.interrupted = true
-		return fmt.Errorf("%s has %s at rest, which is no planned version since %s\n  timeline: %s", p.key, p.current, describeCandidates(p.candidates), t.describeFrom(p.candidates))
+		tr.interrupted = true
+		return fmt.Errorf("%s has %s at rest, which is no planned version since %s\n  timeline: %s", tr.key, tr.current, describeCandidates(tr.candidates), t.describeFrom(tr.candidates))
 	}
 	return nil
 }

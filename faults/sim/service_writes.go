@@ -138,19 +138,19 @@ func callService(ctx context.Context, client registryv1.ServiceServiceClient, s 
 	var err error
 	switch s.verb {
 	case history.Create:
-		var answer *registryv1.CreateServiceResponse
-		answer, err = client.CreateService(ctx, &registryv1.CreateServiceRequest{Service: o, DryRun: s.dryRun})
-		found = answer.GetService()
+		var resp *registryv1.CreateServiceResponse
+		resp, err = client.CreateService(ctx, &registryv1.CreateServiceRequest{Service: o, DryRun: s.dryRun})
+		found = resp.GetService()
 	case history.Update:
-		var answer *registryv1.UpdateServiceResponse
-		answer, err = client.UpdateService(ctx, &registryv1.UpdateServiceRequest{Service: o, DryRun: s.dryRun})
-		found = answer.GetService()
+		var resp *registryv1.UpdateServiceResponse
+		resp, err = client.UpdateService(ctx, &registryv1.UpdateServiceRequest{Service: o, DryRun: s.dryRun})
+		found = resp.GetService()
 	default:
-		var answer *registryv1.DeleteServiceResponse
-		answer, err = client.DeleteService(ctx, &registryv1.DeleteServiceRequest{
+		var resp *registryv1.DeleteServiceResponse
+		resp, err = client.DeleteService(ctx, &registryv1.DeleteServiceRequest{
 			Namespace: meta.GetNamespace(), Name: meta.GetName(), Uid: meta.GetUid(), ResourceVersion: meta.GetResourceVersion(), DryRun: s.dryRun,
 		})
-		found = answer.GetService()
+		found = resp.GetService()
 	}
 	if err != nil || found == nil {
 		return nil, err

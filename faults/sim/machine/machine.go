@@ -149,7 +149,7 @@ func (m *Machine) folder(generation int) string {
 // Process is a process of the agent. It implements nodemachine.Machine and kernel.Host.
 type Process struct {
 	machine     *Machine
-	generation  int  // processes that ended without being killed have the same one as their successor
+	generation  int  // the same for two processes if the first one ended normally
 	dead        bool // guarded by the machine's mu
 	changesLeft int  // changes of the balancer until the process dies; negative for no limit
 }
