@@ -174,7 +174,7 @@ func (f *followerChecker) checkDifference(batch []changes.Change) error {
 		case c.New == nil && !known:
 			return fmt.Errorf("%s is deleted, but did not exist", c.Key)
 		case c.New != nil && known && before >= c.New.GetMetadata().GetResourceVersion():
-			return fmt.Errorf("%s goes from version %d to %d", c.Key, before, c.New.GetMetadata().GetResourceVersion())
+			return fmt.Errorf("%s changes from version %d to %d", c.Key, before, c.New.GetMetadata().GetResourceVersion())
 		}
 		seen[c.Key] = true
 	}

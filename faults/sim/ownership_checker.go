@@ -100,7 +100,7 @@ func (c *ownershipChecker) onCommit(records []store.Record) {
 
 // recordOwner records that a service has a value, starting with a revision.
 func (c *ownershipChecker) recordOwner(revision uint64, uid, value string, allocated map[string]allocatorstore.Allocation) {
-	if other, taken := c.owners[value]; taken {
+	if other, ok := c.owners[value]; ok {
 		c.addViolation("revision %d gives %s to the service %s, but it belongs to %s", revision, value, uid, other)
 	}
 	c.owners[value] = uid
@@ -122,7 +122,7 @@ func (c *ownershipChecker) onApply(before map[pool.Value]allocatorstore.Allocati
 		owner := before[w.Value].Owner.UID
 		keepsOwner := w.Released.IsZero() && w.Owner.UID == owner
 		if !keepsOwner && c.valuesByUID[owner][w.Value.String()] {
-			c.addViolation("the allocator takes %s from the service %s, which still has it", w.Value, owner)
+			c.addViolation("the allocator releases or reallocates %s, which the service %s still has", w.Value, owner)
 		}
 	}
 }

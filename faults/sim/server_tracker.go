@@ -85,8 +85,8 @@ func (t timeline) planned(version, period int) plannedServer {
 	return t.versions[version].plannedServer
 }
 
-// update records the present state of the server. It returns an error if the state is neither a
-// later point of the timeline nor a permitted transition to one.
+// update records the present state of the server. It returns an error unless the state can occur on
+// a permitted transition from a candidate to the same or a later point of the timeline.
 func (tr *serverTracker) update(now serverState, t timeline) error {
 	tr.current, tr.changedSinceDeath = now, true
 	if tr.afterRefusal {

@@ -29,7 +29,7 @@ type serviceCall struct {
 }
 
 // drawServiceWrites adds the calls of a client. The pauses between them are random, and some are
-// below 3 ms, so that calls overlap.
+// below 3 ms.
 func drawServiceWrites(g *generator, client string, length time.Duration) {
 	for at, n := firstWrite, 0; at < length; n++ {
 		c := drawServiceCall(g, client, n)

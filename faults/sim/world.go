@@ -102,7 +102,7 @@ func (w *world) run(name string, network killableNetwork, open func(ctx context.
 }
 
 // stop stops a daemon and waits until it has ended. If kill is set, the daemon first loses its
-// network, so that it cannot end its sessions and leases.
+// network, so that it cannot shut down cleanly.
 func (w *world) stop(name string, kill bool) {
 	p := w.running[name]
 	if p == nil {

@@ -8,8 +8,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// drawWrites adds the writes of an actor. The pauses between them are random, and some are below
-// 2 ms, so that writes share a commit.
+// drawWrites adds the writes of an actor. The pauses between them are random. Some are below 2 ms,
+// so that several writes can share a commit.
 func drawWrites(g *generator, actor int, length time.Duration) {
 	a := workload.NewActor(g.random.Uint64(), actor, nodeNames)
 	for at := firstWrite; at < length; {

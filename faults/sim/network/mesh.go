@@ -143,8 +143,9 @@ func (p *Member) connect(ctx context.Context, addr string) (net.Conn, error) {
 	return c, p.addConn(c)
 }
 
-// transmit waits until a message has arrived. If ctx ends earlier, it returns the remaining time
-// until the message arrives, or 0 if the message is lost.
+// transmit waits until a message has arrived. If the message is lost, transmit returns an error
+// after brokenTimeout. If ctx ends earlier, it returns the remaining time until the message
+// arrives, or 0 if the message is lost.
 func (p *Member) transmit(ctx context.Context) (remaining time.Duration, err error) {
 	fate, start := p.mesh.emulator.Next(p.link), time.Now()
 	wait := fate.Delay

@@ -44,8 +44,8 @@ func New(name string, emulator *netem.Emulator, server Server, handlers Handlers
 	return &Network{name: name, link: "grpc " + name, emulator: emulator, server: server, handlers: handlers}
 }
 
-// Kill makes the daemon unable to send messages, as if its process had died. Messages that were
-// sent before still arrive.
+// Kill ends the daemon's communication, as if its process had died. No further request or reply is
+// sent, but messages on their way still arrive.
 func (n *Network) Kill() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -145,7 +145,7 @@ func (r *Registry) update(ctx context.Context, o object.Object, status bool) (ob
 	o = object.Clone(o)
 	key := object.KeyOf(o)
 	old := r.Log.Get(key)
-	if old == nil || differs(o.GetMetadata().GetUid(), old.GetMetadata().GetUid()) {
+	if old == nil || uidMismatch(o.GetMetadata().GetUid(), old.GetMetadata().GetUid()) {
 		return nil, apierr.NotFound(key.Kind, key.Path())
 	}
 	if have, want := old.GetMetadata().GetResourceVersion(), o.GetMetadata().GetResourceVersion(); want != 0 && have != want {
@@ -168,12 +168,12 @@ func (r *Registry) update(ctx context.Context, o object.Object, status bool) (ob
 	return r.put(o, old), nil
 }
 
-// differs reports whether a client requires a UID other than that of the stored object.
-func differs(wanted, have string) bool { return wanted != "" && wanted != have }
+// uidMismatch reports whether a client requires a UID other than that of the stored object.
+func uidMismatch(required, stored string) bool { return required != "" && required != stored }
 
 func (r *Registry) remove(ctx context.Context, key object.Key, uid string, version uint64) (object.Object, error) {
 	old := r.Log.Get(key)
-	if old == nil || differs(uid, old.GetMetadata().GetUid()) {
+	if old == nil || uidMismatch(uid, old.GetMetadata().GetUid()) {
 		return nil, apierr.NotFound(key.Kind, key.Path())
 	}
 	if have := old.GetMetadata().GetResourceVersion(); version != 0 && have != version {
