@@ -6,63 +6,63 @@ import (
 	"strings"
 	"time"
 
-	"portolan.dev/faults/sim/weather"
+	"portolan.dev/faults/sim/netem"
 )
 
-// allocations simulates two registries on one database, an allocator on a disk of its own, and
-// clients that make, change and delete services, which compete for few addresses and node ports. No
-// value may belong to two services at any revision. The allocator holds the values that services
-// have, and at rest no others.
+// allocations simulates two registries on one database, an allocator with its own disk, and clients
+// that create, update and delete services, which compete for few addresses and node ports. No value
+// may belong to two services at any revision. The values of services must be allocated to them, and
+// at rest no other values may be allocated.
 var allocations = scenario{draw: drawAllocations, run: runAllocations}
 
 const (
 	allocatorName = "allocator"
-	// patience bounds the time until the allocator has freed the values that no service has: its
-	// grace and two comparisons.
-	patience = verifyGrace + 2*verifyInterval + 30*time.Second
+	// releaseTimeout bounds the time until the allocator has released the values that no service
+	// has: the verifier's grace, two of its intervals, and 30 s in reserve.
+	releaseTimeout = verifyGrace + 2*verifyInterval + 30*time.Second
 )
 
 var registryNames = []string{"registry-a", "registry-b"}
 
-func drawAllocations(d *drawing) {
-	length := 300*time.Millisecond + pick(d, d.upTo(3*time.Second), d.upTo(10*time.Second), d.upTo(2*verifyGrace))
-	for n := range 1 + d.random.IntN(4) {
-		drawServiceWrites(d, fmt.Sprintf("client-%d", n), length)
+func drawAllocations(g *generator) {
+	length := 300*time.Millisecond + pick(g, g.upTo(3*time.Second), g.upTo(10*time.Second), g.upTo(2*verifyGrace))
+	for n := range 1 + g.random.IntN(4) {
+		drawServiceWrites(g, fmt.Sprintf("client-%d", n), length)
 	}
-	if d.chance(20) {
-		return // no trouble
+	if g.chance(20) {
+		return // no faults
 	}
-	for range 1 + d.random.IntN(5) {
-		drawAllocationTrouble(d, d.within(length))
+	for range 1 + g.random.IntN(5) {
+		drawAllocationFault(g, g.within(length))
 	}
 }
 
-func drawAllocationTrouble(d *drawing, at time.Duration) {
-	switch d.random.IntN(10) {
+func drawAllocationFault(g *generator, at time.Duration) {
+	switch g.random.IntN(10) {
 	case 0, 1, 2:
-		drawAllocationWeather(d, at)
+		drawAllocationImpairment(g, at)
 	case 3:
-		drawBroken(d, at, slices.Concat(registryNames, []string{allocatorName}))
+		drawNATSFault(g, at, slices.Concat(registryNames, []string{allocatorName}))
 	case 4, 5, 6:
-		drawRestart(d, at, allocatorName, func(w *world) { w.cluster.startAllocator() })
+		drawRestart(g, at, allocatorName, func(w *world) { w.cluster.startAllocator() })
 	default:
-		name := pick(d, registryNames...)
-		drawRestart(d, at, name, func(w *world) { w.cluster.startRegistry(name) })
+		name := pick(g, registryNames...)
+		drawRestart(g, at, name, func(w *world) { w.cluster.startRegistry(name) })
 	}
 }
 
-// drawAllocationWeather adds an episode of bad weather between daemons, or between a daemon and its
-// store.
-func drawAllocationWeather(d *drawing, at time.Duration) {
-	one := pick(d, registryNames...)
-	e := weather.Episode{
-		Links: pick(d, "grpc", "grpc client", "grpc registry", "grpc "+one, "grpc "+allocatorName, "nats", "nats "+allocatorName,
-			"database", "database "+one, "disk"),
-		Slowest: pick(d, 0, 20*time.Millisecond, 300*time.Millisecond, 3*time.Second),
-		Lost:    pick(d, 0, 0, 5, 30, 100),
+// drawAllocationImpairment adds an impairment of links between daemons, or between daemons and
+// their stores.
+func drawAllocationImpairment(g *generator, at time.Duration) {
+	registryName := pick(g, registryNames...)
+	imp := netem.Impairment{
+		LinkPrefix: pick(g, "grpc", "grpc client", "grpc registry", "grpc "+registryName, "grpc "+allocatorName, "nats", "nats "+allocatorName,
+			"database", "database "+registryName, "disk"),
+		MaxDelay:    pick(g, 0, 20*time.Millisecond, 300*time.Millisecond, 3*time.Second),
+		LostPercent: pick(g, 0, 0, 5, 30, 100),
 	}
-	lasts := d.upTo(8 * time.Second)
-	d.add(at, func(w *world) { w.weather.Add(e, lasts) }, "weather on %q for %s: slowest %s, lost %d%%", e.Links, lasts, e.Slowest, e.Lost)
+	duration := g.upTo(8 * time.Second)
+	g.add(at, func(w *world) { w.emulator.Add(imp, duration) }, "links %q for %s: delay %s, loss %d%%", imp.LinkPrefix, duration, imp.MaxDelay, imp.LostPercent)
 }
 
 func runAllocations(w *world, events []Event) error {
@@ -72,16 +72,16 @@ func runAllocations(w *world, events []Event) error {
 	w.play(events)
 	c.clients.Wait()
 	c.startAll()
-	if err := w.waitUntilCalm(patience, c.differences); err != nil {
+	if err := w.waitUntilConsistent(releaseTimeout, c.differences); err != nil {
 		return err
 	}
-	if broken := c.accountBook.violations(); len(broken) > 0 {
-		return fmt.Errorf("%s", strings.Join(broken, "\n"))
+	if violations := c.ownership.violations(); len(violations) > 0 {
+		return fmt.Errorf("%s", strings.Join(violations, "\n"))
 	}
 	return c.checkCalls()
 }
 
-// startAll starts the daemons that are not running.
+// startAll starts the daemons that do not run.
 func (c *cluster) startAll() {
 	for _, name := range registryNames {
 		c.startRegistry(name)

@@ -16,76 +16,74 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Slices and Endpoints that were made by hand lack these labels.
-const (
-	endpointsMadeBy = "endpoints.kubernetes.io/managed-by"
-)
+// endpointsManagedBy is the label of Endpoints that a controller has created. Manual ones lack it.
+const endpointsManagedBy = "endpoints.kubernetes.io/managed-by"
 
-// replicaNames are the endpoint controllers.
+// replicaNames are the names of the endpoint controllers.
 var replicaNames = []string{"endpointctl-a", "endpointctl-b"}
 
-// endpoints simulates two endpoint controllers: clients make, change and delete services and pods,
-// and at rest the slices and Endpoints must follow the rules. A controller that does not lead must
-// not have written one.
+// endpoints simulates two endpoint controllers, while clients create, update and delete services
+// and pods. At rest the slices and Endpoints must be those that package model derives from the
+// services and pods. Only the leading controller may have written them.
 var endpoints = scenario{draw: drawEndpoints, run: runEndpoints}
 
-// moves is endpoints with one more demand: no endpoint was in no slice while it moved to another
-// one.
+// moves is endpoints with one more check: an endpoint that moves from slice to slice must be in a
+// slice at every revision.
 var moves = scenario{draw: drawMoves, run: func(w *world, events []Event) error {
 	if err := runEndpoints(w, events); err != nil {
 		return err
 	}
 	histories := w.registry.Histories()
 	if len(histories) > 1 {
-		return nil // where the log is set back, endpoints come and go
+		return nil // restoring a backup may remove and add endpoints
 	}
 	return errors.Join(interruptions(histories[0])...)
 }}
 
-// leaseDuration is the shortest that a lease can have, so that leaders change often.
+// leaseDuration is the shortest permitted duration of a lease, so that leaders change often.
 const leaseDuration = time.Second
 
-func drawEndpoints(d *drawing) {
-	length := 300*time.Millisecond + d.upTo(5*time.Second)
-	for n := range 1 + d.random.IntN(2) {
-		drawWrites(d, n, length)
+func drawEndpoints(g *generator) {
+	length := 300*time.Millisecond + g.upTo(5*time.Second)
+	for n := range 1 + g.random.IntN(2) {
+		drawWrites(g, n, length)
 	}
-	if d.chance(25) {
-		return // no trouble
+	if g.chance(25) {
+		return // no faults
 	}
-	for range 1 + d.random.IntN(4) {
-		drawTrouble(d, d.within(length), pick(d, replicaNames...))
+	for range 1 + g.random.IntN(4) {
+		drawEndpointFault(g, g.within(length), pick(g, replicaNames...))
 	}
 }
 
 // drawMoves generates services with many endpoints and changing ports, because then endpoints move
 // from slice to slice.
-func drawMoves(d *drawing) {
-	drawEndpoints(d)
-	at := beginning
-	for range 1 + d.random.IntN(3) {
-		app := d.random.IntN(workload.Applications)
-		at += d.upTo(500 * time.Millisecond)
-		d.add(at, func(w *world) { w.crowd(app) }, "all pods come behind the services of application %d", app)
-		for range 1 + d.random.IntN(4) {
-			at += d.upTo(500 * time.Millisecond)
-			d.add(at, (*world).renumber, "all services change their target ports")
+func drawMoves(g *generator) {
+	drawEndpoints(g)
+	at := firstWrite
+	for range 1 + g.random.IntN(3) {
+		app := g.random.IntN(workload.Applications)
+		at += g.upTo(500 * time.Millisecond)
+		g.add(at, func(w *world) { w.relabelPods(app) }, "all pods get the labels of application %d", app)
+		for range 1 + g.random.IntN(4) {
+			at += g.upTo(500 * time.Millisecond)
+			g.add(at, (*world).changeTargetPorts, "all services change their target ports")
 		}
 	}
 }
 
-func drawTrouble(d *drawing, at time.Duration, name string) {
-	switch d.random.IntN(10) {
+func drawEndpointFault(g *generator, at time.Duration, name string) {
+	switch g.random.IntN(10) {
 	case 0, 1, 2:
-		drawWeather(d, at, replicaNames)
+		drawImpairment(g, at, replicaNames)
 	case 3, 4:
-		drawHeldUp(d, at, name)
+		drawStall(g, at, name)
 	case 5, 6:
-		drawBroken(d, at, replicaNames)
+		drawNATSFault(g, at, replicaNames)
 	case 7:
-		drawLog(d, at)
+		drawLogFault(g, at)
 	default:
-		drawRestart(d, at, name, func(w *world) { startReplica(w, name) })
+		drawRestart(g, at, name, func(w *world) { startReplica(w, name) })
 	}
 }
 
@@ -99,16 +97,16 @@ func runEndpoints(w *world, events []Event) error {
 	startAll()
 	w.play(events)
 	startAll()
-	if err := w.waitUntilCalm(2*time.Minute, func() string { return wrongEndpoints(w.registry) }); err != nil {
+	if err := w.waitUntilConsistent(2*time.Minute, func() string { return endpointDifferences(w.registry) }); err != nil {
 		return err
 	}
-	if broken := w.registry.Violations(); len(broken) > 0 {
-		return fmt.Errorf("%q", broken)
+	if violations := w.registry.Violations(); len(violations) > 0 {
+		return fmt.Errorf("%q", violations)
 	}
 	return nil
 }
 
-// nodeNames are the nodes that pods are on.
+// nodeNames are the names of the nodes.
 var nodeNames = []string{"n1", "n2"}
 
 func readyNode(name string) *corev1.Node {
@@ -125,13 +123,14 @@ func startReplica(w *world, name string) {
 		var cfg endpointctl.Config
 		config.Defaults(&cfg)
 		cfg.Identity, cfg.NodeGrace, cfg.Workers, cfg.LeaseDuration = name, 0, 4, leaseDuration
-		cfg.MaxPerSlice = 3 // so that services have several
+		cfg.MaxPerSlice = 3 // so that services have several slices
 		return endpointctl.New(ctx, cfg, host)
 	})
 }
 
-// wrongEndpoints returns in which ways the slices and Endpoints differ from the rules.
-func wrongEndpoints(r *registry.Registry) string {
+// endpointDifferences describes the differences between the slices and Endpoints of controllers and
+// those of package model.
+func endpointDifferences(r *registry.Registry) string {
 	objects, slices, legacy := model.New(), model.Lines{}, model.Lines{}
 	for _, o := range r.Log.Objects() {
 		switch o := o.(type) {
@@ -142,7 +141,7 @@ func wrongEndpoints(r *registry.Registry) string {
 				addSlice(slices, o)
 			}
 		case *corev1.Endpoints:
-			if o.GetMetadata().GetLabels()[endpointsMadeBy] != "" {
+			if o.GetMetadata().GetLabels()[endpointsManagedBy] != "" {
 				addLegacy(legacy, o)
 			}
 		}

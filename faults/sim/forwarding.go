@@ -15,166 +15,170 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// mostViolations is how many are kept: many mostly have one cause.
-const mostViolations = 3
+// maxViolations bounds the number of recorded violations, because further ones usually have the
+// same cause.
+const maxViolations = 3
 
-// forwarding checks the servers in a node's kernel at each change.
-type forwarding struct {
+// forwardingChecker checks the servers in a node's kernel at each change.
+type forwardingChecker struct {
 	registry *registry.Registry
 	machine  *machine.Machine
 
-	mu         sync.Mutex // taken after the machine's
-	courses    *courses
-	terms      map[netip.Addr][]bool // whether an address of node ports is there, from the beginning on
-	positions  map[serverKey]*position
-	resting    bool // rest is to be called
-	violations []error
+	mu                 sync.Mutex // locked after the machine's mutex
+	plans              *planHistory
+	addressPresent     map[netip.Addr][]bool // whether a node port address is present, by period
+	trackers           map[serverKey]*serverTracker
+	restCheckScheduled bool
+	violations         []error
 }
 
-// watchForwarding checks a machine. Only the addresses of node ports that are told here may come
-// and go.
-func watchForwarding(r *registry.Registry, name string, m *machine.Machine, addresses []netip.Addr) *forwarding {
+// newForwardingChecker returns a checker that is called by the hooks of the machine m. addresses
+// are the machine's addresses for node ports, present or not.
+func newForwardingChecker(r *registry.Registry, name string, m *machine.Machine, addresses []netip.Addr) *forwardingChecker {
 	facts := plan.Facts{Node: name, NodePorts: addresses, Scheduler: plan.RoundRobin, Drain: drainTimeout}
-	f := &forwarding{registry: r, machine: m, courses: newCourses(facts), terms: map[netip.Addr][]bool{}, positions: map[serverKey]*position{}}
+	f := &forwardingChecker{registry: r, machine: m, plans: newPlanHistory(facts), addressPresent: map[netip.Addr][]bool{}, trackers: map[serverKey]*serverTracker{}}
 	for _, a := range addresses {
-		f.terms[a] = []bool{false}
+		f.addressPresent[a] = []bool{false}
 	}
-	m.Changed, m.Removed, m.Refused, m.Died = f.changed, f.removed, f.refused, f.died
+	m.OnChange, m.OnRemove, m.OnRefuse, m.OnDeath = f.onChange, f.onRemove, f.onRefuse, f.onDeath
 	return f
 }
 
 // setAddress records that an address of node ports is added or removed.
-func (f *forwarding) setAddress(addr netip.Addr, there bool) {
+func (f *forwardingChecker) setAddress(addr netip.Addr, present bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if terms := f.terms[addr]; terms[len(terms)-1] != there {
-		f.terms[addr] = append(terms, there)
+	if periods := f.addressPresent[addr]; periods[len(periods)-1] != present {
+		f.addressPresent[addr] = append(periods, present)
 	}
 }
 
-// course returns the course of a server. The caller holds mu.
-func (f *forwarding) course(key serverKey) course {
-	terms := f.terms[key.at.Addr.Addr()]
-	if terms == nil {
-		terms = []bool{true}
+// timeline returns the timeline of a server. The caller holds mu.
+func (f *forwardingChecker) timeline(key serverKey) timeline {
+	periods := f.addressPresent[key.frontend.Addr.Addr()]
+	if periods == nil {
+		periods = []bool{true}
 	}
-	return course{f.courses.versions(key), terms}
+	return timeline{f.plans.versions(key), periods}
 }
 
-// position returns where the kernel is on the course of a server. The caller holds mu.
-func (f *forwarding) position(key serverKey) *position {
-	if f.positions[key] == nil {
-		f.positions[key] = newPosition(key)
+// tracker returns the tracker of a server. The caller holds mu.
+func (f *forwardingChecker) tracker(key serverKey) *serverTracker {
+	if f.trackers[key] == nil {
+		f.trackers[key] = newServerTracker(key)
 	}
-	return f.positions[key]
+	return f.trackers[key]
 }
 
-// changed looks at a server that has changed.
-func (f *forwarding) changed(s *machine.Server) {
+// onChange checks a server that has changed.
+func (f *forwardingChecker) onChange(s *machine.Server) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.courses.extend(f.registry.History())
+	f.plans.extend(f.registry.History())
 	key := keyOf(s.ID)
-	f.violated(f.position(key).move(contentOf(s), f.course(key)))
-	if !f.resting { // once the agent has nothing left to do at this instant
-		f.resting = true
+	f.addViolation(f.tracker(key).update(serverStateOf(s), f.timeline(key)))
+	if !f.restCheckScheduled {
+		f.restCheckScheduled = true
+		// The timer fires when the agent has nothing left to do at this instant, because virtual
+		// time passes only then.
 		time.AfterFunc(1, f.checkAtRest)
 	}
 }
 
-// checkAtRest looks at all servers while nothing is under way.
-func (f *forwarding) checkAtRest() {
-	misled := f.machine.Misled()
+// checkAtRest checks all servers when no operation is under way.
+func (f *forwardingChecker) checkAtRest() {
+	missing := f.machine.MissingStandIns()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.resting = false
-	for key, p := range f.positions {
-		f.violated(p.checkAtRest(f.course(key)))
+	f.restCheckScheduled = false
+	for key, tr := range f.trackers {
+		f.addViolation(tr.checkAtRest(f.timeline(key)))
 	}
-	for _, id := range misled {
-		f.violated(fmt.Errorf("clients of %s outside are sent to %s, where there is no server", id.For, id.Frontend))
+	for _, id := range missing {
+		f.addViolation(fmt.Errorf("external clients of %s are sent to %s, where there is no server", id.For, id.Frontend))
 	}
 }
 
-// removed looks at a backend that is about to go: its connections have ended, or have had their
-// time.
-func (f *forwarding) removed(r machine.Removal) {
+// onRemove checks a backend that is about to be removed: its connections must have ended, or it
+// must have drained for drainTimeout.
+func (f *forwardingChecker) onRemove(r machine.Removal) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
-	if r.Server.ID.Protocol == plan.UDP || !r.Backend.Busy(now) || r.Backend.Weight == 0 && now.Sub(r.Backend.Since) >= drainTimeout {
+	if r.Server.ID.Protocol == plan.UDP || !r.Backend.Busy(now) || r.Backend.Weight == 0 && now.Sub(r.Backend.DrainStart) >= drainTimeout {
 		return
 	}
-	f.violated(fmt.Errorf("backend %s of %s is removed with connections, %s after it took its last one", r.Address, keyOf(r.Server.ID), now.Sub(r.Backend.Since)))
+	f.addViolation(fmt.Errorf("backend %s of %s is removed with connections, %s after it began to drain", r.Address, keyOf(r.Server.ID), now.Sub(r.Backend.DrainStart)))
 }
 
-// refused records that the balancer refused an operation on a server.
-func (f *forwarding) refused(id kernel.ID) {
+// onRefuse records that the balancer refused an operation on a server.
+func (f *forwardingChecker) onRefuse(id kernel.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.position(keyOf(id)).afterRefusal = true
+	f.tracker(keyOf(id)).afterRefusal = true
 }
 
-// died records that the agent died, maybe on its way from one version to another.
-func (f *forwarding) died() {
+// onDeath records that the agent died.
+func (f *forwardingChecker) onDeath() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, p := range f.positions {
-		p.agentDied()
+	for _, tr := range f.trackers {
+		tr.agentDied()
 	}
 }
 
-// violated keeps an error.
-func (f *forwarding) violated(err error) {
-	if err != nil && len(f.violations) < mostViolations {
-		f.violations = append(f.violations, fmt.Errorf("%s, at %s: %w", f.courses.facts.Node, time.Now().Format("04:05.000"), err))
+// addViolation records err unless it is nil.
+func (f *forwardingChecker) addViolation(err error) {
+	if err != nil && len(f.violations) < maxViolations {
+		f.violations = append(f.violations, fmt.Errorf("%s, at %s: %w", f.plans.facts.Node, time.Now().Format("04:05.000"), err))
 	}
 }
 
-// violation returns the violations as an error.
-func (f *forwarding) violation() error {
+// err returns the recorded violations as one error.
+func (f *forwardingChecker) err() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return errors.Join(f.violations...)
 }
 
-// keyOf returns the key of a server.
-func keyOf(id kernel.ID) serverKey { return serverKey{at: id.For, standIn: id.For != id.Frontend} }
+func keyOf(id kernel.ID) serverKey {
+	return serverKey{frontend: id.For, standIn: id.For != id.Frontend}
+}
 
-// difference returns how the kernel at rest differs from the plan of the log's head.
-func (f *forwarding) difference() string {
+// difference describes the differences between the kernel at rest and the plan of the log's head.
+func (f *forwardingChecker) difference() string {
 	servers := f.machine.Servers()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.courses.extend(f.registry.History())
-	have := map[serverKey]content{}
+	f.plans.extend(f.registry.History())
+	have := map[serverKey]serverState{}
 	for _, s := range servers {
-		have[keyOf(s.ID)] = contentOf(&s)
-		f.courses.versions(keyOf(s.ID))
+		have[keyOf(s.ID)] = serverStateOf(&s)
+		f.plans.versions(keyOf(s.ID))
 	}
 	var lines []string
-	for key := range f.courses.of {
-		c, want := f.course(key), "none"
-		if last := c.at(len(c.versions)-1, len(c.terms)-1); last.there {
+	for key := range f.plans.byServer {
+		t, want := f.timeline(key), "none"
+		if last := t.planned(len(t.versions)-1, len(t.addressPresent)-1); last.exists {
 			want = describeWeights(last.weights)
 		}
 		switch got := have[key]; {
 		case got.String() != want:
 			lines = append(lines, fmt.Sprintf("%s: have %s, want %s\n", key, got, want))
-		case got.there && !key.standIn && !f.machine.Reaches(key.at.Addr.Addr()):
-			lines = append(lines, fmt.Sprintf("%s: no packet comes there\n", key))
+		case got.exists && !key.standIn && !f.machine.IsLocal(key.frontend.Addr.Addr()):
+			lines = append(lines, fmt.Sprintf("%s: the address is not local\n", key))
 		}
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "")
 }
 
-// weightsOf returns the weights of a server's backends. Those that take no new connections are left
-// out, unless all are wanted.
-func weightsOf(s *machine.Server, all bool) map[netip.AddrPort]uint32 {
+// weightsOf returns the weights of a server's backends. Backends with weight 0 are left out unless
+// includeDraining is set.
+func weightsOf(s *machine.Server, includeDraining bool) map[netip.AddrPort]uint32 {
 	weights := map[netip.AddrPort]uint32{}
 	for at, b := range s.Backends {
-		if all || b.Weight > 0 {
+		if includeDraining || b.Weight > 0 {
 			weights[at] = b.Weight
 		}
 	}
@@ -190,10 +194,10 @@ func describeWeights(weights map[netip.AddrPort]uint32) string {
 	return "[" + strings.Join(all, ", ") + "]"
 }
 
-// String names the server.
+// String returns the frontend, and marks a stand-in.
 func (k serverKey) String() string {
 	if k.standIn {
-		return k.at.String() + " for clients outside"
+		return k.frontend.String() + " for external clients"
 	}
-	return k.at.String()
+	return k.frontend.String()
 }

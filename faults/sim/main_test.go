@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestMain runs all on one processor, since goroutines that run at the same time make schedules
-// differ from one run to the next, and lets garbage lie for much longer, since schedules leave much
-// of it and keep nothing.
+// TestMain runs the tests on one processor, because parallel goroutines make runs of the same
+// schedule differ. It makes garbage collections rare, because schedules allocate much memory and
+// keep none of it.
 func TestMain(m *testing.M) {
 	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(2000)

@@ -11,7 +11,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// addSlice adds the endpoints of a slice to the endpoints of its service.
+// addSlice adds the endpoints of a slice to the lines of its service.
 func addSlice(lines model.Lines, s *corev1.EndpointSlice) {
 	var ports []string
 	for _, p := range s.GetPorts() {
@@ -25,7 +25,7 @@ func addSlice(lines model.Lines, s *corev1.EndpointSlice) {
 	}
 }
 
-// addLegacy adds the addresses of an Endpoints to the endpoints of its service.
+// addLegacy adds the addresses of an Endpoints to the lines of its service.
 func addLegacy(lines model.Lines, e *corev1.Endpoints) {
 	key := object.Key{Kind: "Service", Namespace: e.GetMetadata().GetNamespace(), Name: e.GetMetadata().GetName()}
 	for _, subset := range e.GetSubsets() {
@@ -38,23 +38,23 @@ func addLegacy(lines model.Lines, e *corev1.Endpoints) {
 	}
 }
 
-// difference lists the lines that are missing or should not be there.
-func difference(what string, want, got model.Lines) string {
+// difference lists the missing, unexpected and duplicate lines of got.
+func difference(kind string, want, got model.Lines) string {
 	keys := maps.Clone(want)
 	maps.Copy(keys, got)
 	var b strings.Builder
 	for _, key := range slices.SortedFunc(maps.Keys(keys), object.Compare) {
 		for _, line := range want[key] {
 			if !slices.Contains(got[key], line) {
-				fmt.Fprintf(&b, "%s of %s lack %s\n", what, key, line)
+				fmt.Fprintf(&b, "%s of %s: missing %s\n", kind, key, line)
 			}
 		}
 		for i, line := range got[key] {
 			if !slices.Contains(want[key], line) {
-				fmt.Fprintf(&b, "%s of %s have %s\n", what, key, line)
+				fmt.Fprintf(&b, "%s of %s: unexpected %s\n", kind, key, line)
 			}
 			if slices.Contains(got[key][:i], line) && count(want[key], line) < 2 {
-				fmt.Fprintf(&b, "%s of %s have twice %s\n", what, key, line)
+				fmt.Fprintf(&b, "%s of %s: duplicate %s\n", kind, key, line)
 			}
 		}
 	}

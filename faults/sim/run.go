@@ -13,8 +13,8 @@ import (
 // scenario is a kind of simulation.
 type scenario struct {
 	// draw generates the events of a schedule.
-	draw func(*drawing)
-	// run starts daemons in a world, lets the events happen, and returns an error if a check fails.
+	draw func(*generator)
+	// run starts daemons in a world, plays the events, and returns an error if a check fails.
 	run func(w *world, events []Event) error
 }
 
@@ -22,12 +22,12 @@ type scenario struct {
 type simulation struct {
 	scenario scenario
 	seed     uint64
-	keep     []int // indices of the events that happen; nil: all
+	keep     []int // indices of the events to play; nil for all
 	log      io.Writer
 }
 
-// run runs the schedule in a bubble of virtual time, and returns the error of the checks.
-func (s simulation) run(t *testing.T) (wrong error) {
+// run runs the schedule in a synctest bubble and returns the errors of its checks and daemons.
+func (s simulation) run(t *testing.T) (failure error) {
 	defer func() {
 		if p := recover(); p != nil {
 			panic(fmt.Sprintf("seed %d: %v", s.seed, p))
@@ -36,23 +36,23 @@ func (s simulation) run(t *testing.T) (wrong error) {
 	synctest.Test(t, func(t *testing.T) {
 		events := drawSchedule(s.scenario, s.seed)
 		if s.keep != nil {
-			events = selected(events, s.keep)
+			events = selectEvents(events, s.keep)
 		}
 		w := newWorld(t, s.seed, s.log)
-		wrong = s.scenario.run(w, events)
+		failure = s.scenario.run(w, events)
 		w.close()
-		wrong = errors.Join(append(w.failures, wrong)...)
-		if w.reconnects {
-			forgetTimers()
+		failure = errors.Join(append(w.failures, failure)...)
+		if w.natsCut {
+			emptyTimerPool()
 		}
 	})
-	return wrong
+	return failure
 }
 
-// events returns how many events the schedule has.
+// events returns the number of events of the whole schedule.
 func (s simulation) events() int { return len(drawSchedule(s.scenario, s.seed)) }
 
-// String lists the events that happen.
+// String lists the events to play, with their indices.
 func (s simulation) String() string {
 	text := ""
 	for i, e := range drawSchedule(s.scenario, s.seed) {
@@ -63,14 +63,14 @@ func (s simulation) String() string {
 	return text
 }
 
-// drawSchedule returns the events of a seed.
+// drawSchedule returns the events of a seed, ordered by time.
 func drawSchedule(s scenario, seed uint64) []Event {
-	d := newDrawing(seed)
-	s.draw(d)
-	return d.ordered()
+	g := newGenerator(seed)
+	s.draw(g)
+	return g.ordered()
 }
 
-func selected(events []Event, keep []int) []Event {
+func selectEvents(events []Event, keep []int) []Event {
 	var kept []Event
 	for _, i := range keep {
 		if i < len(events) {
@@ -80,10 +80,10 @@ func selected(events []Event, keep []int) []Event {
 	return kept
 }
 
-// forgetTimers empties the pool in which nats.go keeps the timers of reconnects, because a timer
-// belongs to the bubble that it was made in. The second collection frees the timers that the first
-// one only sets apart.
-func forgetTimers() {
+// emptyTimerPool empties the sync.Pool in which nats.go keeps timers for reconnects, because a
+// timer must not be used outside of the bubble that created it. An object in a pool is freed by the
+// second garbage collection.
+func emptyTimerPool() {
 	runtime.GC()
 	runtime.GC()
 }

@@ -14,47 +14,49 @@ import (
 	"portolan.dev/services/object"
 )
 
-// serviceCount is how many names services have; clients compete for them.
+// serviceCount is the number of service names. There are few, so that clients write the same
+// services.
 const serviceCount = 5
 
-// serviceCall is a client's call about a service.
+// serviceCall is a client's call that creates, updates or deletes a service.
 type serviceCall struct {
 	client, registry string
 	verb             history.Verb
 	service          *corev1.Service
-	insists          bool // on the version that clients have seen last
+	conditional      bool // whether the call requires the version in the newest reply
 	dryRun           bool
 	timeout          time.Duration
 }
 
-// drawServiceWrites adds the calls of a client, some of which follow each other closely.
-func drawServiceWrites(d *drawing, client string, length time.Duration) {
-	for at, n := beginning, 0; at < length; n++ {
-		c := drawServiceCall(d, client, n)
-		d.add(at, func(w *world) { w.cluster.call(c) }, "%s", c)
-		at += pick(d, d.upTo(3*time.Millisecond), d.upTo(80*time.Millisecond), d.upTo(time.Second), d.upTo(4*time.Second))
+// drawServiceWrites adds the calls of a client. The pauses between them are random, and some are
+// below 3 ms.
+func drawServiceWrites(g *generator, client string, length time.Duration) {
+	for at, n := firstWrite, 0; at < length; n++ {
+		c := drawServiceCall(g, client, n)
+		g.add(at, func(w *world) { w.cluster.call(c) }, "%s", c)
+		at += pick(g, g.upTo(3*time.Millisecond), g.upTo(80*time.Millisecond), g.upTo(time.Second), g.upTo(4*time.Second))
 	}
 }
 
-func drawServiceCall(d *drawing, client string, n int) serviceCall {
+func drawServiceCall(g *generator, client string, n int) serviceCall {
 	c := serviceCall{
-		client: client, registry: pick(d, registryNames...), insists: d.chance(30), dryRun: d.chance(4),
-		verb:    pick(d, history.Create, history.Create, history.Update, history.Update, history.Update, history.Delete),
-		timeout: pick(d, d.upTo(20*time.Millisecond), time.Second, 3*time.Second, 8*time.Second),
+		client: client, registry: pick(g, registryNames...), conditional: g.chance(30), dryRun: g.chance(4),
+		verb:    pick(g, history.Create, history.Create, history.Update, history.Update, history.Update, history.Delete),
+		timeout: pick(g, g.upTo(20*time.Millisecond), time.Second, 3*time.Second, 8*time.Second),
 	}
 	c.service = &corev1.Service{
 		Metadata: &corev1.ObjectMeta{
-			Namespace: object.DefaultNamespace, Name: fmt.Sprintf("s%d", d.random.IntN(serviceCount)),
+			Namespace: object.DefaultNamespace, Name: fmt.Sprintf("s%d", g.random.IntN(serviceCount)),
 			Annotations: map[string]string{history.WriteIDAnnotation: fmt.Sprintf("%s-%d", client, n)},
 		},
-		Spec: drawServiceSpec(d),
+		Spec: drawServiceSpec(g),
 	}
 	return c
 }
 
-func drawServiceSpec(d *drawing) *corev1.ServiceSpec {
+func drawServiceSpec(g *generator) *corev1.ServiceSpec {
 	s := &corev1.ServiceSpec{Selector: map[string]string{"app": "any"}}
-	switch d.random.IntN(12) {
+	switch g.random.IntN(12) {
 	case 0:
 		s.Type, s.ExternalName = corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME, "elsewhere.example"
 		return s
@@ -67,31 +69,31 @@ func drawServiceSpec(d *drawing) *corev1.ServiceSpec {
 	default:
 		s.Type = corev1.ServiceType_SERVICE_TYPE_NODE_PORT
 	}
-	if s.ClusterIp == "" && d.chance(25) {
+	if s.ClusterIp == "" && g.chance(25) {
 		ip := serviceRange.Addr()
-		for range 1 + d.random.IntN(6) {
+		for range 1 + g.random.IntN(6) {
 			ip = ip.Next()
 		}
 		s.ClusterIp, s.ClusterIps = ip.String(), []string{ip.String()}
 	}
-	for i := range 1 + d.random.IntN(2) {
+	for i := range 1 + g.random.IntN(2) {
 		p := &corev1.ServicePort{Name: fmt.Sprintf("p%d", i), Port: int32(80 + i), Protocol: corev1.Protocol_PROTOCOL_TCP} //nolint:gosec // 80 or 81
-		if s.GetType() != corev1.ServiceType_SERVICE_TYPE_CLUSTER_IP && s.GetClusterIp() != "None" && d.chance(60) {
-			p.NodePort = firstNodePort + int32(d.random.IntN(nodePortCount/2))
+		if s.GetType() != corev1.ServiceType_SERVICE_TYPE_CLUSTER_IP && s.GetClusterIp() != "None" && g.chance(60) {
+			p.NodePort = firstNodePort + int32(g.random.IntN(nodePortCount/2))
 		}
 		s.Ports = append(s.Ports, p)
 	}
 	return s
 }
 
-// String describes the call in a listing.
+// String describes the call in the list of events.
 func (c serviceCall) String() string {
 	text := fmt.Sprintf("%s at %s within %s: %s %s", c.client, c.registry, c.timeout, c.verb, c.service.GetMetadata().GetName())
 	if c.verb != history.Delete {
 		text += fmt.Sprintf(" %s %v", c.service.GetSpec().GetType(), valuesOf(c.service))
 	}
-	if c.insists {
-		text += ", the version last seen"
+	if c.conditional {
+		text += ", conditional"
 	}
 	if c.dryRun {
 		text += ", dry run"
@@ -99,7 +101,7 @@ func (c serviceCall) String() string {
 	return text
 }
 
-// call makes a call and does not wait for its end.
+// call starts a call and does not wait for its end.
 func (c *cluster) call(s serviceCall) {
 	conn, err := c.conn(s.client, s.registry)
 	if err != nil {
@@ -111,8 +113,8 @@ func (c *cluster) call(s serviceCall) {
 	if s.verb != history.Delete {
 		call.WriteID = o.GetMetadata().GetAnnotations()[history.WriteIDAnnotation]
 	}
-	if s.insists && s.verb != history.Create {
-		seen := c.seen(o.GetMetadata().GetName())
+	if s.conditional && s.verb != history.Create {
+		seen := c.lastVersion(o.GetMetadata().GetName())
 		call.IfUID, call.IfRevision = seen.UID, seen.Revision
 		o.Metadata.Uid, o.Metadata.ResourceVersion = seen.UID, seen.Revision
 	}
@@ -125,30 +127,30 @@ func (c *cluster) call(s serviceCall) {
 		defer cancel()
 		found, err := callService(ctx, registryv1.NewServiceServiceClient(conn), s, o)
 		end(func(h *history.Call) { h.SetOutcome(found, err) })
-		c.learn(s, found, err)
+		c.recordVersion(s, found, err)
 	})
 }
 
-// callService returns the service in the answer; nil if there is none.
+// callService makes a call and returns the service in the reply, or nil if there is none.
 func callService(ctx context.Context, client registryv1.ServiceServiceClient, s serviceCall, o *corev1.Service) (object.Object, error) {
 	meta := o.GetMetadata()
 	var found *corev1.Service
 	var err error
 	switch s.verb {
 	case history.Create:
-		var answer *registryv1.CreateServiceResponse
-		answer, err = client.CreateService(ctx, &registryv1.CreateServiceRequest{Service: o, DryRun: s.dryRun})
-		found = answer.GetService()
+		var resp *registryv1.CreateServiceResponse
+		resp, err = client.CreateService(ctx, &registryv1.CreateServiceRequest{Service: o, DryRun: s.dryRun})
+		found = resp.GetService()
 	case history.Update:
-		var answer *registryv1.UpdateServiceResponse
-		answer, err = client.UpdateService(ctx, &registryv1.UpdateServiceRequest{Service: o, DryRun: s.dryRun})
-		found = answer.GetService()
+		var resp *registryv1.UpdateServiceResponse
+		resp, err = client.UpdateService(ctx, &registryv1.UpdateServiceRequest{Service: o, DryRun: s.dryRun})
+		found = resp.GetService()
 	default:
-		var answer *registryv1.DeleteServiceResponse
-		answer, err = client.DeleteService(ctx, &registryv1.DeleteServiceRequest{
+		var resp *registryv1.DeleteServiceResponse
+		resp, err = client.DeleteService(ctx, &registryv1.DeleteServiceRequest{
 			Namespace: meta.GetNamespace(), Name: meta.GetName(), Uid: meta.GetUid(), ResourceVersion: meta.GetResourceVersion(), DryRun: s.dryRun,
 		})
-		found = answer.GetService()
+		found = resp.GetService()
 	}
 	if err != nil || found == nil {
 		return nil, err
@@ -156,24 +158,24 @@ func callService(ctx context.Context, client registryv1.ServiceServiceClient, s 
 	return found, nil
 }
 
-// learn remembers the state of a service that an answer reports.
-func (c *cluster) learn(s serviceCall, found object.Object, err error) {
-	c.world.log.Debug("answer", "call", s.String(), "err", err)
+// recordVersion records the version of the service in a reply.
+func (c *cluster) recordVersion(s serviceCall, found object.Object, err error) {
+	c.world.log.Debug("reply", "call", s.String(), "err", err)
 	name := s.service.GetMetadata().GetName()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case s.dryRun:
 	case err == nil && s.verb != history.Delete:
-		c.known[name] = history.VersionOf(found)
+		c.lastVersions[name] = history.VersionOf(found)
 	case err == nil || status.Code(err) == codes.NotFound:
-		delete(c.known, name)
+		delete(c.lastVersions, name)
 	}
 }
 
-// seen returns the version of a service that clients have seen last.
-func (c *cluster) seen(name string) history.Version {
+// lastVersion returns the version of a service in the newest reply.
+func (c *cluster) lastVersion(name string) history.Version {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.known[name]
+	return c.lastVersions[name]
 }

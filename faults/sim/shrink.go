@@ -6,10 +6,10 @@ import (
 )
 
 // shrink leaves out events as long as the schedule still fails, and returns the indices of the
-// remaining ones. It ends when no single event can be left out, or at the deadline.
+// remaining events. It returns when no single event can be left out, or at the deadline.
 //
-// fails runs a schedule of some events and reports whether it fails. A schedule does not fail each
-// time that it runs, see the comment of the package, so fails may try more than once.
+// fails runs the schedule with only the events of keep, and reports whether it fails. It may run
+// the schedule several times, because not every run of a failing schedule fails.
 func shrink(events int, deadline time.Time, fails func(keep []int) bool) []int {
 	kept := make([]int, events)
 	for i := range kept {

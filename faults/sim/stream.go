@@ -11,9 +11,9 @@ import (
 	"portolan.dev/services/object"
 )
 
-// stream simulates followers, and two relays, of which one would do. A follower must hand over
-// every revision once and in order, or the difference to a snapshot; it must never say that its
-// view is fresher than it is; and the stream must be the log.
+// stream simulates two followers and two relays, one of which is redundant. A follower must apply
+// every revision once and in order, or the difference to a snapshot. It must never report an age
+// below the real age of its view. At rest the stream must equal the log.
 var stream = scenario{draw: drawStream, run: runStream}
 
 var (
@@ -21,33 +21,33 @@ var (
 	relayNames    = []string{relayName, "relay-2"}
 )
 
-func drawStream(d *drawing) {
-	length := 300*time.Millisecond + d.upTo(5*time.Second)
-	drawWrites(d, 0, length)
-	if d.chance(30) {
-		d.add(beginning/2, func(w *world) { w.registry.Put(many()...) }, "the registry gets %d nodes more", len(many()))
+func drawStream(g *generator) {
+	length := 300*time.Millisecond + g.upTo(5*time.Second)
+	drawWrites(g, 0, length)
+	if g.chance(30) {
+		g.add(firstWrite/2, func(w *world) { w.registry.Put(manyNodes()...) }, "the registry gets %d more nodes", len(manyNodes()))
 	}
-	for range d.random.IntN(6) {
-		drawStreamTrouble(d, d.within(length))
+	for range g.random.IntN(6) {
+		drawStreamFault(g, g.within(length))
 	}
 }
 
-func drawStreamTrouble(d *drawing, at time.Duration) {
-	switch d.random.IntN(11) {
+func drawStreamFault(g *generator, at time.Duration) {
+	switch g.random.IntN(11) {
 	case 0, 1, 2, 3:
-		drawWeather(d, at, slices.Concat(followerNames, relayNames))
+		drawImpairment(g, at, slices.Concat(followerNames, relayNames))
 	case 4, 5:
-		drawBroken(d, at, slices.Concat(followerNames, relayNames))
+		drawNATSFault(g, at, slices.Concat(followerNames, relayNames))
 	case 6, 7:
-		drawLog(d, at)
+		drawLogFault(g, at)
 	case 8:
-		drawSnapshot(d, at)
+		drawLossySnapshot(g, at)
 	case 9:
-		name := pick(d, relayNames...)
-		drawRestart(d, at, name, func(w *world) { w.start(name, w.newRelay) })
+		name := pick(g, relayNames...)
+		drawRestart(g, at, name, func(w *world) { w.start(name, w.newRelay) })
 	default:
-		name := pick(d, followerNames...)
-		drawRestart(d, at, name, func(w *world) { startWitness(w, name) })
+		name := pick(g, followerNames...)
+		drawRestart(g, at, name, func(w *world) { startFollower(w, name) })
 	}
 }
 
@@ -58,33 +58,33 @@ func runStream(w *world, events []Event) error {
 			w.start(name, w.newRelay)
 		}
 		for _, name := range followerNames {
-			startWitness(w, name)
+			startFollower(w, name)
 		}
 	}
 	startAll()
 	w.play(events)
 	startAll()
-	return w.waitUntilCalm(time.Minute, func() string {
-		text := wrongStream(w)
+	return w.waitUntilConsistent(time.Minute, func() string {
+		text := streamDifferences(w)
 		for _, name := range followerNames {
 			if p := w.running[name]; p != nil {
-				text += p.daemon.(*witness).behind()
+				text += p.daemon.(*followerChecker).lag()
 			}
 		}
 		return text
 	})
 }
 
-// many returns so many objects that a snapshot of them comes in several batches.
-func many() (all []object.Object) {
+// manyNodes returns so many nodes that a snapshot of them has several messages.
+func manyNodes() (all []object.Object) {
 	for n := range 70 {
 		all = append(all, readyNode(fmt.Sprintf("many-%d", n)))
 	}
 	return all
 }
 
-// wrongStream returns in which ways the stream differs from the log.
-func wrongStream(w *world) string {
+// streamDifferences describes the first difference between the stream and the log.
+func streamDifferences(w *world) string {
 	history := w.registry.History()
 	first, stored := w.broker.Stored()
 	for i, data := range stored {
@@ -94,7 +94,7 @@ func wrongStream(w *world) string {
 			return fmt.Sprintf("message %d of the stream: %v\n", at, err)
 		}
 		if at > uint64(len(history)) || got.GetRevision() != at || !proto.Equal(got, history[at-1].Change) {
-			return fmt.Sprintf("message %d of the stream is not revision %d of the log\n", at, at)
+			return fmt.Sprintf("message %d of the stream differs from revision %d of the log\n", at, at)
 		}
 	}
 	if last := first + uint64(len(stored)) - 1; last != uint64(len(history)) {

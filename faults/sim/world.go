@@ -11,9 +11,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"portolan.dev/faults/sim/netem"
 	"portolan.dev/faults/sim/network"
 	"portolan.dev/faults/sim/registry"
-	"portolan.dev/faults/sim/weather"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/changes/broker"
 	"portolan.dev/services/daemon"
@@ -22,86 +22,88 @@ import (
 	"portolan.dev/services/kit/rpc"
 )
 
-// world is the surroundings of simulated daemons.
+// world has the daemons of one simulation, and the simulated services that they use.
 type world struct {
-	log      *slog.Logger
-	began    time.Time
-	weather  *weather.Weather
-	broker   *broker.Broker
-	registry *registry.Registry
-	services network.Services
-	join     func(name string) member // adds a daemon to the network
-	running  map[string]*process
-	cluster  *cluster         // of the scenario allocations
-	nodes    map[string]*node // of the scenario agents
-	folder   func() string    // makes a folder for the time of the run
+	log         *slog.Logger
+	startTime   time.Time
+	emulator    *netem.Emulator
+	broker      *broker.Broker
+	registry    *registry.Registry
+	handlers    network.Handlers // of the registry's log
+	joinNetwork func(name string) killableNetwork
+	running     map[string]*process
+	cluster     *cluster         // of the scenario allocations
+	nodes       map[string]*node // of the scenario agents
+	tempDir     func() string    // creates a folder that is removed after the test
 
-	failures   []error
-	reconnects bool // some connection to NATS was cut
+	failures []error
+	natsCut  bool // whether a connection to NATS was ever cut
 }
 
-// relayName is the name of the relay among the daemons.
+// relayName is the daemon name of the relay that each world starts.
 const relayName = "relay"
 
-// newWorld returns a world with a registry and a broker, and a relay between the two.
+// newWorld returns a world with a registry, a broker, and a relay that sends the registry's log to
+// the broker.
 func newWorld(t *testing.T, seed uint64, log io.Writer) *world {
-	w := &world{began: time.Now(), weather: weather.New(seed), running: map[string]*process{}, folder: t.TempDir}
+	w := &world{startTime: time.Now(), emulator: netem.New(seed), running: map[string]*process{}, tempDir: t.TempDir}
 	w.log = slog.New(slog.DiscardHandler)
 	if log != nil {
 		w.log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
-	w.broker = broker.New(broker.Options{Network: func(link string) broker.Fate { return broker.Fate(w.weather.Next(link)) }})
-	w.registry = registry.New(t, w.weather)
-	w.services = network.Serve(w.registry.Log.Register)
-	w.join = func(name string) member { return network.New(name, w.weather, w.registry, w.services) }
+	w.broker = broker.New(broker.Options{Network: func(link string) broker.Fate { return broker.Fate(w.emulator.Next(link)) }})
+	w.registry = registry.New(t, w.emulator)
+	w.handlers = network.NewHandlers(w.registry.Log.Register)
+	w.joinNetwork = func(name string) killableNetwork { return network.New(name, w.emulator, w.registry, w.handlers) }
 	w.start(relayName, w.newRelay)
 	return w
 }
 
-// member is the network as one daemon has it.
-type member interface {
+// killableNetwork is the network of one daemon.
+type killableNetwork interface {
 	rpc.Network
-	// Kill ends all that the daemon has to do with others, as if its process were gone.
+	// Kill ends all communication of the daemon, as if its process had died.
 	Kill()
 }
 
-// process is a daemon that runs.
+// process is a running daemon.
 type process struct {
 	daemon  app.Daemon
-	network member
-	stop    context.CancelFunc
-	ended   chan error
+	network killableNetwork
+	cancel  context.CancelFunc
+	result  chan error
 }
 
-// start runs a daemon under a name, unless it runs already.
+// start starts the daemon with the given name unless it runs.
 func (w *world) start(name string, open func(ctx context.Context, host app.Host) (app.Daemon, error)) {
 	if w.running[name] == nil {
-		w.run(name, w.join(name), open)
+		w.run(name, w.joinNetwork(name), open)
 	}
 }
 
-// run runs a daemon under a name in a network.
-func (w *world) run(name string, network member, open func(ctx context.Context, host app.Host) (app.Daemon, error)) {
-	p := &process{network: network, ended: make(chan error, 1)}
-	ctx, stop := context.WithCancel(context.Background())
-	p.stop = stop
+// run starts a daemon that uses the given network.
+func (w *world) run(name string, network killableNetwork, open func(ctx context.Context, host app.Host) (app.Daemon, error)) {
+	p := &process{network: network, result: make(chan error, 1)}
+	ctx, cancel := context.WithCancel(context.Background())
+	p.cancel = cancel
 	log := w.log.With("daemon", name)
 	d, err := open(ctx, app.Host{
 		Log: log, Metrics: prometheus.NewRegistry(), Health: health.New(log), Network: p.network,
 		NATS: daemon.NATS(name, daemon.Common{}, log, nil, nats.InProcessServer(w.broker.Dialer(name))),
 	})
 	if err != nil {
-		stop()
+		cancel()
 		w.failures = append(w.failures, fmt.Errorf("start %s: %w", name, err))
 		return
 	}
 	p.daemon = d
 	w.running[name] = p
-	go func() { p.ended <- d.Run(ctx) }()
+	go func() { p.result <- d.Run(ctx) }()
 }
 
-// end stops a daemon and waits for its end. One that is killed cannot say goodbye.
-func (w *world) end(name string, kill bool) {
+// stop stops a daemon and waits until it has ended. If kill is set, the daemon first loses its
+// network, so that it cannot shut down cleanly.
+func (w *world) stop(name string, kill bool) {
 	p := w.running[name]
 	if p == nil {
 		return
@@ -109,67 +111,68 @@ func (w *world) end(name string, kill bool) {
 	delete(w.running, name)
 	if kill {
 		p.network.Kill()
-		w.cut(name)
+		w.cutNATS(name)
 	}
-	p.stop()
-	if err := <-p.ended; err != nil {
+	p.cancel()
+	if err := <-p.result; err != nil {
 		w.failures = append(w.failures, fmt.Errorf("%s: %w", name, err))
 	}
 }
 
-// close ends everything, and waits until calls that are still on their way have arrived.
+// close stops all daemons, waits until delayed calls have arrived, and closes the broker.
 func (w *world) close() {
 	for name := range w.running {
-		w.end(name, false)
+		w.stop(name, false)
 	}
 	time.Sleep(time.Minute)
 	w.broker.Close()
 }
 
-// play lets the events happen, and then the weather clear, and the relay run if it does not.
+// play carries out the events at their times. Afterwards it ends all impairments, makes NATS
+// reachable, and starts the relay if it does not run.
 func (w *world) play(events []Event) {
 	for _, e := range events {
-		time.Sleep(e.At - time.Since(w.began))
-		w.log.Info("event", "what", e.Text)
+		time.Sleep(e.At - time.Since(w.startTime))
+		w.log.Info("event", "text", e.Text)
 		e.Do(w)
 	}
-	w.weather.Clear()
-	w.setAway(false)
+	w.emulator.Clear()
+	w.setNATSAway(false)
 	w.start(relayName, w.newRelay)
 }
 
-// cut ends the connection of a daemon to NATS; without a name the connections of all.
-func (w *world) cut(name string) {
-	w.reconnects = true
+// cutNATS closes the connections of a daemon to NATS. The empty name stands for all daemons.
+func (w *world) cutNATS(name string) {
+	w.natsCut = true
 	w.broker.Cut(name)
 }
 
-// setAway takes NATS away, or gives it back.
-func (w *world) setAway(away bool) {
-	w.reconnects = w.reconnects || away
+// setNATSAway makes NATS unreachable, or reachable again.
+func (w *world) setNATSAway(away bool) {
+	w.natsCut = w.natsCut || away
 	w.broker.SetAway(away)
 }
 
-// waitUntilCalm waits until check returns no problem, twice with a pause between. If that takes
-// longer than patience, it returns the last problem as an error.
-func (w *world) waitUntilCalm(patience time.Duration, check func() string) error {
+// waitUntilConsistent calls check once a second until check returns no problem twice in a row.
+// After the timeout it returns the last problem as an error.
+func (w *world) waitUntilConsistent(timeout time.Duration, check func() string) error {
 	const pause = time.Second
-	for calm, until := 0, time.Now().Add(patience); ; {
+	for passes, until := 0, time.Now().Add(timeout); ; {
 		time.Sleep(pause)
-		wrong := check()
-		if calm++; wrong != "" {
-			calm = 0
+		problem := check()
+		if passes++; problem != "" {
+			passes = 0
 		}
 		switch {
-		case calm == 2:
+		case passes == 2:
 			return nil
 		case time.Now().After(until):
-			return fmt.Errorf("after %s at rest:\n%s", patience, wrong)
+			return fmt.Errorf("after %s at rest:\n%s", timeout, problem)
 		}
 	}
 }
 
-// relay is a relay with a connection of its own.
+// relay is a relay that closes its own connection to NATS when it ends.
 type relay struct {
 	*changes.Relay
 	nats app.Bus

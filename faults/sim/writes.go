@@ -8,25 +8,26 @@ import (
 	"portolan.dev/services/object"
 )
 
-// drawWrites adds the writes of an actor, some of which follow each other closely.
-func drawWrites(d *drawing, actor int, length time.Duration) {
-	a := workload.NewActor(d.random.Uint64(), actor, nodeNames)
-	for at := beginning; at < length; {
+// drawWrites adds the writes of an actor. The pauses between them are random. Some are below 2 ms,
+// so that several writes can share a commit.
+func drawWrites(g *generator, actor int, length time.Duration) {
+	a := workload.NewActor(g.random.Uint64(), actor, nodeNames)
+	for at := firstWrite; at < length; {
 		for _, step := range a.Next() {
-			d.add(at, func(w *world) { w.write(step) }, "%s %s", step.Verb, object.KeyOf(step.Object))
-			at += d.upTo(2 * time.Millisecond)
+			g.add(at, func(w *world) { w.write(step) }, "%s %s", step.Verb, object.KeyOf(step.Object))
+			at += g.upTo(2 * time.Millisecond)
 		}
-		at += pick(d, d.upTo(3*time.Millisecond), d.upTo(80*time.Millisecond), d.upTo(500*time.Millisecond))
+		at += pick(g, g.upTo(3*time.Millisecond), g.upTo(80*time.Millisecond), g.upTo(500*time.Millisecond))
 	}
 }
 
-// write carries out a client's step.
+// write adds a client's step to the next commit of the registry.
 func (w *world) write(step workload.Step) {
-	w.registry.Take(step, func(err error) { w.log.Debug("write refused", "err", err) })
+	w.registry.Enqueue(step, func(err error) { w.log.Debug("write refused", "err", err) })
 }
 
-// crowd puts all pods behind the services of one application.
-func (w *world) crowd(app int) {
+// relabelPods gives all pods the labels of one application, so that its services select all pods.
+func (w *world) relabelPods(app int) {
 	for _, o := range w.registry.Log.Objects() {
 		if pod, ok := o.(*corev1.Pod); ok {
 			changed := pod.CloneVT()
@@ -36,8 +37,9 @@ func (w *world) crowd(app int) {
 	}
 }
 
-// renumber changes the target ports of all services that have a selector.
-func (w *world) renumber() {
+// changeTargetPorts changes the target ports of all services that have a selector and are not
+// headless.
+func (w *world) changeTargetPorts() {
 	for _, o := range w.registry.Log.Objects() {
 		svc, ok := o.(*corev1.Service)
 		if !ok || len(svc.GetSpec().GetSelector()) == 0 || svc.GetSpec().GetClusterIp() == "None" {

@@ -12,15 +12,15 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// balancer implements kernel.Balancer with the ways of IPVS.
+// balancer implements kernel.Balancer with the behavior of IPVS.
 type balancer struct{ *Process }
 
-var errRefused = errors.New("the kernel has no memory")
+var errRefused = errors.New("cannot allocate memory")
 
 // Name implements kernel.Balancer.
 func (balancer) Name() string { return mode }
 
-// Traits implements kernel.Balancer. BatchSize is small, so that the plane needs several lots.
+// Traits implements kernel.Balancer. BatchSize is small, so that the plane needs several batches.
 func (balancer) Traits() kernel.Traits {
 	return kernel.Traits{Refuses: true, ConcurrentRead: true, BatchSize: 5}
 }
@@ -48,7 +48,8 @@ func (balancer) Remove() error { return nil }
 // Close implements kernel.Balancer.
 func (balancer) Close() {}
 
-// Apply implements kernel.Balancer. Servers are added before anything else, as IPVS does.
+// Apply implements kernel.Balancer. Like the balancer for IPVS, it adds servers before it carries
+// out other operations.
 func (b balancer) Apply(ops []kernel.Op) []error {
 	errs := make([]error, len(ops))
 	refused := map[plan.Frontend]error{}
@@ -70,14 +71,14 @@ func (b balancer) Apply(ops []kernel.Op) []error {
 	return errs
 }
 
-// apply carries out an operation, and calls the hooks of the machine.
+// apply carries out an operation and calls the hooks of the machine.
 func (b balancer) apply(o *kernel.Op) error {
 	if err := b.lock(); err != nil {
 		return err
 	}
 	m := b.machine
 	defer m.mu.Unlock()
-	if b.left == 0 {
+	if b.changesLeft == 0 {
 		b.kill()
 		return errDead
 	}
@@ -85,25 +86,25 @@ func (b balancer) apply(o *kernel.Op) error {
 		m.standIns[o.ID] = true
 	}
 	if m.Refuses() {
-		m.Refused(o.ID)
+		m.OnRefuse(o.ID)
 		return errRefused
 	}
-	if b.left > 0 {
-		b.left--
+	if b.changesLeft > 0 {
+		b.changesLeft--
 	}
-	if err := m.take(o); err != nil {
+	if err := m.execute(o); err != nil {
 		return err
 	}
 	s := m.servers[o.ID.Frontend]
 	if s == nil {
 		s = &Server{ID: o.ID}
 	}
-	m.Changed(s)
+	m.OnChange(s)
 	return nil
 }
 
-// take carries out an operation. The caller holds mu.
-func (m *Machine) take(o *kernel.Op) error {
+// execute carries out an operation. The caller holds mu.
+func (m *Machine) execute(o *kernel.Op) error {
 	s := m.servers[o.ID.Frontend]
 	switch {
 	case o.Kind == kernel.AddServer && s != nil:
@@ -114,7 +115,7 @@ func (m *Machine) take(o *kernel.Op) error {
 	case o.Kind == kernel.DeleteServer:
 		if s != nil {
 			for _, at := range slices.SortedFunc(maps.Keys(s.Backends), netip.AddrPort.Compare) {
-				m.Removed(Removal{s, at, s.Backends[at]})
+				m.OnRemove(Removal{s, at, s.Backends[at]})
 			}
 		}
 		delete(m.servers, o.ID.Frontend)
@@ -125,10 +126,10 @@ func (m *Machine) take(o *kernel.Op) error {
 		s.Settings = o.Settings
 		return nil
 	}
-	return m.takeBackend(s, o)
+	return m.executeBackend(s, o)
 }
 
-func (m *Machine) takeBackend(s *Server, o *kernel.Op) error {
+func (m *Machine) executeBackend(s *Server, o *kernel.Op) error {
 	b := s.Backends[o.Backend]
 	switch o.Kind {
 	case kernel.AddBackend:
@@ -141,15 +142,15 @@ func (m *Machine) takeBackend(s *Server, o *kernel.Op) error {
 		case b == nil:
 			return kernel.ErrDrifted
 		case o.Weight > 0:
-			b.Since, b.Drained = time.Time{}, time.Time{}
+			b.DrainStart, b.DrainEnd = time.Time{}, time.Time{}
 		case b.Weight > 0:
-			b.Since = time.Now()
-			b.Drained = b.Since.Add(m.Lingers(o.Backend))
+			b.DrainStart = time.Now()
+			b.DrainEnd = b.DrainStart.Add(m.DrainTime(o.Backend))
 		}
 		b.Weight = o.Weight
 	default:
 		if b != nil {
-			m.Removed(Removal{s, o.Backend, b})
+			m.OnRemove(Removal{s, o.Backend, b})
 		}
 		delete(s.Backends, o.Backend)
 	}
@@ -185,11 +186,11 @@ func (s *Server) backends() []kernel.Backend {
 	var all []kernel.Backend
 	now := time.Now()
 	for at, b := range s.Backends {
-		one := kernel.Backend{Addr: at, Weight: b.Weight}
+		backend := kernel.Backend{Addr: at, Weight: b.Weight}
 		if b.Busy(now) {
-			one.Connections = 1
+			backend.Connections = 1
 		}
-		all = append(all, one)
+		all = append(all, backend)
 	}
 	return all
 }

@@ -24,35 +24,35 @@ func (r *rules) equal(o *rules) bool {
 
 // filter implements kernel.PacketFilter.
 type filter struct {
-	process   *Process
-	wanted    *rules
-	users     map[packetfilter.Element]int // how many want an element
-	installed bool
+	process    *Process
+	wanted     *rules
+	references map[packetfilter.Element]int // additions of an element minus its removals
+	installed  bool
 }
 
 // SetSources implements kernel.PacketFilter.
 func (f *filter) SetSources(pods, nodes []netip.Prefix) error {
 	f.wanted.pods, f.wanted.nodes = pods, nodes
-	return f.put()
+	return f.update()
 }
 
 // Commit implements kernel.PacketFilter.
 func (f *filter) Commit(c packetfilter.Change) error {
 	for _, e := range c.Remove {
-		if f.users[e]--; f.users[e] <= 0 {
-			delete(f.users, e)
+		if f.references[e]--; f.references[e] <= 0 {
+			delete(f.references, e)
 			delete(f.wanted.elements, e)
 		}
 	}
 	for _, e := range c.Add {
-		f.users[e]++
+		f.references[e]++
 		f.wanted.elements[e] = true
 	}
-	return f.put()
+	return f.update()
 }
 
-// put installs the wanted rules, if the filter is installed already.
-func (f *filter) put() error {
+// update installs the wanted rules if the filter is already installed.
+func (f *filter) update() error {
 	if !f.installed {
 		return nil
 	}
@@ -86,7 +86,7 @@ func (f *filter) Read() (drift func() []string, err error) {
 		if found.equal(f.wanted) {
 			return nil
 		}
-		return []string{"the packet filter is another one"}
+		return []string{"the packet filter differs"}
 	}, nil
 }
 

@@ -17,7 +17,7 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// Server is a virtual server as the kernel has it.
+// Server is a virtual server in the kernel.
 type Server struct {
 	ID       kernel.ID
 	Settings kernel.Settings
@@ -27,51 +27,53 @@ type Server struct {
 // Backend is a backend of a server.
 type Backend struct {
 	Weight uint32
-	// Since and Drained are when it took its last connection and when that ends; zero while it
-	// takes more. One that never took any has none.
-	Since, Drained time.Time
+	// DrainStart is the time at which the weight became 0, and DrainEnd the time at which the last
+	// connection ends. Both are zero while the weight is above 0, and for a backend that was added
+	// with weight 0.
+	DrainStart, DrainEnd time.Time
 }
 
 // Busy reports whether the backend has connections.
-func (b *Backend) Busy(now time.Time) bool { return b.Weight > 0 || now.Before(b.Drained) }
+func (b *Backend) Busy(now time.Time) bool { return b.Weight > 0 || now.Before(b.DrainEnd) }
 
-// Removal is the removal of a backend from a server. The server may stay or be removed too.
+// Removal describes the removal of a backend, alone or together with its server.
 type Removal struct {
 	Server  *Server
 	Address netip.AddrPort
 	Backend *Backend
 }
 
-// Machine is safe for concurrent use.
+// Machine is a machine in memory. It is safe for concurrent use. The hooks are called with the
+// machine's mutex locked, so they must not call methods of the machine.
 type Machine struct {
-	// Changed is called after each change of a server, with the server as it is then; without
-	// Backends if it is gone. This and the next ones must not ask the machine anything.
-	Changed func(s *Server)
-	// Removed is called before a backend is removed.
-	Removed func(r Removal)
-	// Refused is called when the balancer refuses an operation about a server.
-	Refused func(id kernel.ID)
-	// Died is called when a process dies that had not ended.
-	Died func()
-	// Lingers is how long connections go on that a backend has when it takes no new ones any more.
-	Lingers func(backend netip.AddrPort) time.Duration
-	// Refuses reports whether the balancer refuses an operation.
+	// OnChange is called after each change of a server, with its new state. Backends is nil if the
+	// server does not exist.
+	OnChange func(s *Server)
+	// OnRemove is called before a backend is removed.
+	OnRemove func(r Removal)
+	// OnRefuse is called when the balancer refuses an operation on a server.
+	OnRefuse func(id kernel.ID)
+	// OnDeath is called when a process is killed.
+	OnDeath func()
+	// DrainTime returns how long the connections of a backend last after its weight became 0.
+	DrainTime func(backend netip.AddrPort) time.Duration
+	// Refuses reports whether the balancer refuses the next operation.
 	Refuses func() bool
 
-	dir string // the folder of the agents' folders
+	dir string // has the folders of the processes
 
-	mu        sync.Mutex
-	lives     int // processes so far
-	addresses []netip.Addr
-	watchers  map[*Process]func()
-	servers   map[plan.Frontend]*Server
-	standIns  map[kernel.ID]bool // that the balancer was told of
-	filter    *rules             // nil: none is installed
-	routes    map[netip.Prefix]bool
-	settings  map[string]string
+	mu         sync.Mutex
+	generation int // of the next process; increases with each killed process
+	addresses  []netip.Addr
+	watchers   map[*Process]func()
+	servers    map[plan.Frontend]*Server
+	standIns   map[kernel.ID]bool // those in operations so far, including refused ones
+	filter     *rules             // nil if none is installed
+	routes     map[netip.Prefix]bool
+	settings   map[string]string
 }
 
-// New returns a machine with some addresses. Agents have their folders below dir.
+// New returns a machine with the given addresses. The folders of its processes are in dir.
 func New(dir string, addresses ...netip.Addr) *Machine {
 	return &Machine{
 		dir: dir, addresses: addresses, watchers: map[*Process]func(){}, servers: map[plan.Frontend]*Server{}, routes: map[netip.Prefix]bool{},
@@ -87,14 +89,14 @@ func New(dir string, addresses ...netip.Addr) *Machine {
 func (m *Machine) SetAddresses(all ...netip.Addr) {
 	m.mu.Lock()
 	m.addresses = all
-	told := slices.Collect(maps.Values(m.watchers))
+	callbacks := slices.Collect(maps.Values(m.watchers))
 	m.mu.Unlock()
-	for _, changed := range told {
+	for _, changed := range callbacks {
 		changed()
 	}
 }
 
-// Servers are the servers that the kernel has.
+// Servers returns copies of the kernel's servers.
 func (m *Machine) Servers() []Server {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -111,9 +113,9 @@ func (m *Machine) Servers() []Server {
 	return all
 }
 
-// Misled are the stand-ins that clients are sent to by the packet filter, though the kernel has no
-// such server.
-func (m *Machine) Misled() (all []kernel.ID) {
+// MissingStandIns returns the stand-ins to which the packet filter sends clients although the
+// kernel does not have them.
+func (m *Machine) MissingStandIns() (all []kernel.ID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for id := range m.standIns {
@@ -124,8 +126,8 @@ func (m *Machine) Misled() (all []kernel.ID) {
 	return all
 }
 
-// Reaches reports whether the machine takes packets to an address for its own.
-func (m *Machine) Reaches(addr netip.Addr) bool {
+// IsLocal reports whether the machine accepts packets to an address as its own.
+func (m *Machine) IsLocal(addr netip.Addr) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if slices.Contains(m.addresses, addr) {
@@ -139,49 +141,50 @@ func (m *Machine) Reaches(addr netip.Addr) bool {
 	return false
 }
 
-// folder returns the folder of the agent in one of its lives.
-func (m *Machine) folder(life int) string { return filepath.Join(m.dir, fmt.Sprint(life)) }
-
-// Process is one life of the agent. It implements nodemachine.Machine and kernel.Host.
-type Process struct {
-	machine *Machine
-	life    int
-	dead    bool // guarded by the machine's mu
-	left    int  // changes of the balancer until it dies; negative: it does not
+// folder returns the folder of the processes of a generation.
+func (m *Machine) folder(generation int) string {
+	return filepath.Join(m.dir, fmt.Sprint(generation))
 }
 
-// Start begins a life of the agent.
+// Process is a process of the agent. It implements nodemachine.Machine and kernel.Host.
+type Process struct {
+	machine     *Machine
+	generation  int  // the same for two processes if the first one ended normally
+	dead        bool // guarded by the machine's mu
+	changesLeft int  // changes of the balancer until the process dies; negative for no limit
+}
+
+// Start starts a process of the agent.
 func (m *Machine) Start() *Process {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.lives == 0 {
+	if m.generation == 0 {
 		if err := os.MkdirAll(m.folder(0), 0o750); err != nil {
 			panic(err)
 		}
 	}
-	p := &Process{machine: m, life: m.lives, left: -1}
-	return p
+	return &Process{machine: m, generation: m.generation, changesLeft: -1}
 }
 
-// Folder is the folder that the process has for its files.
-func (p *Process) Folder() string { return p.machine.folder(p.life) }
+// Folder returns the folder for the files of the process.
+func (p *Process) Folder() string { return p.machine.folder(p.generation) }
 
-// Kill ends the life at once: from here on nothing that the process does has an effect, and the
-// next one finds its files as they are now.
+// Kill kills the process. From then on its operations have no effect, and the next process starts
+// with the files as they are now.
 func (p *Process) Kill() {
 	p.machine.mu.Lock()
 	defer p.machine.mu.Unlock()
 	p.kill()
 }
 
-// KillAfter ends the life after so many more changes of the balancer.
+// KillAfter kills the process after the given number of changes of the balancer.
 func (p *Process) KillAfter(changes int) {
 	p.machine.mu.Lock()
 	defer p.machine.mu.Unlock()
-	p.left = changes
+	p.changesLeft = changes
 }
 
-// kill is Kill. The caller holds the machine's mu.
+// kill kills the process. The caller holds the machine's mu.
 func (p *Process) kill() {
 	if p.dead {
 		return
@@ -189,26 +192,26 @@ func (p *Process) kill() {
 	p.dead = true
 	m := p.machine
 	delete(m.watchers, p)
-	m.Died()
-	m.lives = p.life + 1
-	if err := copyFolder(m.folder(p.life), m.folder(m.lives)); err != nil {
+	m.OnDeath()
+	m.generation = p.generation + 1
+	if err := copyFolder(m.folder(p.generation), m.folder(m.generation)); err != nil {
 		panic(err)
 	}
 }
 
-// copyFolder copies the files of a folder into a new one. A file that goes meanwhile was one for
-// the time of a write.
+// copyFolder copies the files of a folder into a new folder. It ignores files that disappear
+// meanwhile, because they are the temporary files of writes.
 func copyFolder(from, to string) error {
 	if err := os.MkdirAll(to, 0o750); err != nil {
 		return err
 	}
 	files, err := os.ReadDir(from)
 	for _, f := range files {
-		content, failed := os.ReadFile(filepath.Join(from, f.Name()))
-		if errors.Is(failed, fs.ErrNotExist) {
+		content, readErr := os.ReadFile(filepath.Join(from, f.Name()))
+		if errors.Is(readErr, fs.ErrNotExist) {
 			continue
 		}
-		err = errors.Join(err, failed, os.WriteFile(filepath.Join(to, f.Name()), content, 0o600))
+		err = errors.Join(err, readErr, os.WriteFile(filepath.Join(to, f.Name()), content, 0o600))
 	}
 	return err
 }

@@ -19,7 +19,7 @@ const mode = "ipvs"
 
 var errDead = errors.New("the process is dead")
 
-// lock takes the machine's lock. It returns an error, and takes no lock, if the process is dead.
+// lock locks the machine. If the process is dead, it returns an error without locking.
 func (p *Process) lock() error {
 	p.machine.mu.Lock()
 	if p.dead {
@@ -52,7 +52,7 @@ func (p *Process) WatchAddresses(ctx context.Context, changed func()) error {
 	return nil
 }
 
-// Listeners implements nodemachine.Machine: no program listens.
+// Listeners implements nodemachine.Machine. No program listens on the machine.
 func (p *Process) Listeners() []plan.Frontend { return nil }
 
 // Modes implements nodemachine.Machine.
@@ -78,7 +78,7 @@ func (p *Process) Flows() (kernel.FlowTable, error) { return flows{}, nil }
 
 // Filter implements kernel.Host.
 func (p *Process) Filter(_, _ []netip.Prefix) (kernel.PacketFilter, error) {
-	return &filter{process: p, wanted: newRules(), users: map[packetfilter.Element]int{}}, nil
+	return &filter{process: p, wanted: newRules(), references: map[packetfilter.Element]int{}}, nil
 }
 
 // Setting implements kernel.Host.
@@ -107,7 +107,7 @@ func (p *Process) Set(name, value string) error {
 // Advice implements kernel.Host.
 func (p *Process) Advice() []kernelmode.Setting { return nil }
 
-// flows implements kernel.FlowTable: the balancer knows its connections itself.
+// flows implements kernel.FlowTable. It is empty because the balancer tracks its own connections.
 type flows struct{}
 
 func (flows) Forget(_, _ []host.Flow) error { return nil }

@@ -1,6 +1,6 @@
-// Package network carries the gRPC calls of simulated daemons. A daemon dials as it always does;
-// interceptors of the connection then answer each call from a server in the same process, without a
-// transport, when the weather lets the question and the answer through. A lost answer leaves its
-// caller not knowing whether the call was carried out. A late question is carried out after its
-// caller has given up, has been told that the registry is not reached, or has died.
+// Package network carries the gRPC calls of simulated daemons. A daemon dials as usual.
+// Interceptors of the connection pass each call to a server in the same process, without a
+// transport. Package netem decides whether and when the request and the reply arrive. After a lost
+// reply the caller does not know whether the call was executed. A delayed request is executed even
+// if its caller has timed out, has got an error, or has died.
 package network

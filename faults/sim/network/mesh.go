@@ -14,26 +14,27 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
 
-	"portolan.dev/faults/sim/weather"
+	"portolan.dev/faults/sim/netem"
 	"portolan.dev/services/kit/rpc"
 )
 
-// Mesh joins daemons that call each other. Their servers and clients are the real ones, over pipes.
-// The weather decides about each question and answer; its links are "grpc <caller>".
+// Mesh connects daemons that call each other through gRPC's own servers and clients, over pipes.
+// The emulator decides the fate of each request and reply, on the link "grpc " and the caller's
+// name.
 type Mesh struct {
-	// Answered, if not nil, is called with each call that a server has answered without an error,
-	// before the answer travels.
-	Answered func(method string, request, reply any)
+	// OnReply, if not nil, is called with each call that a server has answered without an error,
+	// before the reply is sent.
+	OnReply func(method string, request, reply any)
 
-	weather *weather.Weather
+	emulator *netem.Emulator
 
 	mu        sync.Mutex
 	listeners map[string]*bufconn.Listener // by address
 }
 
 // NewMesh returns a mesh without members.
-func NewMesh(w *weather.Weather) *Mesh {
-	return &Mesh{weather: w, listeners: map[string]*bufconn.Listener{}}
+func NewMesh(emulator *netem.Emulator) *Mesh {
+	return &Mesh{emulator: emulator, listeners: map[string]*bufconn.Listener{}}
 }
 
 // Member is a daemon in a mesh. It implements rpc.Network.
@@ -43,15 +44,15 @@ type Member struct {
 
 	mu    sync.Mutex
 	dead  bool
-	conns map[net.Conn]struct{} // that it dialed, and that it accepted
+	conns map[net.Conn]struct{} // dialed and accepted ones
 }
 
-// Join adds a daemon.
+// Join returns a new member with the given name.
 func (m *Mesh) Join(name string) *Member {
 	return &Member{mesh: m, link: "grpc " + name, conns: map[net.Conn]struct{}{}}
 }
 
-// Kill ends all connections of the daemon. It gets no new ones, as if its process were gone.
+// Kill closes all connections of the daemon and prevents new ones, as if its process had died.
 func (p *Member) Kill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -61,20 +62,21 @@ func (p *Member) Kill() {
 	}
 }
 
-// take records a connection of the daemon.
-func (p *Member) take(c net.Conn) error {
+// addConn records a connection of the daemon. If the daemon is dead, addConn closes the connection
+// and returns an error.
+func (p *Member) addConn(c net.Conn) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.dead {
-		return errors.Join(errGone, c.Close())
+		return errors.Join(errUnreachable, c.Close())
 	}
 	p.conns[c] = struct{}{}
 	return nil
 }
 
-var errGone = errors.New("no daemon is there")
+var errUnreachable = errors.New("no daemon is reachable at the address")
 
-// pipeBuffer is how many bytes a connection holds in each direction.
+// pipeBuffer is the number of bytes that a connection buffers in each direction.
 const pipeBuffer = 256 << 10
 
 // Listen implements rpc.Network.
@@ -90,7 +92,7 @@ func (p *Member) Listen(addr string) (net.Listener, error) {
 	return &listener{Listener: pipes, member: p, addr: addr}, nil
 }
 
-// listener forgets its address when it is closed.
+// listener removes its address from the mesh when it is closed.
 type listener struct {
 	*bufconn.Listener
 	member *Member
@@ -104,7 +106,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if l.member.take(c) == nil {
+		if l.member.addConn(c) == nil {
 			return c, nil
 		}
 	}
@@ -132,22 +134,23 @@ func (p *Member) connect(ctx context.Context, addr string) (net.Conn, error) {
 	l := p.mesh.listeners[addr]
 	p.mesh.mu.Unlock()
 	if l == nil {
-		return nil, errGone
+		return nil, errUnreachable
 	}
 	c, err := l.DialContext(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return c, p.take(c)
+	return c, p.addConn(c)
 }
 
-// travel waits while a message is on its way. If ctx ends before that, late returns after which
-// time the message still arrives; 0: it does not.
-func (p *Member) travel(ctx context.Context) (late time.Duration, err error) {
-	fate, began := p.mesh.weather.Next(p.link), time.Now()
+// transmit waits until a message has arrived. If the message is lost, transmit returns an error
+// after brokenTimeout. If ctx ends earlier, it returns the remaining time until the message
+// arrives, or 0 if the message is lost.
+func (p *Member) transmit(ctx context.Context) (remaining time.Duration, err error) {
+	fate, start := p.mesh.emulator.Next(p.link), time.Now()
 	wait := fate.Delay
 	if fate.Lost {
-		wait, err = brokenAfter, status.Error(codes.Unavailable, "the connection is lost")
+		wait, err = brokenTimeout, status.Error(codes.Unavailable, "the connection is lost")
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -157,35 +160,35 @@ func (p *Member) travel(ctx context.Context) (late time.Duration, err error) {
 	case <-ctx.Done():
 	}
 	if !fate.Lost {
-		late = wait - time.Since(began)
+		remaining = wait - time.Since(start)
 	}
-	return late, status.FromContextError(ctx.Err()).Err()
+	return remaining, status.FromContextError(ctx.Err()).Err()
 }
 
-// unary carries a call. A question that was sent arrives also if its caller has given up meanwhile.
+// unary carries a call. A request on its way arrives even if its caller gives up.
 func (p *Member) unary(
 	ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
 ) error {
-	asked, _ := request.(proto.Message)
-	wanted, _ := reply.(proto.Message)
-	if late, err := p.travel(ctx); err != nil {
-		if late > 0 {
-			question := copied(asked)
-			time.AfterFunc(late, func() {
-				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), brokenAfter)
+	requestMessage, _ := request.(proto.Message)
+	replyMessage, _ := reply.(proto.Message)
+	if remaining, err := p.transmit(ctx); err != nil {
+		if remaining > 0 {
+			requestCopy := clone(requestMessage)
+			time.AfterFunc(remaining, func() {
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), brokenTimeout)
 				defer cancel()
-				// The caller does not wait for the answer.
-				_ = invoke(ctx, method, question, wanted.ProtoReflect().New().Interface(), conn, opts...)
+				// The caller does not wait for the reply.
+				_ = invoke(ctx, method, requestCopy, replyMessage.ProtoReflect().New().Interface(), conn, opts...)
 			})
 		}
 		return err
 	}
 	err := invoke(ctx, method, request, reply, conn, opts...)
-	if err == nil && p.mesh.Answered != nil {
-		p.mesh.Answered(method, request, reply)
+	if err == nil && p.mesh.OnReply != nil {
+		p.mesh.OnReply(method, request, reply)
 	}
-	if _, lost := p.travel(ctx); lost != nil {
-		proto.Reset(wanted)
+	if _, lost := p.transmit(ctx); lost != nil {
+		proto.Reset(replyMessage)
 		return lost
 	}
 	return err
@@ -194,32 +197,32 @@ func (p *Member) unary(
 func (p *Member) stream(
 	ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
-	if _, err := p.travel(ctx); err != nil {
+	if _, err := p.transmit(ctx); err != nil {
 		return nil, err
 	}
 	s, err := open(ctx, desc, conn, method, opts...)
 	if err != nil {
 		return nil, err
 	}
-	return &slowStream{ClientStream: s, member: p}, nil
+	return &impairedStream{ClientStream: s, member: p}, nil
 }
 
-// slowStream is a stream with messages that travel through the weather. After a lost message no
-// more messages arrive.
-type slowStream struct {
+// impairedStream is a stream with emulated delay and loss of its replies. No message arrives after
+// a lost one.
+type impairedStream struct {
 	grpc.ClientStream
 	member *Member
-	lost   error
+	err    error
 }
 
 // RecvMsg implements grpc.ClientStream.
-func (s *slowStream) RecvMsg(to any) error {
-	if s.lost != nil {
-		return s.lost
+func (s *impairedStream) RecvMsg(to any) error {
+	if s.err != nil {
+		return s.err
 	}
 	if err := s.ClientStream.RecvMsg(to); err != nil {
 		return err
 	}
-	_, s.lost = s.member.travel(s.Context())
-	return s.lost
+	_, s.err = s.member.transmit(s.Context())
+	return s.err
 }

@@ -14,39 +14,38 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"portolan.dev/faults/sim/netem"
 	"portolan.dev/faults/sim/registry"
-	"portolan.dev/faults/sim/weather"
 	"portolan.dev/services/kit/apierr"
 )
 
-// brokenAfter is how long an answer is awaited until the connection counts as broken.
-const brokenAfter = 5 * time.Second
+// brokenTimeout is the time after which a connection without a reply counts as broken.
+const brokenTimeout = 5 * time.Second
 
 // Server answers unary calls.
 type Server interface {
 	Call(ctx context.Context, method string, request, reply proto.Message) error
 }
 
-// Network joins one daemon to the registry. It implements rpc.Network.
+// Network connects one daemon to the registry. It implements rpc.Network.
 type Network struct {
 	name     string
 	link     string
-	weather  *weather.Weather
+	emulator *netem.Emulator
 	server   Server
-	services Services
+	handlers Handlers
 
 	mu   sync.Mutex
 	dead bool
 }
 
-// New returns the network of a daemon. Services answers the calls that it has methods for, server
-// all others.
-func New(name string, w *weather.Weather, server Server, services Services) *Network {
-	return &Network{name: name, link: "grpc " + name, weather: w, server: server, services: services}
+// New returns the network of a daemon. Calls of methods without a handler go to server.
+func New(name string, emulator *netem.Emulator, server Server, handlers Handlers) *Network {
+	return &Network{name: name, link: "grpc " + name, emulator: emulator, server: server, handlers: handlers}
 }
 
-// Kill ends all calls of the daemon. Calls that it makes afterwards reach no server, as if its
-// process were gone.
+// Kill ends the daemon's communication, as if its process had died. No further request or reply is
+// sent, but messages on their way still arrive.
 func (n *Network) Kill() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -66,25 +65,26 @@ func (n *Network) Dial(target string, opts ...grpc.DialOption) (*grpc.ClientConn
 		grpc.WithUnaryInterceptor(n.unary), grpc.WithStreamInterceptor(n.stream))...)
 }
 
-// Listen implements rpc.Network. The daemons get no calls.
+// Listen implements rpc.Network. The listener gets no connections, because nothing calls the
+// daemons.
 func (n *Network) Listen(string) (net.Listener, error) {
-	return &silent{closed: make(chan struct{})}, nil
+	return &idleListener{closed: make(chan struct{})}, nil
 }
 
-var errUnavailable = status.Error(codes.Unavailable, "the registry is not reached")
+var errUnavailable = status.Error(codes.Unavailable, "the registry is unreachable")
 
-// send lets a message travel, and calls arrive when it arrives, unless it is lost. A message on its
-// way arrives even if its sender gives up or is killed, because other machines cannot call it back.
-func (n *Network) send(arrive func()) {
-	if fate := n.weather.Next(n.link); !fate.Lost && !n.killed() {
-		time.AfterFunc(fate.Delay, arrive)
+// send sends a message and calls deliver when it arrives, unless it is lost. A message arrives even
+// if its sender gives up or is killed after sending it.
+func (n *Network) send(deliver func()) {
+	if fate := n.emulator.Next(n.link); !fate.Lost && !n.killed() {
+		time.AfterFunc(fate.Delay, deliver)
 	}
 }
 
-// awaitArrival waits until arrived is closed, the caller gives up, or its connection counts as
-// broken.
+// awaitArrival waits until arrived is closed. It returns an error if ctx ends or brokenTimeout
+// passes before that.
 func awaitArrival(ctx context.Context, arrived <-chan struct{}) error {
-	broken := time.NewTimer(brokenAfter)
+	broken := time.NewTimer(brokenTimeout)
 	defer broken.Stop()
 	select {
 	case <-arrived:
@@ -96,59 +96,58 @@ func awaitArrival(ctx context.Context, arrived <-chan struct{}) error {
 	}
 }
 
-// travel waits while a message is on its way.
-func (n *Network) travel(ctx context.Context) error {
+// transmit sends a message and waits until it has arrived.
+func (n *Network) transmit(ctx context.Context) error {
 	arrived := make(chan struct{})
 	n.send(func() { close(arrived) })
 	return awaitArrival(ctx, arrived)
 }
 
-// incoming returns the context of the server.
-func (n *Network) incoming(ctx context.Context) context.Context {
+// serverContext returns the context for the server, with the caller's metadata and name.
+func (n *Network) serverContext(ctx context.Context) context.Context {
 	sent, _ := metadata.FromOutgoingContext(ctx)
 	return registry.WithCaller(metadata.NewIncomingContext(context.Background(), sent), n.name)
 }
 
-// unary carries a call. It has copies of the question and the answer, as a transport has: the
-// server may answer when the caller has given up and uses its own for something else.
+// unary carries a call. Like a transport, it copies the request and the reply, because the server
+// may run after the caller has given up and reuses its messages.
 func (n *Network) unary(ctx context.Context, method string, request, reply any, _ *grpc.ClientConn, _ grpc.UnaryInvoker, _ ...grpc.CallOption) error {
-	asked, _ := request.(proto.Message)
-	wanted, _ := reply.(proto.Message)
-	question, answer := copied(asked), wanted.ProtoReflect().New().Interface()
-	var failed error
+	requestMessage, _ := request.(proto.Message)
+	replyMessage, _ := reply.(proto.Message)
+	requestCopy, replyCopy := clone(requestMessage), replyMessage.ProtoReflect().New().Interface()
+	var callErr error
 	arrived := make(chan struct{})
 	n.send(func() {
-		failed = n.answer(n.incoming(ctx), method, question, answer)
+		callErr = n.dispatch(n.serverContext(ctx), method, requestCopy, replyCopy)
 		n.send(func() { close(arrived) })
 	})
 	if err := awaitArrival(ctx, arrived); err != nil {
 		return err
 	}
-	if failed != nil {
-		return apierr.ToStatus(failed).Err()
+	if callErr != nil {
+		return apierr.ToStatus(callErr).Err()
 	}
-	moveFields(answer, wanted)
+	moveFields(replyCopy, replyMessage)
 	return nil
 }
 
-// answer has the server answer a question.
-func (n *Network) answer(ctx context.Context, method string, question, answer proto.Message) error {
-	if handler := n.services.unary[method]; handler != nil {
-		return handler(ctx, question, answer)
+// dispatch calls the handler of the method, or the server if there is none.
+func (n *Network) dispatch(ctx context.Context, method string, request, reply proto.Message) error {
+	if handler := n.handlers.unary[method]; handler != nil {
+		return handler(ctx, request, reply)
 	}
-	return n.server.Call(ctx, method, question, answer)
+	return n.server.Call(ctx, method, request, reply)
 }
 
-// copied returns a copy of a message.
-func copied(m proto.Message) proto.Message {
+func clone(m proto.Message) proto.Message {
 	if fast, ok := m.(interface{ CloneMessageVT() proto.Message }); ok {
 		return fast.CloneMessageVT()
 	}
 	return proto.Clone(m)
 }
 
-// moveFields sets the fields of a message to the fields of another one, which must not be in use
-// elsewhere.
+// moveFields sets the fields of the message to without copying their values. The message from must
+// not be used afterwards.
 func moveFields(from, to proto.Message) {
 	from.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 		to.ProtoReflect().Set(field, value)
@@ -156,23 +155,23 @@ func moveFields(from, to proto.Message) {
 	})
 }
 
-// silent is a listener that gets no connections.
-type silent struct {
+// idleListener is a listener that gets no connections.
+type idleListener struct {
 	once   sync.Once
 	closed chan struct{}
 }
 
 // Accept implements net.Listener.
-func (s *silent) Accept() (net.Conn, error) {
+func (s *idleListener) Accept() (net.Conn, error) {
 	<-s.closed
 	return nil, net.ErrClosed
 }
 
 // Close implements net.Listener.
-func (s *silent) Close() error {
+func (s *idleListener) Close() error {
 	s.once.Do(func() { close(s.closed) })
 	return nil
 }
 
 // Addr implements net.Listener.
-func (s *silent) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
+func (s *idleListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }

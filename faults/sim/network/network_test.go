@@ -15,16 +15,16 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
-	"portolan.dev/faults/sim/weather"
+	"portolan.dev/faults/sim/netem"
 )
 
-// server answers every call with the pod that it is asked to create.
+// server answers each CreatePod call with the pod of the request.
 type server struct {
 	mu    sync.Mutex
-	names []string // of the pods, guarded by mu
+	names []string // guarded by mu; the names of the created pods
 }
 
-// created returns the names of the pods that were created.
+// created returns the names of the created pods.
 func (s *server) created() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -32,25 +32,25 @@ func (s *server) created() []string {
 }
 
 func (s *server) Call(_ context.Context, _ string, request, reply proto.Message) error {
-	asked, _ := request.(*registryv1.CreatePodRequest)
+	req, _ := request.(*registryv1.CreatePodRequest)
 	s.mu.Lock()
-	s.names = append(s.names, asked.GetPod().GetMetadata().GetName())
+	s.names = append(s.names, req.GetPod().GetMetadata().GetName())
 	s.mu.Unlock()
-	answer, _ := reply.(*registryv1.CreatePodResponse)
-	answer.Pod = asked.GetPod()
+	resp, _ := reply.(*registryv1.CreatePodResponse)
+	resp.Pod = req.GetPod()
 	return nil
 }
 
-// create requests a pod from the server, with a timeout. Afterwards it changes the pod's name in
-// its request.
-func create(t *testing.T, w *weather.Weather, s Server, within time.Duration) (*corev1.Pod, error) {
+// create asks the server to create a pod. After the call it changes the pod's name in the request,
+// as a caller may.
+func create(t *testing.T, w *netem.Emulator, s Server, timeout time.Duration) (*corev1.Pod, error) {
 	t.Helper()
-	conn, err := New("daemon", w, s, Serve(func(grpc.ServiceRegistrar) {})).Dial("registry")
+	conn, err := New("daemon", w, s, NewHandlers(func(grpc.ServiceRegistrar) {})).Dial("registry")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), within)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	pod := &corev1.Pod{Metadata: &corev1.ObjectMeta{Name: "web"}}
 	resp, err := registryv1.NewPodServiceClient(conn).CreatePod(ctx, &registryv1.CreatePodRequest{Pod: pod})
@@ -58,33 +58,33 @@ func create(t *testing.T, w *weather.Weather, s Server, within time.Duration) (*
 	return resp.GetPod(), err
 }
 
-func TestLateQuestionIsCarriedOutThoughItsCallerGaveUp(t *testing.T) {
-	const late = 20 * time.Second
+func TestDelayedRequestIsExecutedAfterCallerGaveUp(t *testing.T) {
+	const delay = 20 * time.Second
 	for name, c := range map[string]struct {
-		within time.Duration
-		want   codes.Code
+		timeout time.Duration
+		want    codes.Code
 	}{
 		"gave up": {time.Second, codes.DeadlineExceeded},
 		"broken":  {time.Hour, codes.Unavailable},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w, s := weather.New(1), &server{}
-			w.Add(weather.Episode{Links: "grpc daemon", Holds: true}, late)
-			if _, err := create(t, w, s, c.within); status.Code(err) != c.want || len(s.created()) != 0 {
-				t.Errorf("%s: the caller is told %v, and %q is created, want %s", name, err, s.created(), c.want)
+			w, s := netem.New(1), &server{}
+			w.Add(netem.Impairment{LinkPrefix: "grpc daemon", Stall: true}, delay)
+			if _, err := create(t, w, s, c.timeout); status.Code(err) != c.want || len(s.created()) != 0 {
+				t.Errorf("%s: got error %v and created pods %q, want %s and none", name, err, s.created(), c.want)
 			}
-			time.Sleep(late)
+			time.Sleep(delay)
 			if len(s.created()) != 1 || s.created()[0] != "web" {
-				t.Errorf("%s: later %q is created", name, s.created())
+				t.Errorf("%s: got created pods %q after the delay, want web", name, s.created())
 			}
 		})
 	}
 }
 
-func TestAnswerInFairWeather(t *testing.T) {
+func TestReplyWithoutImpairment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		if pod, err := create(t, weather.New(1), &server{}, time.Second); err != nil || pod.GetMetadata().GetName() != "web" {
-			t.Errorf("got %v, %v", pod, err)
+		if pod, err := create(t, netem.New(1), &server{}, time.Second); err != nil || pod.GetMetadata().GetName() != "web" {
+			t.Errorf("got %v, %v, want the pod web", pod, err)
 		}
 	})
 }

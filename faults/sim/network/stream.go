@@ -11,41 +11,42 @@ import (
 	"portolan.dev/services/kit/apierr"
 )
 
-// Services are handlers by method.
-type Services struct {
+// Handlers has the handlers of gRPC services, by full method name.
+type Handlers struct {
 	unary   map[string]func(ctx context.Context, request, reply proto.Message) error
 	streams map[string]func(stream grpc.ServerStream) error
 }
 
-// Serve returns the handlers of the services that register registers.
-func Serve(register func(grpc.ServiceRegistrar)) Services {
-	s := Services{
+// NewHandlers returns the handlers of the services that register registers.
+func NewHandlers(register func(grpc.ServiceRegistrar)) Handlers {
+	h := Handlers{
 		unary:   map[string]func(context.Context, proto.Message, proto.Message) error{},
 		streams: map[string]func(grpc.ServerStream) error{},
 	}
-	register(s)
-	return s
+	register(h)
+	return h
 }
 
 // RegisterService implements grpc.ServiceRegistrar.
-func (s Services) RegisterService(service *grpc.ServiceDesc, server any) {
+func (h Handlers) RegisterService(service *grpc.ServiceDesc, server any) {
 	for _, m := range service.Methods {
-		s.unary["/"+service.ServiceName+"/"+m.MethodName] = func(ctx context.Context, request, reply proto.Message) error {
-			answer, err := m.Handler(server, ctx, into(request), nil)
+		h.unary["/"+service.ServiceName+"/"+m.MethodName] = func(ctx context.Context, request, reply proto.Message) error {
+			result, err := m.Handler(server, ctx, requestDecoder(request), nil)
 			if err == nil {
-				message, _ := answer.(proto.Message)
+				message, _ := result.(proto.Message)
 				proto.Merge(reply, message)
 			}
 			return err
 		}
 	}
 	for _, m := range service.Streams {
-		s.streams["/"+service.ServiceName+"/"+m.StreamName] = func(stream grpc.ServerStream) error { return m.Handler(server, stream) }
+		h.streams["/"+service.ServiceName+"/"+m.StreamName] = func(stream grpc.ServerStream) error { return m.Handler(server, stream) }
 	}
 }
 
-// into returns the function by which a handler gets its request: a copy, as after a transport.
-func into(request proto.Message) func(any) error {
+// requestDecoder returns the function with which a handler decodes its request. Like a transport,
+// it gives the handler a copy.
+func requestDecoder(request proto.Message) func(any) error {
 	return func(to any) error {
 		message, _ := to.(proto.Message)
 		proto.Merge(message, request)
@@ -53,31 +54,31 @@ func into(request proto.Message) func(any) error {
 	}
 }
 
-// stream opens a stream with one request and many answers. The handler runs to its end before the
-// first answer travels, so all answers show the state of one moment.
+// stream opens a stream with one request and many replies. The handler finishes before the first
+// reply is sent, so all replies show the state at the same instant.
 func (n *Network) stream(ctx context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, method string, _ grpc.Streamer, _ ...grpc.CallOption) (grpc.ClientStream, error) {
-	if err := n.travel(ctx); err != nil {
+	if err := n.transmit(ctx); err != nil {
 		return nil, err
 	}
-	return &clientStream{network: n, ctx: ctx, handler: n.services.streams[method]}, nil
+	return &clientStream{network: n, ctx: ctx, handler: n.handlers.streams[method]}, nil
 }
 
-// clientStream is the caller's end of a stream.
+// clientStream is the client's side of a stream.
 type clientStream struct {
 	grpc.ClientStream
 	network *Network
 	ctx     context.Context
 	handler func(grpc.ServerStream) error
-	answers []proto.Message
-	end     error
+	replies []proto.Message
+	err     error
 }
 
-// SendMsg implements grpc.ClientStream: the request, which is answered at once.
+// SendMsg implements grpc.ClientStream. It sends the request and runs the handler.
 func (s *clientStream) SendMsg(request any) error {
 	message, _ := request.(proto.Message)
-	server := &serverStream{ctx: s.network.incoming(s.ctx), request: message}
-	s.end = s.handler(server)
-	s.answers = server.answers
+	server := &serverStream{ctx: s.network.serverContext(s.ctx), request: message}
+	s.err = s.handler(server)
+	s.replies = server.replies
 	return nil
 }
 
@@ -86,38 +87,38 @@ func (s *clientStream) CloseSend() error { return nil }
 
 // RecvMsg implements grpc.ClientStream.
 func (s *clientStream) RecvMsg(to any) error {
-	if err := s.network.travel(s.ctx); err != nil {
+	if err := s.network.transmit(s.ctx); err != nil {
 		return err
 	}
-	if len(s.answers) == 0 {
-		if s.end != nil {
-			return apierr.ToStatus(s.end).Err()
+	if len(s.replies) == 0 {
+		if s.err != nil {
+			return apierr.ToStatus(s.err).Err()
 		}
 		return io.EOF
 	}
 	message, _ := to.(proto.Message)
-	proto.Merge(message, s.answers[0])
-	s.answers = s.answers[1:]
+	proto.Merge(message, s.replies[0])
+	s.replies = s.replies[1:]
 	return nil
 }
 
-// serverStream is the handler's end of a stream.
+// serverStream is the server's side of a stream.
 type serverStream struct {
 	ctx     context.Context
 	request proto.Message
-	answers []proto.Message
+	replies []proto.Message
 }
 
 // Context implements grpc.ServerStream.
 func (s *serverStream) Context() context.Context { return s.ctx }
 
 // RecvMsg implements grpc.ServerStream.
-func (s *serverStream) RecvMsg(to any) error { return into(s.request)(to) }
+func (s *serverStream) RecvMsg(to any) error { return requestDecoder(s.request)(to) }
 
 // SendMsg implements grpc.ServerStream.
-func (s *serverStream) SendMsg(answer any) error {
-	message, _ := answer.(proto.Message)
-	s.answers = append(s.answers, message)
+func (s *serverStream) SendMsg(reply any) error {
+	message, _ := reply.(proto.Message)
+	s.replies = append(s.replies, message)
 	return nil
 }
 

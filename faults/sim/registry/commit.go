@@ -9,53 +9,51 @@ import (
 	"portolan.dev/services/object"
 )
 
-// write is a change that waits for its commit.
+// write is a write that waits for its commit.
 type write struct {
-	decide func() (object.Object, error) // runs inside the commit
+	apply  func() (object.Object, error) // called during the commit
 	stored object.Object
 	err    error
 	done   chan struct{} // closed when the other fields are set
 }
 
-// commit carries out a write together with all that come meanwhile, and waits for it.
-func (r *Registry) commit(decide func() (object.Object, error)) (object.Object, error) {
-	w := r.queue(decide)
+// commit queues a write and waits until it is committed.
+func (r *Registry) commit(apply func() (object.Object, error)) (object.Object, error) {
+	w := r.queue(apply)
 	<-w.done
 	return w.stored, w.err
 }
 
-// queue adds a write to the next commit. The weather of the link "store" says how long a commit
-// takes.
-func (r *Registry) queue(decide func() (object.Object, error)) *write {
+// queue adds a write to the next commit. A commit takes as long as the delay of the link "store".
+func (r *Registry) queue(apply func() (object.Object, error)) *write {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	w := &write{decide: decide, done: make(chan struct{})}
-	r.waiting = append(r.waiting, w)
-	if len(r.waiting) == 1 {
-		time.AfterFunc(r.weather.Next("store").Delay, r.commitAll)
+	w := &write{apply: apply, done: make(chan struct{})}
+	r.queued = append(r.queued, w)
+	if len(r.queued) == 1 {
+		time.AfterFunc(r.emulator.Next("store").Delay, r.commitAll)
 	}
 	return w
 }
 
-// commitAll commits the writes that wait, one after the other: each has a revision and an outcome
-// of its own.
+// commitAll commits the queued writes in order. Each has its own revision and outcome.
 func (r *Registry) commitAll() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, w := range r.waiting {
-		w.stored, w.err = w.decide()
+	for _, w := range r.queued {
+		w.stored, w.err = w.apply()
 		close(w.done)
 	}
-	r.waiting = nil
+	r.queued = nil
 	r.recordCommits()
 }
 
-// Take carries out a client's step in the next commit and does not wait for it, so that steps that
-// follow each other closely are in one commit. A step is refused if steps that were left out have
-// made it impossible.
-func (r *Registry) Take(step workload.Step, refused func(error)) {
+// Enqueue adds a client's step to the next commit without waiting for it, so that several steps can
+// share a commit. It calls refused if the step fails. That happens if shrinking has left out an
+// earlier step that this one depends on.
+func (r *Registry) Enqueue(step workload.Step, refused func(error)) {
 	r.queue(func() (object.Object, error) {
-		o, err := r.take(step)
+		o, err := r.applyStep(step)
 		if err != nil {
 			refused(err)
 		}
@@ -63,7 +61,7 @@ func (r *Registry) Take(step workload.Step, refused func(error)) {
 	})
 }
 
-func (r *Registry) take(step workload.Step) (object.Object, error) {
+func (r *Registry) applyStep(step workload.Step) (object.Object, error) {
 	ctx := context.Background()
 	var stored object.Object
 	var err error

@@ -10,21 +10,21 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Committed is a change of the log, which the history keeps when the log is pruned.
+// Committed is a committed change of the log. The history keeps it after the log is pruned.
 type Committed struct {
 	Change *registryv1.Change
 	At     time.Time
 }
 
-// History is everything that was committed: the change of revision n is at n-1. It only grows until
-// the log is set back.
+// History returns the changes of the current log, including the pruned ones. The change of revision
+// n has index n-1.
 func (r *Registry) History() []Committed {
 	all := r.Histories()
 	return all[len(all)-1]
 }
 
-// Histories are the histories before each time that the log was set back, and at last the present
-// one.
+// Histories returns the histories that ended with each call of RestoreBackup, followed by the
+// current history.
 func (r *Registry) Histories() [][]Committed {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -34,34 +34,33 @@ func (r *Registry) Histories() [][]Committed {
 	return all
 }
 
-// current returns the history of the log as it is. The caller holds mu.
+// current returns the current history. The caller holds mu.
 func (r *Registry) current() []Committed { return r.histories[len(r.histories)-1] }
 
-// recordCommits adds the changes that were committed since the last call to the history. The caller
-// holds mu.
+// recordCommits adds the changes since its last call to the current history. The caller holds mu.
 func (r *Registry) recordCommits() {
-	const most = 1 << 20
+	const limit = 1 << 20
 	current := &r.histories[len(r.histories)-1]
-	since, err := r.Log.After(context.Background(), uint64(len(*current)), most)
+	added, err := r.Log.After(context.Background(), uint64(len(*current)), limit)
 	if err != nil {
-		panic(fmt.Sprintf("the log was pruned before its history was noted: %v", err))
+		panic(fmt.Sprintf("the log was pruned before its changes were recorded: %v", err))
 	}
-	for _, change := range since {
+	for _, change := range added {
 		*current = append(*current, Committed{change, time.Now()})
 	}
 }
 
-// HeadAt returns the newest revision that there was at a time.
+// HeadAt returns the head of the log at the given time.
 func HeadAt(history []Committed, at time.Time) uint64 {
 	i, _ := slices.BinarySearchFunc(history, at, func(c Committed, at time.Time) int { return c.At.Compare(at) })
 	return uint64(i)
 }
 
-// Versions are objects by key, of which only the version counts.
+// Versions maps each existing object to its version.
 type Versions map[object.Key]uint64
 
-// Take enters a change.
-func (v Versions) Take(c *registryv1.Change) {
+// Apply applies a change.
+func (v Versions) Apply(c *registryv1.Change) {
 	o := object.Unwrap(c.GetObject())
 	if c.GetType() == registryv1.ChangeType_CHANGE_TYPE_DELETE {
 		delete(v, object.KeyOf(o))

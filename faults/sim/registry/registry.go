@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	corev1 "portolan.dev/api/core/v1"
-	"portolan.dev/faults/sim/weather"
+	"portolan.dev/faults/sim/netem"
 	"portolan.dev/services/changes/changestest"
 	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/apierr"
@@ -22,38 +22,38 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// fenceHeader ties a write to a lease.
+// fenceHeader is the metadata key of the lease and epoch that a write requires.
 const fenceHeader = "portolan-fence"
 
 // families are the families of service addresses.
 var families = []corev1.IPFamily{corev1.IPFamily_IP_FAMILY_IPV4, corev1.IPFamily_IP_FAMILY_IPV6}
 
-// Registry is the model. It is safe for concurrent use.
+// Registry is a model of the registry. It is safe for concurrent use.
 type Registry struct {
 	Log *changestest.Log
 
-	weather *weather.Weather
+	emulator *netem.Emulator
 
-	mu         sync.Mutex // makes check and write one step
-	names      int
-	violations []string
-	waiting    []*write
-	histories  [][]Committed // the last one is the history of the current log
+	mu             sync.Mutex // locked from the checks of a write to its end
+	generatedNames int
+	violations     []string
+	queued         []*write
+	histories      [][]Committed // the last one is the current history
 }
 
 // New returns an empty registry.
-func New(t testing.TB, w *weather.Weather) *Registry {
-	return &Registry{Log: changestest.New(t), weather: w, histories: [][]Committed{nil}}
+func New(t testing.TB, emulator *netem.Emulator) *Registry {
+	return &Registry{Log: changestest.New(t), emulator: emulator, histories: [][]Committed{nil}}
 }
 
-// Violations returns the promises that writes have broken.
+// Violations returns the writes of daemons that were not allowed to write.
 func (r *Registry) Violations() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.violations)
 }
 
-// Prune drops old changes: a follower that lacks them takes a snapshot.
+// Prune removes all changes from the log. A follower that lacks some of them needs a snapshot.
 func (r *Registry) Prune() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,7 +61,7 @@ func (r *Registry) Prune() {
 	r.Log.Prune(r.Log.Revision())
 }
 
-// Put stores objects as they are, before anything runs.
+// Put stores objects unchanged, without the checks and defaults of a write.
 func (r *Registry) Put(objects ...object.Object) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -69,14 +69,14 @@ func (r *Registry) Put(objects ...object.Object) {
 	r.recordCommits()
 }
 
-// NewEpoch gives the log a new epoch: followers cannot continue from their state.
+// NewEpoch gives the log a new epoch. Followers then need a snapshot.
 func (r *Registry) NewEpoch() {
 	r.Log.NewEpoch(context.Background()) // a log in memory returns no error
 }
 
-// SetBack restores a backup: the last changes never happened, and the log has a new epoch. SetBack
-// does nothing if the log was pruned, or has no more changes than are to be set back.
-func (r *Registry) SetBack(changes uint64) {
+// RestoreBackup restores a backup that lacks the given number of last changes. The log gets a new
+// epoch. RestoreBackup does nothing if the log was pruned, or does not have more changes than that.
+func (r *Registry) RestoreBackup(changes uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.recordCommits()
@@ -102,13 +102,13 @@ func (r *Registry) Create(ctx context.Context, o object.Object) (object.Object, 
 	return r.commit(func() (object.Object, error) { return r.create(ctx, o) })
 }
 
-// Update replaces an object; of a status update only the status counts.
+// Update replaces an object. If status is set, it changes only the object's status.
 func (r *Registry) Update(ctx context.Context, o object.Object, status bool) (object.Object, error) {
 	return r.commit(func() (object.Object, error) { return r.update(ctx, o, status) })
 }
 
-// Delete removes an object, and soon the objects that it owned. An empty uid and version 0 stand
-// for any.
+// Delete removes an object. The collector removes the objects that it owned a little later. An
+// empty uid matches any UID, and version 0 any version.
 func (r *Registry) Delete(ctx context.Context, key object.Key, uid string, version uint64) (object.Object, error) {
 	return r.commit(func() (object.Object, error) { return r.remove(ctx, key, uid, version) })
 }
@@ -117,8 +117,8 @@ func (r *Registry) create(ctx context.Context, o object.Object) (object.Object, 
 	o = object.Clone(o)
 	meta := object.MetaOf(o)
 	if meta.GetName() == "" {
-		r.names++
-		meta.Name = fmt.Sprintf("%s%d", meta.GetGenerateName(), r.names)
+		r.generatedNames++
+		meta.Name = fmt.Sprintf("%s%d", meta.GetGenerateName(), r.generatedNames)
 	}
 	key := object.KeyOf(o)
 	if r.Log.Get(key) != nil {
@@ -136,7 +136,7 @@ func (r *Registry) create(ctx context.Context, o object.Object) (object.Object, 
 	meta.Uid, meta.ResourceVersion, meta.CreationTimestamp = "", 0, timestamppb.Now()
 	stored := r.put(o, nil)
 	if len(stored.GetMetadata().GetOwnerReferences()) > 0 {
-		r.collectSoon() // the owner may be gone already
+		r.scheduleCollect() // the owner may already be deleted
 	}
 	return stored, nil
 }
@@ -145,7 +145,7 @@ func (r *Registry) update(ctx context.Context, o object.Object, status bool) (ob
 	o = object.Clone(o)
 	key := object.KeyOf(o)
 	old := r.Log.Get(key)
-	if old == nil || differs(o.GetMetadata().GetUid(), old.GetMetadata().GetUid()) {
+	if old == nil || uidMismatch(o.GetMetadata().GetUid(), old.GetMetadata().GetUid()) {
 		return nil, apierr.NotFound(key.Kind, key.Path())
 	}
 	if have, want := old.GetMetadata().GetResourceVersion(), o.GetMetadata().GetResourceVersion(); want != 0 && have != want {
@@ -168,12 +168,12 @@ func (r *Registry) update(ctx context.Context, o object.Object, status bool) (ob
 	return r.put(o, old), nil
 }
 
-// differs reports whether a client means another object than there is.
-func differs(wanted, have string) bool { return wanted != "" && wanted != have }
+// uidMismatch reports whether a client requires a UID other than that of the stored object.
+func uidMismatch(required, stored string) bool { return required != "" && required != stored }
 
 func (r *Registry) remove(ctx context.Context, key object.Key, uid string, version uint64) (object.Object, error) {
 	old := r.Log.Get(key)
-	if old == nil || differs(uid, old.GetMetadata().GetUid()) {
+	if old == nil || uidMismatch(uid, old.GetMetadata().GetUid()) {
 		return nil, apierr.NotFound(key.Kind, key.Path())
 	}
 	if have := old.GetMetadata().GetResourceVersion(); version != 0 && have != version {
@@ -183,11 +183,11 @@ func (r *Registry) remove(ctx context.Context, key object.Key, uid string, versi
 		return nil, err
 	}
 	r.Log.Delete(key)
-	r.collectSoon()
+	r.scheduleCollect()
 	return old, nil
 }
 
-// put stores an object, with the epoch if it is a lease.
+// put stores an object. It sets the epoch of a lease, which increases with each new holder.
 func (r *Registry) put(o, old object.Object) object.Object {
 	if lease, ok := o.(*corev1.Lease); ok {
 		before, _ := old.(*corev1.Lease)
@@ -200,13 +200,14 @@ func (r *Registry) put(o, old object.Object) object.Object {
 	return r.Log.Get(object.KeyOf(o))
 }
 
-// collectSoon lets the collector run a little later, as it does beside a registry.
-func (r *Registry) collectSoon() {
-	time.AfterFunc(r.weather.Next("collector").Delay, r.collect)
+// scheduleCollect runs the collector after the delay of the link "collector", because the collector
+// of a registry runs asynchronously, too.
+func (r *Registry) scheduleCollect() {
+	time.AfterFunc(r.emulator.Next("collector").Delay, r.collect)
 }
 
-// collect removes the objects of owners that are gone: by the owner's uid or, for an Endpoints that
-// the controller made, by the name of its service.
+// collect removes objects with deleted owners: an object whose owner reference has an unknown UID,
+// and an Endpoints without a service of the same name.
 func (r *Registry) collect() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -229,10 +230,12 @@ func (r *Registry) collect() {
 	r.recordCommits()
 }
 
-// checkFence returns an error if the writer does not hold the lease that it names. If a daemon that
-// does not lead writes an object that only the leader may write, this is a violation even if the
-// write names no lease. After the log was set back it is none, because the epochs of leases are
-// used again then. (Restoring a registry takes longer than leases last; here it takes no time.)
+// checkFence returns an error if the writer does not hold the lease that its fence header names.
+//
+// It records a violation if an endpoint controller that does not lead writes slices or Endpoints,
+// with or without a fence. After RestoreBackup it records none, because the epochs of leases are
+// then used again. (Restoring a real registry takes longer than the leases last, here it takes no
+// time.)
 func (r *Registry) checkFence(ctx context.Context, o object.Object) error {
 	md, _ := metadata.FromIncomingContext(ctx)
 	for _, fence := range md.Get(fenceHeader) {
@@ -260,12 +263,12 @@ func (r *Registry) lease(namespace, name string) *corev1.Lease {
 
 type callerKey struct{}
 
-// WithCaller returns a context of a call by a daemon.
+// WithCaller returns a context with the name of the calling daemon.
 func WithCaller(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, callerKey{}, name)
 }
 
-// caller returns the daemon that calls; empty for a client.
+// caller returns the name of the calling daemon. It is empty for clients.
 func caller(ctx context.Context) string {
 	name, _ := ctx.Value(callerKey{}).(string)
 	return name

@@ -11,8 +11,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Call answers a call of the service of any kind: Create, Get, Update, UpdateStatus and Delete are
-// the same for all, so the fields are found by reflection.
+// Call executes a Create, Get, Update, UpdateStatus or Delete call of any kind. It accesses the
+// fields of the messages by reflection, because they have the same names for all kinds.
 func (r *Registry) Call(ctx context.Context, method string, request, reply proto.Message) error {
 	_, rpc, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
 	o, err := r.call(ctx, rpc, request)
@@ -32,30 +32,30 @@ func (r *Registry) call(ctx context.Context, rpc string, request proto.Message) 
 		if field := message.Descriptor().Fields().ByName(name); field != nil {
 			return message.Get(field).String()
 		}
-		return "" // the kind has no namespaces
+		return "" // the kind is not namespaced
 	}
-	named := func(verb string) object.Key {
+	namedKey := func(verb string) object.Key {
 		return object.Key{Kind: strings.TrimPrefix(rpc, verb), Namespace: text("namespace"), Name: text("name")}
 	}
-	sent := func() object.Object {
+	sentObject := func() object.Object {
 		o, _ := message.Get(objectField(message.Descriptor())).Message().Interface().(object.Object)
 		return o
 	}
 	switch {
 	case strings.HasPrefix(rpc, "Create"):
-		return r.Create(ctx, sent())
+		return r.Create(ctx, sentObject())
 	case strings.HasPrefix(rpc, "Update"):
-		return r.Update(ctx, sent(), strings.HasSuffix(rpc, "Status"))
+		return r.Update(ctx, sentObject(), strings.HasSuffix(rpc, "Status"))
 	case strings.HasPrefix(rpc, "Delete"):
 		version := message.Get(message.Descriptor().Fields().ByName("resource_version")).Uint()
-		return r.Delete(ctx, named("Delete"), text("uid"), version)
+		return r.Delete(ctx, namedKey("Delete"), text("uid"), version)
 	case strings.HasPrefix(rpc, "Get"):
-		return r.Get(named("Get"))
+		return r.Get(namedKey("Get"))
 	}
 	return nil, fmt.Errorf("the simulated registry has no method %s", rpc)
 }
 
-// objectField returns the field of a request or an answer that is an object.
+// objectField returns the field of a request or reply that contains the object, or nil.
 func objectField(message protoreflect.MessageDescriptor) protoreflect.FieldDescriptor {
 	fields := message.Fields()
 	for i := range fields.Len() {

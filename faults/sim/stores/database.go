@@ -7,44 +7,44 @@ import (
 	"sync"
 	"time"
 
-	"portolan.dev/faults/sim/weather"
+	"portolan.dev/faults/sim/netem"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/object"
 )
 
 // Database keeps the objects and the log of registries. It is safe for concurrent use.
 type Database struct {
-	// Committed, if not nil, is called with the records of each commit, in order and before any
-	// session learns of the commit.
-	Committed func(records []store.Record)
+	// OnCommit, if not nil, is called with the records of each commit, in order and before any
+	// session is notified of the commit.
+	OnCommit func(records []store.Record)
 
-	weather *weather.Weather
+	emulator *netem.Emulator
 
 	mu       sync.Mutex
 	epochs   int
 	head     store.Head
-	base     uint64 // the revision before the first of records
+	base     uint64 // the revision before that of records[0]
 	records  []store.Record
 	rows     map[object.Key]store.Row
 	sessions map[*Session]struct{}
-	locks    map[string]chan struct{} // each holds one element while its lock is held
+	locks    map[string]chan struct{} // a channel has one element while its lock is held
 }
 
-// NewDatabase returns an empty database. Without weather everything happens at once.
-func NewDatabase(w *weather.Weather) *Database {
-	d := &Database{weather: w, rows: map[object.Key]store.Row{}, sessions: map[*Session]struct{}{}, locks: map[string]chan struct{}{}}
-	d.renew()
+// NewDatabase returns an empty database. If emulator is nil, there are no delays and losses.
+func NewDatabase(emulator *netem.Emulator) *Database {
+	d := &Database{emulator: emulator, rows: map[object.Key]store.Row{}, sessions: map[*Session]struct{}{}, locks: map[string]chan struct{}{}}
+	d.startEpoch()
 	return d
 }
 
-// renew gives the log another epoch. The caller holds mu.
-func (d *Database) renew() {
+// startEpoch gives the log a new epoch. The caller holds mu.
+func (d *Database) startEpoch() {
 	d.epochs++
 	d.head.Epoch = fmt.Sprintf("epoch-%d", d.epochs)
 }
 
-// execute carries out a batch for a session.
-func (d *Database) execute(by *Session, ops []store.Op) (store.Decision, store.Head) {
+// execute executes a batch of the session origin, and returns the outcome and the new head.
+func (d *Database) execute(origin *Session, ops []store.Op) (store.Decision, store.Head) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	decision := store.Decide(time.Now().Truncate(time.Microsecond), d.head.Revision, d.rows, ops)
@@ -60,39 +60,39 @@ func (d *Database) execute(by *Session, ops []store.Op) (store.Decision, store.H
 	}
 	d.head.Revision += uint64(len(decision.Records))
 	d.records = append(d.records, decision.Records...)
-	if d.Committed != nil {
-		d.Committed(decision.Records)
+	if d.OnCommit != nil {
+		d.OnCommit(decision.Records)
 	}
-	d.notify(by)
+	d.notify(origin)
 	return decision, d.head
 }
 
-// notify tells all other sessions that the head has moved: a little later, since a session polls if
-// no message comes. The caller holds mu.
-func (d *Database) notify(by *Session) {
+// notify tells all sessions except origin that the head has moved. A session learns of it after the
+// delay of its link, but at the latest after 100 ms, because sessions poll. The caller holds mu.
+func (d *Database) notify(origin *Session) {
 	const poll = 100 * time.Millisecond
 	for s := range d.sessions {
-		if s == by {
+		if s == origin {
 			continue
 		}
-		moved := func() {
+		wake := func() {
 			s.ForgetTail()
 			s.Notify()
 		}
 		if fate := s.next(); fate.Delay > 0 {
-			time.AfterFunc(min(fate.Delay, poll), moved)
+			time.AfterFunc(min(fate.Delay, poll), wake)
 		} else {
-			moved()
+			wake()
 		}
 	}
 }
 
-// sorted returns the rows in the order of their keys. The caller holds mu.
+// sorted returns the rows, sorted by key. The caller holds mu.
 func (d *Database) sorted() []store.Row {
 	return slices.SortedFunc(maps.Values(d.rows), func(a, b store.Row) int { return object.Compare(a.Key, b.Key) })
 }
 
-// after returns the records that follow a revision. The caller holds mu.
+// after returns at most limit records that follow a revision. The caller holds mu.
 func (d *Database) after(revision uint64, limit int) []store.Record {
 	if revision >= d.head.Revision {
 		return nil
@@ -101,6 +101,7 @@ func (d *Database) after(revision uint64, limit int) []store.Record {
 	return slices.Clone(found[:min(limit, len(found))])
 }
 
+// lock returns the channel of the lock with the given name.
 func (d *Database) lock(name string) chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -13,55 +13,55 @@ import (
 
 	"portolan.dev/allocator/pool"
 	"portolan.dev/allocator/store"
-	"portolan.dev/faults/sim/weather"
+	"portolan.dev/faults/sim/netem"
 )
 
-// Disk keeps the pools and allocations of an allocator. It is safe for concurrent use.
+// Disk stores the pools and allocations of an allocator. It is safe for concurrent use.
 type Disk struct {
-	// Applied, if not nil, is called with the writes of each commit before they take effect. before
-	// has the present allocations of the values that the writes name, nil if there are none.
-	Applied func(before map[pool.Value]store.Allocation, puts []store.Write)
+	// OnApply, if not nil, is called with the writes of each commit before they take effect. before
+	// has the present allocations of the values in the writes.
+	OnApply func(before map[pool.Value]store.Allocation, writes []store.Write)
 
-	weather *weather.Weather
+	emulator *netem.Emulator
 
-	mu       sync.Mutex
-	pools    map[string]store.Pool
-	holdings map[pool.Value]store.Allocation
+	mu          sync.Mutex
+	pools       map[string]store.Pool
+	allocations map[pool.Value]store.Allocation
 }
 
-// NewDisk returns an empty disk. Without weather everything happens at once.
-func NewDisk(w *weather.Weather) *Disk {
-	return &Disk{weather: w, pools: map[string]store.Pool{}, holdings: map[pool.Value]store.Allocation{}}
+// NewDisk returns an empty disk. If emulator is nil, there are no delays and losses.
+func NewDisk(emulator *netem.Emulator) *Disk {
+	return &Disk{emulator: emulator, pools: map[string]store.Pool{}, allocations: map[pool.Value]store.Allocation{}}
 }
 
-// Holdings returns the allocations on the disk, by value.
-func (d *Disk) Holdings() map[string]store.Allocation {
+// Allocations returns the allocations on the disk that are not released, by value.
+func (d *Disk) Allocations() map[string]store.Allocation {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	used := map[string]store.Allocation{}
-	for v, h := range d.holdings {
-		if h.Released.IsZero() {
-			used[v.String()] = h
+	for v, a := range d.allocations {
+		if a.Released.IsZero() {
+			used[v.String()] = a
 		}
 	}
 	return used
 }
 
-// Copy returns a disk with the same content, as a backup is.
+// Copy returns a backup: a disk with the same content.
 func (d *Disk) Copy() *Disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return &Disk{weather: d.weather, pools: maps.Clone(d.pools), holdings: maps.Clone(d.holdings)}
+	return &Disk{emulator: d.emulator, pools: maps.Clone(d.pools), allocations: maps.Clone(d.allocations)}
 }
 
-// Restore replaces the content with the content of a copy. No allocator may have the disk open.
-func (d *Disk) Restore(copied *Disk) {
+// Restore replaces the content with that of a backup. No allocator may have the disk open.
+func (d *Disk) Restore(backup *Disk) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.pools, d.holdings = maps.Clone(copied.pools), maps.Clone(copied.holdings)
+	d.pools, d.allocations = maps.Clone(backup.pools), maps.Clone(backup.allocations)
 }
 
-// File is the disk as one run of the allocator has it. It implements store.Store.
+// File gives one process of the allocator access to the disk. It implements store.Store.
 type File struct {
 	link
 	disk *Disk
@@ -72,13 +72,13 @@ type File struct {
 
 var _ store.Store = (*File)(nil)
 
-// Open opens the disk for the allocator with this name. Its link in the weather is named "disk "
-// and the name.
+// Open opens the disk for the allocator with the given name. The name of the link is "disk " and
+// the allocator's name.
 func (d *Disk) Open(name string) *File {
-	return &File{disk: d, link: link{d.weather, "disk " + name}}
+	return &File{disk: d, link: link{d.emulator, "disk " + name}}
 }
 
-// Kill ends the use of the disk as the death of the allocator does: nothing is written any more.
+// Kill makes all further writes fail, as if the allocator's process had died.
 func (f *File) Kill() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -87,20 +87,20 @@ func (f *File) Kill() {
 
 var errDisk = errors.New("input/output error")
 
-// write carries out a change in time. A change fails if the weather loses its message. Sometimes it
-// has taken effect all the same, because only the answer was lost.
+// write executes a change with the delays of the link. It returns an error if the request or the
+// reply is lost. If only the reply is lost, the change has taken effect.
 func (f *File) write(ctx context.Context, change func() error) error {
-	there, back := f.next(), f.next()
-	if !pause(ctx, there.Delay) {
+	request, reply := f.next(), f.next()
+	if !sleep(ctx, request.Delay) {
 		return ctx.Err()
 	}
-	if there.Lost {
+	if request.Lost {
 		return errDisk
 	}
 	if err := f.execute(change); err != nil {
 		return err
 	}
-	if back.Lost || !pause(ctx, back.Delay) {
+	if reply.Lost || !sleep(ctx, reply.Delay) {
 		return errDisk
 	}
 	return nil
@@ -118,23 +118,23 @@ func (f *File) execute(change func() error) error {
 }
 
 // Apply implements store.Store.
-func (f *File) Apply(ctx context.Context, puts []store.Write) error {
+func (f *File) Apply(ctx context.Context, writes []store.Write) error {
 	return f.write(ctx, func() error {
 		before := map[pool.Value]store.Allocation{}
-		for _, p := range puts {
-			h, there := f.disk.holdings[p.Value]
-			if there && h.Released.IsZero() && h.Owner.UID != p.ExpectedOwner {
-				return &store.ConflictError{Value: p.Value}
+		for _, w := range writes {
+			a, exists := f.disk.allocations[w.Value]
+			if exists && a.Released.IsZero() && a.Owner.UID != w.ExpectedOwner {
+				return &store.ConflictError{Value: w.Value}
 			}
-			if there {
-				before[p.Value] = h
+			if exists {
+				before[w.Value] = a
 			}
 		}
-		if f.disk.Applied != nil {
-			f.disk.Applied(before, puts)
+		if f.disk.OnApply != nil {
+			f.disk.OnApply(before, writes)
 		}
-		for _, p := range puts {
-			f.disk.holdings[p.Value] = p.Allocation
+		for _, w := range writes {
+			f.disk.allocations[w.Value] = w.Allocation
 		}
 		return nil
 	})
@@ -143,8 +143,8 @@ func (f *File) Apply(ctx context.Context, puts []store.Write) error {
 // DeleteExpired implements store.Store.
 func (f *File) DeleteExpired(ctx context.Context, t time.Time) error {
 	return f.write(ctx, func() error {
-		maps.DeleteFunc(f.disk.holdings, func(_ pool.Value, h store.Allocation) bool {
-			return !h.Released.IsZero() && h.Released.Before(t)
+		maps.DeleteFunc(f.disk.allocations, func(_ pool.Value, a store.Allocation) bool {
+			return !a.Released.IsZero() && a.Released.Before(t)
 		})
 		return nil
 	})
@@ -178,12 +178,12 @@ func (f *File) DeletePool(ctx context.Context, name string) error {
 		if _, exists := f.disk.pools[name]; !exists {
 			return store.ErrPoolNotFound
 		}
-		for _, h := range f.disk.holdings {
-			if h.Pool == name && h.Released.IsZero() {
+		for _, a := range f.disk.allocations {
+			if a.Pool == name && a.Released.IsZero() {
 				return store.ErrPoolInUse
 			}
 		}
-		maps.DeleteFunc(f.disk.holdings, func(_ pool.Value, h store.Allocation) bool { return h.Pool == name })
+		maps.DeleteFunc(f.disk.allocations, func(_ pool.Value, a store.Allocation) bool { return a.Pool == name })
 		delete(f.disk.pools, name)
 		return nil
 	})
@@ -196,19 +196,19 @@ func (f *File) Pools(context.Context) ([]store.Pool, error) {
 	return slices.SortedFunc(maps.Values(f.disk.pools), func(a, b store.Pool) int { return strings.Compare(a.Name, b.Name) }), nil
 }
 
-// all returns all allocations in the order of pools and values.
+// all returns all allocations, sorted by pool and value.
 func (f *File) all() []store.Allocation {
 	f.disk.mu.Lock()
 	defer f.disk.mu.Unlock()
-	return slices.SortedFunc(maps.Values(f.disk.holdings), func(a, b store.Allocation) int {
+	return slices.SortedFunc(maps.Values(f.disk.allocations), func(a, b store.Allocation) int {
 		return cmp.Or(strings.Compare(a.Pool, b.Pool), bytes.Compare(a.Value.Key(), b.Value.Key()))
 	})
 }
 
 // Load implements store.Store.
 func (f *File) Load(_ context.Context, fn func(store.Allocation) error) error {
-	for _, h := range f.all() {
-		if err := fn(h); err != nil {
+	for _, a := range f.all() {
+		if err := fn(a); err != nil {
 			return err
 		}
 	}
@@ -222,10 +222,10 @@ func (f *File) List(_ context.Context, q store.Query) ([]store.Allocation, error
 		after = q.AfterValue.Key()
 	}
 	var found []store.Allocation
-	for _, h := range f.all() {
-		beyond := cmp.Or(strings.Compare(h.Pool, q.AfterPool), bytes.Compare(h.Value.Key(), after)) > 0
-		if beyond && (q.Pool == "" || q.Pool == h.Pool) && len(found) < q.Limit {
-			found = append(found, h)
+	for _, a := range f.all() {
+		beyond := cmp.Or(strings.Compare(a.Pool, q.AfterPool), bytes.Compare(a.Value.Key(), after)) > 0
+		if beyond && (q.Pool == "" || q.Pool == a.Pool) && len(found) < q.Limit {
+			found = append(found, a)
 		}
 	}
 	return found, nil

@@ -1,14 +1,13 @@
 // Package stores has the stores of simulated daemons: a database in memory that several registries
-// share, as they share a Postgres, and a disk that an allocator has for itself.
+// share, like a Postgres server, and a disk for one allocator.
 //
-// The promises of a store hold through the death of a daemon: committed writes are there
-// afterwards, all others are gone. A commit takes time, which the weather decides about, so that a
-// daemon can die before a commit, and between a commit and the answer. A statement that a registry
-// has sent to the database is carried out also if the registry dies meanwhile; the disk of an
-// allocator ends with it.
+// The stores survive the death of a daemon: committed writes are kept, all others are lost. Package
+// netem decides how long a commit takes, so that a daemon can die before a commit, and between a
+// commit and its reply. The database executes a statement even if the registry that has sent it
+// dies meanwhile. The disk does not execute writes of a dead allocator.
 //
-// The real stores need real time: a file on a disk, or a server of its own. But the code that
-// decides about a batch is the real one: the group commit ([store.Committer]), [store.Decide], and
-// the memory of recent commits ([store.RecentLog]). Both stores pass the tests that the real ones
-// pass.
+// The real stores cannot be used because files and database servers need real time. But the code
+// that decides the outcome of a batch is the real one: the group commit ([store.Committer]),
+// [store.Decide], and the log of recent commits ([store.RecentLog]). Both stores pass the
+// conformance tests of the real stores.
 package stores

@@ -4,25 +4,25 @@ import (
 	"context"
 	"time"
 
-	"portolan.dev/faults/sim/weather"
+	"portolan.dev/faults/sim/netem"
 )
 
-// link is the way from a daemon to its store.
+// link is the connection between a daemon and its store.
 type link struct {
-	weather *weather.Weather // nil: nothing is late or lost
-	name    string
+	emulator *netem.Emulator // if nil, there are no delays and losses
+	name     string
 }
 
-// next decides about the next request on the link.
-func (l link) next() weather.Fate {
-	if l.weather == nil {
-		return weather.Fate{}
+// next returns the fate of the next message on the link.
+func (l link) next() netem.Fate {
+	if l.emulator == nil {
+		return netem.Fate{}
 	}
-	return l.weather.Next(l.name)
+	return l.emulator.Next(l.name)
 }
 
-// pause waits and reports whether ctx still lasts.
-func pause(ctx context.Context, wait time.Duration) bool {
+// sleep waits for the given time or until ctx is done. It reports whether the time has passed.
+func sleep(ctx context.Context, wait time.Duration) bool {
 	if wait <= 0 {
 		return ctx.Err() == nil
 	}

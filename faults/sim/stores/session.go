@@ -8,15 +8,14 @@ import (
 	"sync"
 	"time"
 
-	"portolan.dev/faults/sim/weather"
+	"portolan.dev/faults/sim/netem"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/kit/batch"
 	"portolan.dev/services/object"
 )
 
-// silence is how long a session waits for an answer that was lost, until it takes its connection
-// for broken.
-const silence = time.Second
+// replyTimeout is the time after which a session without a reply considers its connection broken.
+const replyTimeout = time.Second
 
 // Session is the connection of one registry to its database. It implements store.Store.
 type Session struct {
@@ -33,10 +32,10 @@ type Session struct {
 
 var _ store.Store = (*Session)(nil)
 
-// Open connects the registry with this name. Its link in the weather is named "database " and the
-// name.
+// Open connects the registry with the given name. The name of the link is "database " and the
+// registry's name.
 func (d *Database) Open(name string, commits store.CommitterOptions) *Session {
-	s := &Session{database: d, link: link{d.weather, "database " + name}}
+	s := &Session{database: d, link: link{d.emulator, "database " + name}}
 	s.Committer = store.NewCommitter(commits, s.Commit)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -44,7 +43,7 @@ func (d *Database) Open(name string, commits store.CommitterOptions) *Session {
 	return s
 }
 
-// Kill ends the connection as the death of the registry does: no answer comes any more.
+// Kill closes the connection, as if the registry's process had died. No further replies arrive.
 func (s *Session) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,26 +58,26 @@ func (s *Session) killed() bool {
 
 var errLost = fmt.Errorf("%w: the connection is lost", store.ErrUnavailable)
 
-// Commit carries out a batch. If its connection breaks, the outcome is sometimes known afterwards,
-// and sometimes store.ErrUnknown.
+// Commit executes a batch. If the connection breaks, Commit returns either the real outcome or
+// store.ErrUnknown.
 func (s *Session) Commit(ctx context.Context, ops []store.Op) []batch.Outcome[store.Result] {
 	if s.killed() {
 		return batch.Fail[store.Result](len(ops), errLost)
 	}
-	there, back := s.next(), s.next()
-	if there.Lost {
-		pause(ctx, silence)
-		return batch.Fail[store.Result](len(ops), s.lostError(there, errLost))
+	request, reply := s.next(), s.next()
+	if request.Lost {
+		sleep(ctx, replyTimeout)
+		return batch.Fail[store.Result](len(ops), s.errorAfterLoss(request, errLost))
 	}
-	if !pause(ctx, there.Delay) {
+	if !sleep(ctx, request.Delay) {
 		return batch.Fail[store.Result](len(ops), fmt.Errorf("%w: %w", store.ErrUnavailable, ctx.Err()))
 	}
 	decision, head := s.database.execute(s, ops)
-	if back.Lost {
-		pause(ctx, silence)
+	if reply.Lost {
+		sleep(ctx, replyTimeout)
 	}
-	if !pause(ctx, back.Delay) || back.Lost {
-		if err := s.lostError(back, nil); err != nil {
+	if !sleep(ctx, reply.Delay) || reply.Lost {
+		if err := s.errorAfterLoss(reply, nil); err != nil {
 			return batch.Fail[store.Result](len(ops), err)
 		}
 	}
@@ -92,33 +91,34 @@ func (s *Session) Commit(ctx context.Context, ops []store.Op) []batch.Outcome[st
 	return decision.Outcomes
 }
 
-// lostError returns the error for a batch if its question or answer was lost: either
-// store.ErrUnknown, or truth, the real outcome.
-func (s *Session) lostError(fate weather.Fate, truth error) error {
+// errorAfterLoss returns the error of a batch with a lost request or reply: store.ErrUnknown in
+// half of the cases, otherwise outcome.
+func (s *Session) errorAfterLoss(fate netem.Fate, outcome error) error {
 	if fate.Delay%2 == 0 {
 		return store.ErrUnknown
 	}
-	return truth
+	return outcome
 }
 
-// ask waits while a question and its answer travel.
-func (s *Session) ask(ctx context.Context) error {
+// roundTrip waits for the time of a request and its reply. It returns an error if one of them is
+// lost.
+func (s *Session) roundTrip(ctx context.Context) error {
 	fate := s.next()
 	if fate.Lost || s.killed() {
-		if !pause(ctx, silence) {
+		if !sleep(ctx, replyTimeout) {
 			return ctx.Err()
 		}
 		return errLost
 	}
-	if !pause(ctx, fate.Delay) {
+	if !sleep(ctx, fate.Delay) {
 		return ctx.Err()
 	}
 	return nil
 }
 
-// Head is the Head of [store.Store].
+// Head implements [store.Store].
 func (s *Session) Head(ctx context.Context) (store.Head, error) {
-	if err := s.ask(ctx); err != nil {
+	if err := s.roundTrip(ctx); err != nil {
 		return store.Head{}, err
 	}
 	s.database.mu.Lock()
@@ -126,9 +126,9 @@ func (s *Session) Head(ctx context.Context) (store.Head, error) {
 	return s.database.head, nil
 }
 
-// Snapshot is the Snapshot of [store.Store].
+// Snapshot implements [store.Store].
 func (s *Session) Snapshot(ctx context.Context, read func(store.Head, iter.Seq2[store.Row, error]) error) error {
-	if err := s.ask(ctx); err != nil {
+	if err := s.roundTrip(ctx); err != nil {
 		return err
 	}
 	s.database.mu.Lock()
@@ -147,9 +147,9 @@ func (s *Session) Snapshot(ctx context.Context, read func(store.Head, iter.Seq2[
 	})
 }
 
-// Changes is the Changes of [store.Store].
+// Changes implements [store.Store].
 func (s *Session) Changes(ctx context.Context, after uint64, limit int) ([]store.Record, store.Head, error) {
-	if err := s.ask(ctx); err != nil {
+	if err := s.roundTrip(ctx); err != nil {
 		return nil, store.Head{}, err
 	}
 	s.database.mu.Lock()
@@ -161,9 +161,9 @@ func (s *Session) Changes(ctx context.Context, after uint64, limit int) ([]store
 	return s.database.after(after, limit), head, nil
 }
 
-// Prune is the Prune of [store.Store].
+// Prune implements [store.Store].
 func (s *Session) Prune(ctx context.Context, through uint64) (int64, error) {
-	if err := s.ask(ctx); err != nil {
+	if err := s.roundTrip(ctx); err != nil {
 		return 0, err
 	}
 	s.database.mu.Lock()
@@ -173,26 +173,26 @@ func (s *Session) Prune(ctx context.Context, through uint64) (int64, error) {
 	if through <= head.Oldest {
 		return 0, nil
 	}
-	pruned := int64(through - head.Oldest) //nolint:gosec // far from that many
+	pruned := int64(through - head.Oldest) //nolint:gosec // revisions are far below 1<<63
 	head.Oldest = through
 	return pruned, nil
 }
 
-// NewEpoch is the NewEpoch of [store.Store].
+// NewEpoch implements [store.Store].
 func (s *Session) NewEpoch(ctx context.Context) (store.Head, error) {
-	if err := s.ask(ctx); err != nil {
+	if err := s.roundTrip(ctx); err != nil {
 		return store.Head{}, err
 	}
 	s.database.mu.Lock()
 	defer s.database.mu.Unlock()
-	s.database.renew()
+	s.database.startEpoch()
 	s.database.notify(nil)
 	return s.database.head, nil
 }
 
-// Restore is the Restore of [store.Store].
+// Restore implements [store.Store].
 func (s *Session) Restore(ctx context.Context, at, revision uint64, rows iter.Seq2[store.Row, error]) error {
-	if err := s.ask(ctx); err != nil {
+	if err := s.roundTrip(ctx); err != nil {
 		return err
 	}
 	restored := map[object.Key]store.Row{}
@@ -200,8 +200,8 @@ func (s *Session) Restore(ctx context.Context, at, revision uint64, rows iter.Se
 		if err := errors.Join(err, store.CheckRestored(row, revision)); err != nil {
 			return err
 		}
-		if _, twice := restored[row.Key]; twice {
-			return fmt.Errorf("restore %s: it comes twice", row.Key)
+		if _, duplicate := restored[row.Key]; duplicate {
+			return fmt.Errorf("restore %s: duplicate row", row.Key)
 		}
 		restored[row.Key] = row
 	}
@@ -211,26 +211,26 @@ func (s *Session) Restore(ctx context.Context, at, revision uint64, rows iter.Se
 	if d.head.Revision != at {
 		return &store.ConflictError{Have: d.head.Revision}
 	}
-	d.renew()
+	d.startEpoch()
 	d.rows, d.records, d.base = restored, nil, max(at, revision)
 	d.head.Revision, d.head.Oldest = d.base, d.base
 	d.notify(nil)
 	return nil
 }
 
-// Lock is the Lock of [store.Store].
+// Lock implements [store.Store].
 func (s *Session) Lock(ctx context.Context, name string, fn func(context.Context) error) error {
-	held := s.database.lock(name)
+	lock := s.database.lock(name)
 	select {
-	case held <- struct{}{}:
+	case lock <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-held }()
+	defer func() { <-lock }()
 	return fn(ctx)
 }
 
-// Close is the Close of [store.Store].
+// Close implements [store.Store].
 func (s *Session) Close() error {
 	s.Committer.Close()
 	s.database.mu.Lock()

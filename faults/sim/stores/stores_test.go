@@ -10,11 +10,11 @@ import (
 	"portolan.dev/registry/store/storetest"
 )
 
-func TestDiskIsAStore(t *testing.T) {
+func TestDiskConformance(t *testing.T) {
 	allocations.Run(t, func(*testing.T) store.Store { return stores.NewDisk(nil).Open("allocator") })
 }
 
-func TestDatabaseIsAStore(t *testing.T) {
+func TestDatabaseConformance(t *testing.T) {
 	storetest.Run(t, func(*testing.T) storetest.Location {
 		d := stores.NewDatabase(nil)
 		return storetest.Location{Replicas: true, Open: func(testing.TB) storetest.Opened {
