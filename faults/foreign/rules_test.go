@@ -24,7 +24,7 @@ import (
 func TestMain(m *testing.M) { lab.Main(m) }
 
 // TestRulesBesideDataPlane checks that foreign rules can be read next to the rules of a data plane,
-// which some versions of nft cannot print. The commands that netfilter.LookAtTables recommends must
+// which some versions of nft cannot print. The commands that netfilter.ListTables recommends must
 // work there. A data plane that starts, forwards and cleans up must not change foreign rules.
 func TestRulesBesideDataPlane(t *testing.T) {
 	labtest.Need(t)
