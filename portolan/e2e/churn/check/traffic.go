@@ -37,10 +37,9 @@ func (c Traffic) Check(_ context.Context, want *model.World) ([]Finding, error) 
 			if f.Protocol != corev1.Protocol_PROTOCOL_TCP {
 				continue
 			}
-			for range tries {
+			for try := range tries {
 				if err := connect(f); err != nil {
-					// A second connection tells a fault of the tables from one of a single flow.
-					problem := fmt.Sprintf("%s: %v (a second connection: %v)", f, err, connect(f))
+					problem := fmt.Sprintf("%s: connection %d: %v; %s", f, try+1, err, connectAgain(f))
 					findings = append(findings, Finding{Check: c.Name(), Object: object.KeyOf(f.Service), Problem: problem, Final: true})
 				}
 			}
@@ -48,6 +47,19 @@ func (c Traffic) Check(_ context.Context, want *model.World) ([]Finding, error) 
 		return nil
 	})
 	return findings, err
+}
+
+// connectAgain makes more connections after one that failed, and returns how many of them fail. The
+// number shows whether the fault is one of a single flow, of one backend, or of the whole frontend.
+func connectAgain(f model.Frontend) string {
+	const more = 30
+	failed := 0
+	for range more {
+		if connect(f) != nil {
+			failed++
+		}
+	}
+	return fmt.Sprintf("%d of %d further connections fail", failed, more)
 }
 
 // connect returns an error if a connection does not behave as expected.
