@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"portolan.dev/nodeagent/plan"
@@ -165,6 +166,47 @@ func (a Refused) run(w *scenarioRun) error {
 		return fmt.Errorf("not refused, but: %w", err)
 	}
 	return nil
+}
+
+// ServedAfterRefusal connects and must be refused. After Then it connects again, from the same port,
+// and must be served: what the kernel remembers of the refused connection must not matter.
+type ServedAfterRefusal struct {
+	Client
+	Then Program
+	Want Weights
+}
+
+// refusedPorts is the number of source ports that ServedAfterRefusal has used. They begin at 31001,
+// where no other connection of the suite has its port.
+var refusedPorts atomic.Uint32
+
+func (a ServedAfterRefusal) run(w *scenarioRun) error {
+	to := w.frontend("").Addr
+	source := netip.AddrPortFrom(w.source(a.Client).Addr(), uint16(31000+refusedPorts.Add(1)))
+	dial := func() (int, error) {
+		ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+		defer cancel()
+		conn, err := w.rig.Dial(ctx, a.From, source, w.protocol, to)
+		if err != nil {
+			return 0, err
+		}
+		defer conn.Close()
+		n, _, err := w.identify(newClient(conn), patience)
+		return n, err
+	}
+	if n, err := dial(); err == nil {
+		return fmt.Errorf("served by %d", n)
+	} else if !refused(err) {
+		return fmt.Errorf("not refused, but: %w", err)
+	}
+	if err := a.Then.run(w); err != nil {
+		return err
+	}
+	n, err := dial()
+	if err != nil {
+		return fmt.Errorf("from the port of a refused connection: %w", err)
+	}
+	return w.shares("", Weights{n: 1}, a.Want)
 }
 
 // Denied connects and must not be served: it is refused or gets no answer.

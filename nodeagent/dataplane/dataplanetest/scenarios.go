@@ -54,6 +54,18 @@ func basics() []Scenario {
 			Program{},
 			Refused{},
 		}},
+		{Name: "a refused pod is served from the same port", V6: Also6, Backends: 1, Do: []Action{
+			Program{{}},
+			ServedAfterRefusal{Client: in0, Then: Program{{Weights: each(0)}}, Want: each(0)},
+		}},
+		{Name: "a refused client of the node is served from the same port", Over: onlyTCP, V6: Also6, Backends: 1, Do: []Action{
+			Program{{}},
+			ServedAfterRefusal{Client: node0, Then: Program{{Weights: each(0)}}, Want: each(0)},
+		}},
+		{Name: "a refused client outside is served from the same port", V6: Also6, Backends: 1, Do: []Action{
+			Program{{}},
+			ServedAfterRefusal{Client: out0, Then: Program{{Weights: each(0)}}, Want: each(0)},
+		}},
 		{Name: "frontends do not mix", Backends: 2, Do: []Action{
 			Program{{Frontend: "a", Weights: each(0)}, {Frontend: "b", Weights: each(1)}},
 			Ask{Frontend: "a", Times: 3, Want: Weights{0: 3}},

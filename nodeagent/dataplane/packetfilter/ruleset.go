@@ -302,11 +302,25 @@ func masquerade() expr.Any { return &expr.Masq{FullyRandom: true} }
 // protection returns the chains that refuse packets to a virtual address but to no frontend.
 // Without it every socket of the node would answer there. The balancer has taken its own packets
 // before this.
+//
+// TCP packets of the node itself are refused on their way out. On their way in it would be too late:
+// connection tracking has confirmed their connection by then, without a translation, and keeps it
+// for ten seconds, so that a client that connects again from the same port would be refused even if
+// the frontend has backends by then. Other packets are confirmed only after the input hook. For UDP
+// the plane deletes such connections, and a datagram that is refused on its way out would be
+// EPERM for the client instead of ECONNREFUSED.
 func (t *table) protection() []chain {
 	icmp := byte(unix.IPPROTO_ICMP)
 	unreachable := uint8(3) // port
 	if t.V6 {
 		icmp, unreachable = unix.IPPROTO_ICMPV6, 4
+	}
+	refuse := func(packets rule) []rule {
+		return []rule{
+			join(packets, t.Destination(netfilter.FirstRegister), in(rangeSet), verdict(expr.VerdictJump, "refuse")),
+			join(packets, t.Destination(netfilter.FirstRegister), in(VirtualSet), verdict(expr.VerdictJump, "refuse")),
+			join(packets, t.frontend(), in(RefuseSet), verdict(expr.VerdictJump, "refuse")),
+		}
 	}
 	return []chain{
 		{name: "refuse", rules: []rule{
@@ -314,10 +328,7 @@ func (t *table) protection() []chain {
 			join(isProtocol(unix.IPPROTO_TCP), &expr.Reject{Type: unix.NFT_REJECT_TCP_RST}),
 			{&expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: unreachable}},
 		}},
-		{name: "protect", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookInput, priority: 110, rules: []rule{
-			join(isNew(), t.Destination(netfilter.FirstRegister), in(rangeSet), verdict(expr.VerdictJump, "refuse")),
-			join(isNew(), t.Destination(netfilter.FirstRegister), in(VirtualSet), verdict(expr.VerdictJump, "refuse")),
-			join(isNew(), t.frontend(), in(RefuseSet), verdict(expr.VerdictJump, "refuse")),
-		}},
+		{name: "protect", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookInput, priority: 110, rules: refuse(isNew())},
+		{name: "protect-node", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookOutput, priority: 110, rules: refuse(join(isProtocol(unix.IPPROTO_TCP), isNew()))},
 	}
 }
