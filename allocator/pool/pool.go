@@ -131,8 +131,8 @@ func (p *Pool) start(from, to uint64) uint64 {
 	return from + p.random(to-from)
 }
 
-// Allocate marks a value as in use. A value at rest may be allocated at once. Errors: ErrNotInRange,
-// ErrAllocated.
+// Allocate marks a value as in use. A value at rest may be allocated at once. Errors:
+// ErrNotInRange, ErrAllocated.
 func (p *Pool) Allocate(v Value) error {
 	i, ok := p.space.Index(v)
 	if !ok {

@@ -6,7 +6,7 @@
 // handles of chains, rules and sets, so that a table that was deleted and created again is a
 // difference. Only counters are ignored.
 //
-// If the kernel of the lab has no IPVS, there are no foreign virtual servers. The scenario "what is
-// somebody else's" of nodeagent/dataplane/dataplanetest has them, in the kernel that kerneltest
-// emulates.
+// A lab on a kernel without IPVS has no foreign virtual servers. Package kerneltest emulates a
+// kernel with IPVS, and the scenario "what is somebody else's" of package dataplanetest tests
+// foreign virtual servers there.
 package foreign

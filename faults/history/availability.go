@@ -30,7 +30,7 @@ type request struct {
 }
 
 // Availability returns the outages of each kind of client. An outage begins with the first request
-// that fails, and ends with the end of the next one that is served. A refused call and the DNS
+// that fails, and ends when the next served request ends. A refused call and the DNS
 // answer NXDOMAIN count as served.
 func (h *History) Availability() []Availability {
 	requests := map[string]map[string][]request{}

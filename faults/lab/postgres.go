@@ -102,8 +102,8 @@ func (p *postgres) runTool(name string, args ...string) error {
 }
 
 // initDatabase creates the data of the first server. The tests and the standby connect as the user
-// postgres without a password. A registry authenticates with its certificate, whose common name is
-// the registry's role.
+// postgres without a password. A registry authenticates with its certificate. The certificate's
+// common name is the registry's role.
 func (p *postgres) initDatabase() error {
 	err := p.runTool("initdb", "-U", "postgres", "-A", "trust", "--locale=C", "-E", "UTF8", "--no-sync", "-D", p.dataDir())
 	if err != nil {

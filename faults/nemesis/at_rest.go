@@ -101,8 +101,8 @@ func (r *run) checkAtRest() {
 	r.logRecentCalls(findings)
 }
 
-// checkLeaks checks that daemons use no more goroutines and files than before the first fault,
-// apart from those that leaks allows. It is called when the round's clients have ended.
+// checkLeaks checks that daemons use no more goroutines and files than leaks allows. It is called
+// when the round's clients have ended.
 func (r *run) checkLeaks() {
 	r.Helper()
 	findings, err := check.RunAll(r.Context(), nil, recoveryTimeout/2, r.leaks)

@@ -168,7 +168,7 @@ func (r *Registry) update(ctx context.Context, o object.Object, status bool) (ob
 	return r.put(o, old), nil
 }
 
-// uidMismatch reports whether a client requires a UID other than that of the stored object.
+// uidMismatch reports whether a client requires a UID and the stored object has another one.
 func uidMismatch(required, stored string) bool { return required != "" && required != stored }
 
 func (r *Registry) remove(ctx context.Context, key object.Key, uid string, version uint64) (object.Object, error) {
@@ -206,8 +206,8 @@ func (r *Registry) scheduleCollect() {
 	time.AfterFunc(r.emulator.Next("collector").Delay, r.collect)
 }
 
-// collect removes objects with deleted owners: an object whose owner reference has an unknown UID,
-// and an Endpoints without a service of the same name.
+// collect removes each object that has an owner reference to a deleted object, and each Endpoints
+// without a service of the same name.
 func (r *Registry) collect() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -54,7 +54,7 @@ func (d *Disk) Copy() *Disk {
 	return &Disk{emulator: d.emulator, pools: maps.Clone(d.pools), allocations: maps.Clone(d.allocations)}
 }
 
-// Restore replaces the content with that of a backup. No allocator may have the disk open.
+// Restore replaces the content of the disk with a backup. No allocator may have the disk open.
 func (d *Disk) Restore(backup *Disk) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -122,8 +122,8 @@ func (a AskAmong) run(w *scenarioRun) error {
 }
 
 // AskHashed connects as each of Clients clients. Clients are hashed to backends, and only one backend
-// takes new connections. With the trait HashRefusesOthers, it must serve some of the clients and the others
-// must be refused.
+// takes new connections. With the trait HashRefusesOthers, it must serve some of the clients and
+// the others must be refused.
 type AskHashed struct {
 	Frontend string
 	Clients  int
@@ -159,6 +159,12 @@ type Refused struct {
 
 func (a Refused) run(w *scenarioRun) error {
 	n, _, err := w.try(a.Client, a.Frontend, patience)
+	return checkRefused(n, err)
+}
+
+// checkRefused returns an error unless err is that of a refused connection. n is the backend if err
+// is nil.
+func checkRefused(n int, err error) error {
 	switch {
 	case err == nil:
 		return fmt.Errorf("served by %d", n)
@@ -168,8 +174,8 @@ func (a Refused) run(w *scenarioRun) error {
 	return nil
 }
 
-// ServedAfterRefusal connects and must be refused. After Then it connects again, from the same port,
-// and must be served: what the kernel remembers of the refused connection must not matter.
+// ServedAfterRefusal connects and must be refused. After Then it connects again from the same port,
+// and must be served: the kernel's state of the refused connection must not disturb the next one.
 type ServedAfterRefusal struct {
 	Client
 	Then Program
@@ -184,20 +190,16 @@ func (a ServedAfterRefusal) run(w *scenarioRun) error {
 	to := w.frontend("").Addr
 	source := netip.AddrPortFrom(w.source(a.Client).Addr(), uint16(31000+refusedPorts.Add(1)))
 	dial := func() (int, error) {
-		ctx, cancel := context.WithTimeout(w.t.Context(), patience)
-		defer cancel()
-		conn, err := w.rig.Dial(ctx, a.From, source, w.protocol, to)
+		c, err := w.dialFrom(a.From, source, to, patience)
 		if err != nil {
 			return 0, err
 		}
-		defer conn.Close()
-		n, _, err := w.identify(newClient(conn), patience)
+		defer c.Close()
+		n, _, err := w.identify(c, patience)
 		return n, err
 	}
-	if n, err := dial(); err == nil {
-		return fmt.Errorf("served by %d", n)
-	} else if !refused(err) {
-		return fmt.Errorf("not refused, but: %w", err)
+	if err := checkRefused(dial()); err != nil {
+		return err
 	}
 	if err := a.Then.run(w); err != nil {
 		return err
@@ -260,8 +262,8 @@ func (a AskDead) run(w *scenarioRun) error {
 	return nil
 }
 
-// ConnectNodeSocket connects to the address of a frontend, at the port of a socket of the node that listens on
-// all addresses.
+// ConnectNodeSocket connects to the address of a frontend, at the port of a socket of the node that
+// listens on all addresses.
 type ConnectNodeSocket struct {
 	Client
 	Frontend string

@@ -1,7 +1,6 @@
 package dataplanetest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -249,18 +248,11 @@ func (w *scenarioRun) quit(c *client) error {
 
 // reconnect connects from a source as soon as this side of the old connection is gone.
 func (w *scenarioRun) reconnect(source, to netip.AddrPort) (c *client, err error) {
-	err = w.eventually(func() error {
-		ctx, cancel := context.WithTimeout(w.t.Context(), patience)
-		defer cancel()
-		conn, err := w.rig.Dial(ctx, Inside, source, w.protocol, to)
-		switch {
-		case errors.Is(err, syscall.EADDRINUSE):
-			return err
-		case err != nil:
+	err = w.eventually(func() (err error) {
+		if c, err = w.dialFrom(Inside, source, to, patience); err != nil && !errors.Is(err, syscall.EADDRINUSE) {
 			return final{err}
 		}
-		c = newClient(conn)
-		return nil
+		return err
 	})
 	return c, err
 }

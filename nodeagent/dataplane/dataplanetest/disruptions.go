@@ -119,8 +119,8 @@ func (Intact) run(w *scenarioRun) error {
 	return nil
 }
 
-// ProgramOccupied programs a server at a frontend of another program, and other servers. A plane with the
-// trait Claims must report it and leave the frontend to the other program.
+// ProgramOccupied programs a server at a frontend of another program, and other servers. A plane
+// with the trait Claims must report it and leave the frontend to the other program.
 type ProgramOccupied struct {
 	Frontend string
 	Weights  Weights
@@ -144,8 +144,8 @@ func (a ProgramOccupied) run(w *scenarioRun) error {
 	return w.readBack(w.state)
 }
 
-// InvalidBackends programs a server with usable backends and with invalid ones, at port 0 and of the other
-// family. The invalid ones must be reported and must not keep the others from serving.
+// InvalidBackends programs a server with usable backends and with invalid ones, at port 0 and of
+// the other family. The invalid ones must be reported and must not keep the others from serving.
 type InvalidBackends struct{ Weights Weights }
 
 func (a InvalidBackends) run(w *scenarioRun) error {

@@ -58,6 +58,7 @@ func basics() []Scenario {
 			Program{{}},
 			ServedAfterRefusal{Client: in0, Then: Program{{Weights: each(0)}}, Want: each(0)},
 		}},
+		// IPVS answers a datagram of the node to a server without backends with EPERM.
 		{Name: "a refused client of the node is served from the same port", Over: onlyTCP, V6: Also6, Backends: 1, Do: []Action{
 			Program{{}},
 			ServedAfterRefusal{Client: node0, Then: Program{{Weights: each(0)}}, Want: each(0)},

@@ -2,6 +2,7 @@ package dataplanetest
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -167,17 +168,18 @@ func (w *scenarioRun) source(c Client) netip.AddrPort {
 }
 
 func (w *scenarioRun) dial(c Client, to netip.AddrPort, wait time.Duration) (*client, error) {
-	ctx, cancel := context.WithTimeout(w.t.Context(), wait)
-	defer cancel()
-	from := c.From
-	if from == "" {
-		from = Inside
-	}
 	source := w.source(c)
 	if other := to.Addr().Is6(); other != w.v6 { // for a frontend of the other family
-		source = netip.AddrPortFrom(w.rig.ClientAddr(from, c.N, other), 0)
+		source = netip.AddrPortFrom(w.rig.ClientAddr(cmp.Or(c.From, Inside), c.N, other), 0)
 	}
-	conn, err := w.rig.Dial(ctx, from, source, w.protocol, to)
+	return w.dialFrom(c.From, source, to, wait)
+}
+
+// dialFrom connects from a source address and port. The default location is Inside.
+func (w *scenarioRun) dialFrom(from ClientLocation, source, to netip.AddrPort, wait time.Duration) (*client, error) {
+	ctx, cancel := context.WithTimeout(w.t.Context(), wait)
+	defer cancel()
+	conn, err := w.rig.Dial(ctx, cmp.Or(from, Inside), source, w.protocol, to)
 	if err != nil {
 		return nil, err
 	}
@@ -204,8 +206,8 @@ func (w *scenarioRun) exchange(c *client, line string, wait time.Duration) (stri
 	return strings.TrimSuffix(answer, "\n"), err
 }
 
-// identify returns the number of a connection's backend, and the client's address as the backend sees
-// it.
+// identify returns the number of a connection's backend, and the client's address as the backend
+// sees it.
 func (w *scenarioRun) identify(c *client, wait time.Duration) (number int, seen netip.Addr, err error) {
 	answer, err := w.exchange(c, "who", wait)
 	if err != nil {

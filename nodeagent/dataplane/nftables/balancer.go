@@ -31,8 +31,8 @@ func New(o kernel.Options) (*kernel.Plane, error) {
 	return kernel.New(o, func() (kernel.Balancer, error) { return open(o.Namespace, o.Count) })
 }
 
-// OpenPredecessor reads the state that a plane with these options has left in the kernel, for a plane of
-// another kind that replaces it.
+// OpenPredecessor reads the state that a plane with these options has left in the kernel, for a
+// plane of another kind that replaces it.
 func OpenPredecessor(o kernel.Options) (*kernel.Predecessor, error) {
 	return kernel.OpenPredecessor(o, func() (kernel.Balancer, error) { return open(o.Namespace, false) })
 }
@@ -91,8 +91,8 @@ func (b *balancer) Traits() kernel.Traits {
 	return kernel.Traits{SplitsClients: true, UsesConntrack: true}
 }
 
-// ApplySettings implements kernel.Balancer. There are no settings, because connection tracking keeps the
-// connections.
+// ApplySettings implements kernel.Balancer. There are no settings, because connection tracking
+// keeps the connections.
 func (b *balancer) ApplySettings(kernelmode.Timeouts) []kernelmode.Setting { return nil }
 
 // Settings implements kernel.Balancer.

@@ -303,32 +303,35 @@ func masquerade() expr.Any { return &expr.Masq{FullyRandom: true} }
 // Without it every socket of the node would answer there. The balancer has taken its own packets
 // before this.
 //
-// TCP packets of the node itself are refused on their way out. On their way in it would be too late:
-// connection tracking has confirmed their connection by then, without a translation, and keeps it
-// for ten seconds, so that a client that connects again from the same port would be refused even if
-// the frontend has backends by then. Other packets are confirmed only after the input hook. For UDP
-// the plane deletes such connections, and a datagram that is refused on its way out would be
-// EPERM for the client instead of ECONNREFUSED.
+// TCP packets of the node itself are refused in the output hook. In the input hook it would be too
+// late: connection tracking has confirmed their connection by then, without a translation, and
+// keeps it for ten seconds. A client that connects again from the same port within that time would
+// be refused even if the frontend has backends. The connections of all other packets are confirmed
+// after the input hook. UDP is refused in the input hook because the output hook would return EPERM
+// instead of ECONNREFUSED, and the plane deletes confirmed UDP connections.
 func (t *table) protection() []chain {
 	icmp := byte(unix.IPPROTO_ICMP)
 	unreachable := uint8(3) // port
 	if t.V6 {
 		icmp, unreachable = unix.IPPROTO_ICMPV6, 4
 	}
-	refuse := func(packets rule) []rule {
-		return []rule{
-			join(packets, t.Destination(netfilter.FirstRegister), in(rangeSet), verdict(expr.VerdictJump, "refuse")),
-			join(packets, t.Destination(netfilter.FirstRegister), in(VirtualSet), verdict(expr.VerdictJump, "refuse")),
-			join(packets, t.frontend(), in(RefuseSet), verdict(expr.VerdictJump, "refuse")),
-		}
-	}
+	refuse, unserved := verdict(expr.VerdictJump, "refuse"), verdict(expr.VerdictGoto, "unserved")
 	return []chain{
 		{name: "refuse", rules: []rule{
 			join(isProtocol(icmp), verdict(expr.VerdictAccept, "")),
 			join(isProtocol(unix.IPPROTO_TCP), &expr.Reject{Type: unix.NFT_REJECT_TCP_RST}),
 			{&expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: unreachable}},
 		}},
-		{name: "protect", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookInput, priority: 110, rules: refuse(isNew())},
-		{name: "protect-node", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookOutput, priority: 110, rules: refuse(join(isProtocol(unix.IPPROTO_TCP), isNew()))},
+		{name: "unserved", rules: []rule{
+			join(t.Destination(netfilter.FirstRegister), in(rangeSet), refuse),
+			join(t.Destination(netfilter.FirstRegister), in(VirtualSet), refuse),
+			join(t.frontend(), in(RefuseSet), refuse),
+		}},
+		{name: "protect", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookInput, priority: 110, rules: []rule{
+			join(isNew(), unserved),
+		}},
+		{name: "protect-node", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookOutput, priority: 110, rules: []rule{
+			join(isProtocol(unix.IPPROTO_TCP), isNew(), unserved),
+		}},
 	}
 }

@@ -50,7 +50,8 @@ func (f failures) add(fl dataplane.Failure, change string, service object.Name, 
 	return it, old == nil || old.service != service || old.err.Error() != fl.Err.Error()
 }
 
-// dueRetries returns the frontends to try again now, and the time of the next try; zero: there is none.
+// dueRetries returns the frontends to try again now, and the time of the next try, or the zero time
+// if there is none.
 func (f failures) dueRetries(now time.Time) (frontends []plan.Frontend, next time.Time) {
 	for at, it := range f {
 		switch {

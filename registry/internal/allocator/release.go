@@ -33,7 +33,8 @@ func (c *Client) Confirm(p *Plan) {
 	}
 }
 
-// ReleaseClaims releases the values of a plan. The caller must be certain that the service was not stored.
+// ReleaseClaims releases the values of a plan. The caller must be certain that the service was not
+// stored.
 func (c *Client) ReleaseClaims(ctx context.Context, p *Plan) {
 	if len(p.Claims) > 0 {
 		c.release(ctx, &allocatorv1.OwnerSlots{OwnerUid: p.svc.GetMetadata().GetUid(), Slots: p.Slots()})
@@ -103,7 +104,7 @@ func (c *Client) Run(ctx context.Context) error {
 		if batch == nil {
 			return nil
 		}
-		for !c.sendSettlements(ctx, batch) {
+		for !c.sendBatch(ctx, batch) {
 			if !app.Pause(ctx, retryInterval) {
 				return nil
 			}
@@ -137,10 +138,10 @@ func (c *Client) collect(ctx context.Context) []pendingCall {
 	return batch
 }
 
-// sendSettlements sends a batch and reports whether it is done. If the allocator does not answer, the batch
-// must be sent again. Any other error would repeat, so it is logged and the batch is left to the
-// allocator's verifier.
-func (c *Client) sendSettlements(ctx context.Context, batch []pendingCall) bool {
+// sendBatch sends a batch and reports whether it is done. If the allocator does not answer, the
+// batch must be sent again. Any other error would repeat, so it is logged and the batch is left to
+// the allocator's verifier.
+func (c *Client) sendBatch(ctx context.Context, batch []pendingCall) bool {
 	confirm, release := &allocatorv1.ConfirmRequest{}, &allocatorv1.ReleaseRequest{}
 	for _, s := range batch {
 		if s.release {
