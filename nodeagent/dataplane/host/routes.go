@@ -75,12 +75,28 @@ func (r *Routes) Close() {
 	r.handle.Close()
 }
 
+// listTries is the number of times that a list is read if it changes while the kernel returns it.
+const listTries = 10
+
+// listWhole reads a list until the kernel returns it without an interruption. The kernel interrupts
+// a list if an entry changes meanwhile, such as an address of another device.
+func listWhole[T any](read func() ([]T, error)) (list []T, err error) {
+	for range listTries {
+		if list, err = read(); !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+	}
+	return list, err
+}
+
 // Read reads the routes from the kernel again.
 func (r *Routes) Read() error {
 	found := map[netip.Prefix]bool{}
 	filter := &netlink.Route{Table: unix.RT_TABLE_LOCAL, Protocol: routeProtocol}
 	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
-		routes, err := r.handle.RouteListFiltered(family, filter, netlink.RT_FILTER_TABLE|netlink.RT_FILTER_PROTOCOL)
+		routes, err := listWhole(func() ([]netlink.Route, error) {
+			return r.handle.RouteListFiltered(family, filter, netlink.RT_FILTER_TABLE|netlink.RT_FILTER_PROTOCOL)
+		})
 		if err != nil {
 			return fmt.Errorf("read routes: %w", err)
 		}
@@ -132,7 +148,7 @@ func (r *Routes) Delete(p netip.Prefix) error {
 
 // Addresses returns the addresses of the node's devices.
 func (r *Routes) Addresses() (map[netip.Addr]bool, error) {
-	list, err := r.handle.AddrList(nil, netlink.FAMILY_ALL)
+	list, err := listWhole(func() ([]netlink.Addr, error) { return r.handle.AddrList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
 		return nil, fmt.Errorf("addresses: %w", err)
 	}
