@@ -15,13 +15,13 @@ export GOFLAGS += -buildvcs=false
 endif
 
 # In dependency order, which is the order that tidy needs.
-DAEMONS := registry allocator endpointctl dnssvc nodeagent
+DAEMONS := registry allocator endpointctl lbctl dnssvc nodeagent
 MODULES := api services $(DAEMONS) portolan faults
 # Outside the workspace; tools/buf is left out of everything but proto-lint, since it takes minutes to build.
-TOOLS   := tools/gen tools/testrun tools/mutate
+TOOLS   := tools/gen tools/testrun tools/mutate tools/check
 
 FUZZTIME  ?= 10s
-TESTRUN   := .bin/testrun -alone tools/gen,tools/testrun,tools/mutate -flakes .ci/flakes
+TESTRUN   := .bin/testrun -alone tools/gen,tools/testrun,tools/mutate,tools/check -flakes .ci/flakes
 # -vet=off: the targets vet and build-alone see to that.
 TESTFLAGS := -vet=off -p 2
 
@@ -39,7 +39,7 @@ run: ## everything in one process, with an example to try
 	bin/portolan dev --example examples/hello
 
 .PHONY: test
-test: test-tools generate-check fmt-check walls vet build-alone build-others test-go kind ## all that CI checks
+test: test-tools generate-check fmt-check walls vet security build-alone build-others test-go kind ## all that CI checks
 
 .PHONY: test-tools
 test-tools: ## install what the tests need besides Go, or say what is missing
@@ -89,9 +89,18 @@ bench-registry: build ## the registry beside pgbench and etcd (docs/benchmarks.m
 		{ echo "missing: sudo apt-get install etcd-server"; exit 1; }
 	go run ./portolan/bench/registry -bin bin $(if $(QUICK),-quick)
 
+.PHONY: bench-endpointctl
+bench-endpointctl: build ## endpoints of 10,000 services, and of 5,000 pods, with Postgres (docs/benchmarks.md); QUICK=1 for a look
+	@tools/test-tools.sh || true
+	go run ./portolan/bench/endpointctl -bin bin $(if $(QUICK),-quick)
+
 .PHONY: bench-dnssvc
 bench-dnssvc: ## the name server beside NSD and Knot (Debian: dnsperf nsd knot); QUICK=1 for a minute's worth; NSD=… another one
 	go test -count=1 -timeout 1h -run '^TestMeasure' -v ./dnssvc/internal/bench -args -measure $(if $(QUICK),-quick) $(if $(NSD),-nsd $(NSD)) | grep -v level=
+
+.PHONY: bench-allocator
+bench-allocator: ## allocations in full pools beside those in an empty one, batches beside single calls, memory of a million addresses (2 GB)
+	go test -count=1 -timeout 1h -run '^TestMeasure' -v ./allocator/internal/bench -args -measure | grep -v level=
 
 .PHONY: bench-nodeagent
 bench-nodeagent: ## IPVS beside raw messages in the emulated kernel; nftables and the whole agent on this one (as root)
@@ -145,6 +154,17 @@ walls: ## who imports whom, and the habits of the house
 vet: ## go vet in the workspace
 	go vet work
 
+.PHONY: security
+security: security-code vuln ## gosec's rules for all code in the programs, and govulncheck
+
+.PHONY: security-code
+security-code: .bin/check ## gosec's rules for all code in the programs (see tools/check)
+	.bin/check code ./portolan/cmd/portolan $(foreach d,$(DAEMONS),./$(d)/cmd/$(d))
+
+.PHONY: vuln
+vuln: build .bin/check ## known vulnerabilities in the programs' modules and in Go, by vuln.go.dev or VULNDB=file:///FOLDER
+	.bin/check vulnerabilities -db '$(VULNDB)' bin/portolan $(addprefix bin/,$(DAEMONS))
+
 .PHONY: build-alone
 build-alone: ## does each module build without the workspace?
 	for m in $(MODULES) $(TOOLS); do GOWORK=off go -C $$m build -o /dev/null ./...; GOWORK=off go -C $$m vet ./...; done
@@ -163,7 +183,7 @@ fmt-check: ## are all Go files formatted?
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "run make fmt for:"; echo "$$unformatted"; exit 1; }
 
 # The messages of each change, object, allocation and heartbeat get methods without reflection.
-GEN := .bin/gen -fast portolan/core $(foreach f,registry/v1/changes.proto allocator nodeagent/v1/heartbeat.proto,-coded portolan/$(f))
+GEN := .bin/gen -fast portolan/core $(foreach f,registry/v1/changes.proto registry/v1/bulk.proto allocator nodeagent/v1/heartbeat.proto,-coded portolan/$(f))
 
 .PHONY: kind
 kind: .bin/gen ## whether a new kind takes 4 files: adds one to a copy of the tree, and tests it
@@ -202,6 +222,9 @@ clean: ## remove what was built
 
 .bin/mutate: tools/mutate/go.mod $(wildcard tools/mutate/*.go)
 	cd tools/mutate && GOWORK=off GOBIN=$(CURDIR)/.bin go install .
+
+.bin/check: tools/check/go.mod tools/check/go.sum $(wildcard tools/check/*.go)
+	cd tools/check && GOWORK=off GOBIN=$(CURDIR)/.bin go install .
 
 .bin/buf: tools/buf/go.mod tools/buf/go.sum
 	cd tools/buf && GOWORK=off GOBIN=$(CURDIR)/.bin go install tool

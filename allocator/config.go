@@ -17,6 +17,8 @@ type Config struct {
 	daemon.Common `default:"addr=127.0.0.1:7401 http-addr=127.0.0.1:7501"`
 
 	Registry    string         `flag:"registry" default:"127.0.0.1:7400" usage:"host:port of the registry's gRPC API; several, comma separated"`
+	Store       string         `flag:"store" usage:"store of the allocations: sqlite:FOLDER (one replica) or postgres://USER@HOST/DATABASE (several); empty: sqlite in data-dir; a password is refused on the command line"`
+	StoreFile   string         `flag:"store-file" usage:"file with the store's URL, instead of store"`
 	DataDir     string         `flag:"data-dir" default:".portolan/allocator" usage:"folder of the embedded store"`
 	ServiceCIDR []netip.Prefix `flag:"service-cidr" default:"10.96.0.0/16" usage:"ranges of virtual IPs of a new installation, at most one of each family"`
 	PodCIDR     []netip.Prefix `flag:"pod-cidr" usage:"ranges of pod addresses, if Portolan allocates them"`
@@ -28,9 +30,44 @@ type Config struct {
 	VerifyInterval   time.Duration  `flag:"verify-interval" default:"20s" usage:"interval of comparisons with the registry"`
 }
 
+// ReadStoreFile replaces the store by the one that the file names, if a file is configured.
+func (c *Config) ReadStoreFile() error {
+	if c.StoreFile == "" {
+		return nil
+	}
+	store, err := daemon.ReadStoreFile(c.StoreFile)
+	if err != nil {
+		return err
+	}
+	c.Store, c.StoreFile = store, ""
+	_, _, err = daemon.StoreLocation(store)
+	return err
+}
+
+// StoreLocation returns the kind of the configured store, [daemon.SQLite] or [daemon.Postgres], and
+// its location: a folder or a DSN. The store's file must have been read before.
+func (c *Config) StoreLocation() (kind, where string, err error) {
+	if c.Store == "" {
+		return daemon.SQLite, c.DataDir, nil
+	}
+	return daemon.StoreLocation(c.Store)
+}
+
+// DataFolder returns the folder of the embedded store, or "" if the store is another one.
+func (c *Config) DataFolder() string {
+	if kind, where, err := c.StoreLocation(); err == nil && kind == daemon.SQLite && c.StoreFile == "" {
+		return where
+	}
+	return ""
+}
+
 // Validate returns an error that lists everything that is wrong with the configuration.
 func (c *Config) Validate() error {
 	errs := []error{c.Common.Validate()}
+	if c.StoreFile == "" { // the file may exist only while the daemon runs, as a credential of systemd
+		_, _, err := c.StoreLocation()
+		errs = append(errs, err)
+	}
 	for _, r := range c.ranges() {
 		space, err := pool.Parse(r.text)
 		switch {

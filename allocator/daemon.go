@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"path/filepath"
 	"time"
 
 	"google.golang.org/grpc"
@@ -16,12 +15,12 @@ import (
 	"portolan.dev/services/changes"
 	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/config"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/rpc"
 
 	"portolan.dev/allocator/internal/api"
 	"portolan.dev/allocator/internal/engine"
-	"portolan.dev/allocator/internal/sqlite"
 	"portolan.dev/allocator/internal/verifier"
 	"portolan.dev/allocator/store"
 )
@@ -39,22 +38,27 @@ type Daemon struct {
 	server   *rpc.Server
 	listener net.Listener
 	registry *grpc.ClientConn
+	renewal  app.Task // renews the certificate
 	nats     app.Bus
 }
 
-// New opens the store, creates the configured pools and listens. It does not need the registry,
-// because the registry itself needs the allocator.
+// New opens the store, waiting until it is available, creates the configured pools and listens. It
+// does not need the registry, because the registry itself needs the allocator. The store is the
+// embedded one; package program has Postgres too.
 func New(ctx context.Context, cfg Config, host app.Host) (*Daemon, error) {
-	s, err := sqlite.Open(ctx, filepath.Join(cfg.DataDir, "allocator.db"))
-	if err != nil {
-		return nil, fmt.Errorf("open store: %w", err)
+	if err := cfg.ReadStoreFile(); err != nil {
+		return nil, fmt.Errorf("%w: %w", config.ErrInvalid, err)
 	}
-	return NewOn(ctx, cfg, host, s)
+	return NewOn(ctx, cfg, host, func(ctx context.Context) (store.Store, error) { return OpenEmbedded(ctx, cfg) })
 }
 
-// NewOn is New with a store that is already open. The daemon closes the store, also if NewOn
-// returns an error.
-func NewOn(ctx context.Context, cfg Config, host app.Host, s store.Store) (*Daemon, error) {
+// NewOn is New with a store that the given function opens instead of the configured one. NewOn calls
+// the function again while it returns [store.ErrUnavailable].
+func NewOn(ctx context.Context, cfg Config, host app.Host, open OpenFunc) (*Daemon, error) {
+	s, err := waitForStore(ctx, open, host)
+	if err != nil {
+		return nil, err
+	}
 	d := &Daemon{log: host.Log, store: s}
 	if err := d.open(ctx, &cfg, host); err != nil {
 		return nil, errors.Join(err, d.close())
@@ -72,24 +76,27 @@ func (d *Daemon) open(ctx context.Context, cfg *Config, host app.Host) (err erro
 	if d.registry, err = host.Network.Dial(cfg.Registry, host.Identity.DialOption(identity.Registry)); err != nil {
 		return err
 	}
+	d.renewal = daemon.Renewal(host, daemon.RenewBy(d.registry))
 	if d.nats, err = host.NATS("changes"); err != nil {
 		return err
 	}
+	objects := verifier.NewRegistry(d.registry)
 	d.verifier = verifier.New(verifier.Config{
-		Engine: d.engine, Registry: verifier.NewRegistry(d.registry), Log: host.Log, Metrics: host.Metrics, Health: host.Health,
+		Engine: d.engine, Registry: objects, Log: host.Log, Metrics: host.Metrics, Health: host.Health,
 		Grace: cfg.VerifyGrace, Interval: cfg.VerifyInterval,
 		ViewCurrent: func() bool { return d.follower.Synced() && d.follower.Age() < staleAfter },
+		Epoch:       func() string { return d.follower.Epoch() },
 	})
-	// The follower does not report to Health: once the verifier has adopted its first snapshot,
+	// The follower does not report to Health: once the verifier has adopted the values of objects,
 	// allocating does not depend on the follower.
 	if d.follower, err = changes.NewFollower(changes.FollowerConfig{
-		Registry: d.registry, NATS: d.nats, Prefix: cfg.NATSPrefix, Kinds: verifier.Kinds(),
-		Log: host.Log, Metrics: host.Metrics, Tracer: host.Tracer, Apply: d.verifier.Apply,
+		Registry: d.registry, NATS: d.nats, Prefix: cfg.NATSPrefix, Kinds: verifier.Kinds(), Keep: verifier.Keeps, Trim: verifier.Trim,
+		Log: host.Log, Metrics: host.Metrics, Tracer: host.Tracer, Revocations: host.Identity.DenyList(), Apply: d.verifier.Apply,
 	}); err != nil {
 		return err
 	}
 	d.server = daemon.NewServer(host, access.Methods())
-	allocatorv1.RegisterAllocatorServiceServer(d.server, api.New(d.engine, d.verifier.Adopted()))
+	allocatorv1.RegisterAllocatorServiceServer(d.server, api.New(d.engine, d.verifier, objects, d.verifier))
 	d.listener, err = cfg.Listen(host.Network)
 	return err
 }
@@ -104,6 +111,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		app.Task{Name: "grpc", Run: func(ctx context.Context) error { return d.server.Serve(ctx, d.listener) }},
 		app.Task{Name: "follower", Run: d.follower.Run},
 		app.Task{Name: "verifier", Run: d.verifier.Run},
+		d.renewal,
 	)
 	return errors.Join(err, d.close())
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	allocatorv1 "portolan.dev/api/allocator/v1"
+	"portolan.dev/services/kit/apierr"
 
 	"portolan.dev/allocator/internal/allocation"
 	"portolan.dev/allocator/internal/engine"
@@ -47,12 +48,20 @@ func (c *Config) ranges() []poolRange {
 // ensurePools creates or enlarges the pools of the configuration.
 func ensurePools(ctx context.Context, e *engine.Engine, cfg *Config, log *slog.Logger) error {
 	for _, r := range cfg.ranges() {
-		if err := ensurePool(ctx, e, r, log); err != nil {
+		err := ensurePool(ctx, e, r, log)
+		for n := 1; n < ensureAttempts && apierr.IsAlreadyExists(err); n++ {
+			err = ensurePool(ctx, e, r, log) // another replica started at the same time
+		}
+		if err != nil {
 			return fmt.Errorf("%s %s: %w", r.flag, r.text, err)
 		}
 	}
 	return nil
 }
+
+// ensureAttempts is how often a pool is looked for and created. Each time, the pools are those that
+// the attempt before has found.
+const ensureAttempts = 3
 
 func ensurePool(ctx context.Context, e *engine.Engine, r poolRange, log *slog.Logger) error {
 	want, err := pool.Parse(r.text)

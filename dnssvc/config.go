@@ -51,8 +51,8 @@ type Config struct {
 	MaxRecordsTCP     int           `flag:"max-records-tcp" default:"0" usage:"maximum number of records of a set in an answer by TCP, in rotation; 0: as many as fit into 64 KiB"`
 	IdleTimeout       time.Duration `flag:"idle-timeout" default:"10s" usage:"time limit of an idle TCP connection, and of receiving one query"`
 	MaxConns          int           `flag:"max-conns" default:"2000" usage:"maximum number of TCP connections, including those over TLS"`
-	MaxConnsPerClient int           `flag:"max-conns-per-client" default:"200" usage:"maximum number of TCP connections from one address, including those over TLS"`
-	MaxPending        int           `flag:"max-pending" default:"2000" usage:"maximum number of queries that wait for upstream servers"`
+	MaxConnsPerClient int           `flag:"max-conns-per-client" default:"200" usage:"maximum number of TCP connections from one address or IPv6 /64, including those over TLS"`
+	MaxPending        int           `flag:"max-pending" default:"2000" usage:"maximum number of queries that wait for upstream servers; one client may have as many as are free"`
 	Workers           int           `flag:"workers" default:"1" usage:"goroutines that read from each UDP socket"`
 	FastPath          bool          `flag:"fast-path" default:"true" usage:"answer common queries without unpacking them"`
 	LogQueries        bool          `flag:"log-queries" default:"false" usage:"log every query"`
@@ -68,6 +68,9 @@ const (
 	minIdle            = 100 * time.Millisecond
 	minUpstreamTimeout = 10 * time.Millisecond
 )
+
+// DataFolder returns the folder of the daemon's data, or "" if none is configured.
+func (c *Config) DataFolder() string { return c.DataDir }
 
 // Validate returns all errors of the configuration, joined.
 func (c *Config) Validate() error {

@@ -40,6 +40,7 @@ type Daemon struct {
 	grpc     *rpc.Server
 	listener net.Listener
 	registry *grpc.ClientConn
+	renewal  app.Task // renews the certificate
 	nats     app.Bus
 	metrics  *metrics
 	forward  *forward.Forwarder // nil if other names are refused
@@ -95,12 +96,13 @@ func (d *Daemon) open(host app.Host) (err error) {
 	if d.registry, err = host.Network.Dial(d.cfg.Registry, host.Identity.DialOption(identity.Registry)); err != nil {
 		return err
 	}
+	d.renewal = daemon.Renewal(host, daemon.RenewBy(d.registry))
 	if d.nats, err = host.NATS("changes"); err != nil {
 		return err
 	}
 	if d.follower, err = changes.NewFollower(changes.FollowerConfig{
 		Registry: d.registry, NATS: d.nats, Prefix: d.cfg.NATSPrefix, Kinds: d.cfg.zone().Kinds(),
-		VersionsOnly: true, Log: d.log, Metrics: host.Metrics, Health: host.Health, Tracer: host.Tracer, Apply: d.apply,
+		VersionsOnly: true, Log: d.log, Metrics: host.Metrics, Health: host.Health, Tracer: host.Tracer, Revocations: host.Identity.DenyList(), Apply: d.apply,
 	}); err != nil {
 		return err
 	}
@@ -185,6 +187,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		app.Task{Name: "follower", Run: d.follower.Run},
 		app.Task{Name: "dns", Run: func(context.Context) error { return d.dns.Run(serving) }},
 		app.Task{Name: "certificate", Run: d.watchCertificate},
+		d.renewal,
 		app.Task{Name: "notify", Run: d.notifier.Run},
 		app.Task{Name: "memory", Run: d.returnMemory},
 		app.Task{Name: "disk", Run: d.boundDiskView},

@@ -1,6 +1,8 @@
 package endpointctl
 
 import (
+	"context"
+
 	"portolan.dev/endpointctl/internal/api"
 	"portolan.dev/endpointctl/internal/controller"
 	"portolan.dev/endpointctl/internal/packing"
@@ -16,11 +18,14 @@ func (d *Daemon) Synced() bool { return d.follower.Synced() }
 // Revision implements api.State.
 func (d *Daemon) Revision() uint64 { return d.follower.Revision() }
 
-// Leading implements api.State.
-func (d *Daemon) Leading() (epoch uint64, leading bool) {
-	epoch = d.epoch.Load()
-	return epoch, epoch > 0
-}
+// Epoch implements api.State.
+func (d *Daemon) Epoch() uint64 { return d.held.epoch(nodesShard) }
+
+// Shards implements api.State.
+func (d *Daemon) Shards() (held []int, all int) { return d.held.shards(), d.cfg.Shards }
+
+// Waits implements api.State.
+func (d *Daemon) Waits() string { return d.held.waiting() }
 
 // Pending implements api.State.
 func (d *Daemon) Pending() int { return d.controller.Pending() }
@@ -34,4 +39,10 @@ func (d *Daemon) Failure(key object.Name) (controller.Failure, bool) {
 func (d *Daemon) Refused(key object.Name) packing.Refused { return d.controller.Refused(key) }
 
 // Resync implements api.State.
-func (d *Daemon) Resync() int { return d.controller.Resync() }
+func (d *Daemon) Resync(ctx context.Context) (services, corrected int, err error) {
+	corrected, err = d.follower.Resync(ctx)
+	return d.controller.Resync(), corrected, err
+}
+
+// Check implements api.State.
+func (d *Daemon) Check(ctx context.Context) error { return d.follower.Check(ctx) }

@@ -6,9 +6,9 @@ import (
 	"log/slog"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
 	endpointsv1 "portolan.dev/api/endpoints/v1"
@@ -16,15 +16,16 @@ import (
 	"portolan.dev/services/changes"
 	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/health"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/rpc"
+	"portolan.dev/services/lease"
+	"portolan.dev/services/queue"
 
 	"portolan.dev/endpointctl/internal/api"
 	"portolan.dev/endpointctl/internal/controller"
 	"portolan.dev/endpointctl/internal/index"
-	"portolan.dev/endpointctl/internal/lease"
 	"portolan.dev/endpointctl/internal/nodewatch"
-	"portolan.dev/endpointctl/internal/queue"
 )
 
 const (
@@ -46,19 +47,24 @@ type Daemon struct {
 	controller *controller.Controller
 	nodes      *nodewatch.Watch // nil if nodes are not watched
 	follower   *changes.Follower
-	elector    *lease.Elector
+	group      *lease.Group
+	held       holding
+	moves      *prometheus.CounterVec
+	health     *health.Registry
 	server     *rpc.Server
 	listener   net.Listener
 	registry   *grpc.ClientConn
+	renewal    app.Task // renews the certificate
 	nats       app.Bus
 	synced     chan struct{} // closed when the registry has been read
 	once       sync.Once
-	epoch      atomic.Uint64 // 0 if this replica does not lead
 }
 
 // New builds the daemon and listens.
 func New(_ context.Context, cfg Config, host app.Host) (*Daemon, error) {
-	d := &Daemon{log: host.Log, cfg: cfg, index: index.New(), synced: make(chan struct{})}
+	d := &Daemon{
+		log: host.Log, cfg: cfg, index: index.New(), health: host.Health, held: holding{epochs: map[int]uint64{}}, synced: make(chan struct{}),
+	}
 	if err := d.open(host); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
@@ -70,17 +76,19 @@ func (d *Daemon) open(host app.Host) (err error) {
 	if d.registry, err = host.Network.Dial(cfg.Registry, host.Identity.DialOption(identity.Registry)); err != nil {
 		return err
 	}
+	d.renewal = daemon.Renewal(host, daemon.RenewBy(d.registry))
 	if d.nats, err = host.NATS("changes"); err != nil {
 		return err
 	}
 	d.controller = controller.New(controller.Config{
 		Registry: d.registry, Log: host.Log, Metrics: host.Metrics, Index: d.index,
-		MaxPerSlice: cfg.MaxPerSlice, Workers: cfg.Workers, SyncTimeout: syncTimeout, LastingFailure: lastingFailure, Recheck: recheckInterval,
+		Shards: cfg.Shards, MaxPerSlice: cfg.MaxPerSlice, Workers: cfg.Workers,
+		LegacyInterval: cfg.LegacyInterval, SyncTimeout: syncTimeout, LastingFailure: lastingFailure, Recheck: recheckInterval,
 		Queue: queue.Options{Quiet: cfg.Quiet, Longest: cfg.LongestDelay, RetryMin: retryMin, RetryMax: retryMax},
 	})
 	if d.follower, err = changes.NewFollower(changes.FollowerConfig{
 		Registry: d.registry, NATS: d.nats, Prefix: cfg.NATSPrefix, Kinds: index.Kinds(),
-		Log: host.Log, Metrics: host.Metrics, Health: host.Health, Tracer: host.Tracer, Apply: d.apply,
+		Log: host.Log, Metrics: host.Metrics, Health: host.Health, Tracer: host.Tracer, Revocations: host.Identity.DenyList(), Apply: d.apply,
 	}); err != nil {
 		return err
 	}
@@ -89,9 +97,10 @@ func (d *Daemon) open(host app.Host) (err error) {
 			Registry: d.registry, Log: host.Log, Metrics: host.Metrics, Nodes: d.index.Nodes, Grace: cfg.NodeGrace,
 		})
 	}
-	if d.elector, err = d.newElector(); err != nil {
+	if d.group, err = d.newGroup(); err != nil {
 		return err
 	}
+	d.showHeld()
 	d.registerMetrics(host.Metrics)
 	d.server = daemon.NewServer(host, access.Methods())
 	endpointsv1.RegisterEndpointControllerServiceServer(d.server, api.New(d, d.index, cfg.MaxPerSlice))
@@ -121,7 +130,7 @@ func (d *Daemon) followHeartbeats(ctx context.Context) error {
 	return stop()
 }
 
-// Run works until ctx is done, and then releases the lease.
+// Run works until ctx is done, and then releases the leases.
 func (d *Daemon) Run(ctx context.Context) error {
 	d.log.Info("endpointctl listens", "addr", d.listener.Addr().String())
 	err := app.RunTasks(ctx,
@@ -129,6 +138,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		app.Task{Name: "follower", Run: d.follower.Run},
 		app.Task{Name: "election", Run: d.runElection},
 		app.Task{Name: "heartbeats", Run: d.followHeartbeats},
+		d.renewal,
 	)
 	return errors.Join(err, d.close())
 }

@@ -69,6 +69,8 @@ replace portolan.dev/allocator => ../allocator
 
 replace portolan.dev/endpointctl => ../endpointctl
 
+replace portolan.dev/lbctl => ../lbctl
+
 replace portolan.dev/dnssvc => ../dnssvc
 
 replace portolan.dev/nodeagent => ../nodeagent
@@ -81,6 +83,10 @@ require (
 )
 
 require (
+	github.com/mdlayher/arp v0.0.0-20220512170110-6706a2966875 // indirect
+	github.com/mdlayher/ethernet v0.0.0-20220221185849-529eae5b6118 // indirect
+	github.com/mdlayher/ndp v1.1.0 // indirect
+	github.com/mdlayher/packet v1.2.0 // indirect
 	github.com/moby/ipvs v1.1.0 // indirect
 	github.com/sirupsen/logrus v1.9.0 // indirect
 	pgregory.net/rapid v1.3.0 // indirect
@@ -92,7 +98,7 @@ require (
 	github.com/google/nftables v0.3.0
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/mdlayher/netlink v1.11.2 // indirect
-	github.com/mdlayher/socket v0.6.0 // indirect
+	github.com/mdlayher/socket v0.7.0 // indirect
 	github.com/ncruces/go-sqlite3 v0.35.6 // indirect
 	github.com/ncruces/go-sqlite3-wasm/v6 v6.3.35304 // indirect
 	github.com/ncruces/julianday v1.0.0 // indirect

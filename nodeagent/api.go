@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -19,6 +20,10 @@ import (
 // maxPlan is the largest answer of GetPlan, in bytes. It is below the limit of clients.
 const maxPlan = rpc.DefaultMaxMessage - 64<<10
 
+// compareTimeout limits how long an answer waits for the registry. It is below the deadline of the
+// command line's calls, so that an agent without a registry still answers.
+const compareTimeout = 3 * time.Second
+
 // api implements the agent's NodeAgentService.
 type api struct {
 	nodeagentv1.UnsafeNodeAgentServiceServer
@@ -33,7 +38,8 @@ func (s *api) GetStatus(context.Context, *nodeagentv1.GetStatusRequest) (*nodeag
 	res := &nodeagentv1.GetStatusResponse{
 		Node: d.name, ProxyMode: d.plane.Name(), FallbackReason: d.fallback, ViewRevision: d.view.Revision(),
 		Synced: d.follower.Synced(), ViewAgeSeconds: d.viewAge().Seconds(), FromDisk: d.onDisk(), DiskViewRefused: d.diskRefused,
-		Draining: d.draining.Load(), ProbedPods: uint32(d.prober.Pods()),
+		Draining: d.draining.Load(), ProbedPods: uint32(d.prober.Pods()), Warnings: d.host.Health.Warnings(),
+		Announcing: d.announcer.Status(),
 	}
 	for _, s := range proxymode.Settings(d.plane) {
 		res.Sysctls = append(res.Sysctls, s.String())
@@ -42,10 +48,12 @@ func (s *api) GetStatus(context.Context, *nodeagentv1.GetStatusRequest) (*nodeag
 	return res, nil
 }
 
-// GetPlan implements NodeAgentService.
+// GetPlan implements NodeAgentService. It first compares the changes from NATS with the registry's
+// log, because a plan made of forged changes would explain the attacker's backends as ready.
 func (s *api) GetPlan(ctx context.Context, req *nodeagentv1.GetPlanRequest) (*nodeagentv1.GetPlanResponse, error) {
-	v := s.daemon.view
-	res := &nodeagentv1.GetPlanResponse{Revision: v.Revision()}
+	v, res := s.daemon.view, &nodeagentv1.GetPlanResponse{}
+	res.NotCompared = reason(s.withRegistry(ctx, s.daemon.follower.Check))
+	res.Revision = v.Revision()
 	switch {
 	case req.GetPendingOnly() && req.GetName() != "":
 		return nil, apierr.FailedPrecondition("pending_only is about all services: leave out the name, or pending_only")
@@ -87,16 +95,39 @@ func (s *api) Resync(ctx context.Context, _ *nodeagentv1.ResyncRequest) (*nodeag
 	if err := s.daemon.refreshAddresses(); err != nil {
 		return nil, err
 	}
+	res := &nodeagentv1.ResyncResponse{}
+	res.NotCompared = reason(s.withRegistry(ctx, func(ctx context.Context) error {
+		corrected, err := s.daemon.follower.Resync(ctx)
+		res.ObjectsCorrected = uint32(corrected)
+		return err
+	}))
 	found, err := s.daemon.syncer.Audit(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &nodeagentv1.ResyncResponse{Repaired: uint32(len(found)), Differences: found}, nil
+	res.Repaired, res.Differences = uint32(len(found)), found
+	return res, nil
+}
+
+// withRegistry runs a comparison with the registry for at most compareTimeout.
+func (s *api) withRegistry(ctx context.Context, compare func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, compareTimeout)
+	defer cancel()
+	return compare(ctx)
+}
+
+// reason returns the text of an error, or nothing.
+func reason(err error) string {
+	if err == nil {
+		return ""
+	}
+	return apierr.Describe(err)
 }
 
 // SetDraining implements NodeAgentService.
 func (s *api) SetDraining(_ context.Context, req *nodeagentv1.SetDrainingRequest) (*nodeagentv1.SetDrainingResponse, error) {
 	s.daemon.draining.Store(req.GetDraining())
 	s.daemon.checks.Drain(req.GetDraining())
+	s.daemon.announcer.Wake()
 	return &nodeagentv1.SetDrainingResponse{Draining: req.GetDraining()}, nil
 }

@@ -3,6 +3,7 @@ package nodeagent
 import (
 	registryv1 "portolan.dev/api/registry/v1"
 
+	"portolan.dev/nodeagent/internal/announce"
 	"portolan.dev/nodeagent/internal/events"
 	"portolan.dev/nodeagent/internal/healthcheck"
 	"portolan.dev/nodeagent/internal/nodestatus"
@@ -53,6 +54,11 @@ func (d *Daemon) assemble() error {
 		ProxyMode: d.plane.Name(), Metrics: d.host.Metrics,
 		Healthy: d.syncer.Healthy, Updated: d.syncer.LastSync, Draining: d.draining.Load, Node: d.view.Self,
 	})
+	d.announcer = announce.New(announce.Options{
+		Node: d.name, Interfaces: d.cfg.AnnounceInterfaces, Controllers: d.lbctl, Machine: d.machine,
+		Ready:    func() bool { return d.syncer.Healthy() && !d.syncer.LastSync().IsZero() },
+		Draining: d.draining.Load, Stays: d.plane.Name() != proxymode.Userspace, Metrics: d.host.Metrics, Log: d.log,
+	})
 	if err := d.follow(); err != nil {
 		return err
 	}
@@ -64,7 +70,7 @@ func (d *Daemon) assemble() error {
 func (d *Daemon) follow() (err error) {
 	d.follower, err = changes.NewFollower(changes.FollowerConfig{
 		Registry: d.registry, NATS: d.nats, Prefix: d.cfg.NATSPrefix, Kinds: view.Kinds,
-		Keep: d.view.Accepts, Trim: d.view.Trim, Log: d.log, Metrics: d.host.Metrics, Health: d.host.Health, Tracer: d.host.Tracer, Apply: d.apply,
+		Node: d.name, Keep: d.view.Accepts, Trim: d.view.Trim, Log: d.log, Metrics: d.host.Metrics, Health: d.host.Health, Tracer: d.host.Tracer, Revocations: d.host.Identity.DenyList(), Apply: d.apply,
 	})
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -18,21 +19,24 @@ type Config struct {
 	daemon.Common `default:"addr=127.0.0.1:7404 http-addr=127.0.0.1:7504"`
 
 	Registry    string         `flag:"registry" default:"127.0.0.1:7400" usage:"host:port of the registry's gRPC API; several, comma separated"`
+	LBCtl       []string       `flag:"lbctl" default:"127.0.0.1:7406" usage:"host:port of lbctl's gRPC API, which decides which node announces a load-balancer address; several, comma separated"`
 	DataDir     string         `flag:"data-dir" usage:"folder of the last view, from which to start if the registry is unavailable, and of the journal of the agent's state in the kernel; empty: no view, the journal in /run/portolan"`
 	ServiceCIDR []netip.Prefix `flag:"service-cidr" usage:"ranges of cluster IPs: one route each in the kernel; an address outside of them gets its own"`
 	PodCIDR     []netip.Prefix `flag:"pod-cidr" usage:"ranges of the pods on all nodes, whose traffic is internal; empty: only the node's own traffic is"`
 
-	NodeName          string         `flag:"node-name" usage:"name of the node; empty: that of the certificate, or the host name"`
-	NodeAddresses     []string       `flag:"node-addresses" usage:"addresses of the node, its main one first; empty: those of its interfaces"`
-	NodeLabels        []string       `flag:"node-labels" usage:"labels for a new Node object, such as topology.kubernetes.io/zone=a"`
-	AdvertiseAddr     string         `flag:"advertise-addr" usage:"host:port of the gRPC API for other machines; empty: the address listened on, or the node's first"`
-	ProxyMode         string         `flag:"proxy-mode" default:"auto" usage:"how traffic is forwarded: ipvs or nftables (in the kernel; iptables is another name of nftables), userspace, or auto: the first of ipvs, nftables and userspace that the node can"`
-	Strict            bool           `flag:"strict" default:"false" usage:"fail if the kernel does not support the proxy-mode (auto: ipvs), instead of falling back to the next one"`
-	NodePortAddresses []netip.Prefix `flag:"nodeport-addresses" usage:"CIDRs of the node's addresses that serve node ports; empty: all addresses of the node"`
-	StrictARP         bool           `flag:"strict-arp" default:"true" usage:"do not answer ARP requests for addresses that no device of the node has, such as external IPs (sysctls arp_ignore and arp_announce); kernel modes only"`
-	MasqueradeAll     bool           `flag:"masquerade-all" default:"false" usage:"hide all clients of cluster IPs from backends"`
-	Scheduler         string         `flag:"scheduler" default:"rr" usage:"scheduler of services that set none: rr, lc, dh, sh, sed, nq or mh"`
-	DrainTimeout      time.Duration  `flag:"drain-timeout" default:"300s" usage:"time for which connections to a removed backend may continue, unless the service sets its own"`
+	NodeName           string         `flag:"node-name" usage:"name of the node; empty: that of the certificate, or the host name"`
+	NodeAddresses      []string       `flag:"node-addresses" usage:"addresses of the node, its main one first; empty: those of its interfaces"`
+	NodeLabels         []string       `flag:"node-labels" usage:"labels for a new Node object, such as topology.kubernetes.io/zone=a"`
+	AdvertiseAddr      string         `flag:"advertise-addr" usage:"host:port of the gRPC API for other machines; empty: the address listened on, or the node's first"`
+	ProxyMode          string         `flag:"proxy-mode" default:"auto" usage:"how traffic is forwarded: ipvs or nftables (in the kernel; iptables is another name of nftables), userspace, or auto: the first of ipvs, nftables and userspace that the node can"`
+	UserspaceRanges    []netip.Prefix `flag:"userspace-ranges" usage:"ranges in which the userspace mode may listen; services at other addresses are not served, and get an event; empty: all addresses of the machine"`
+	Strict             bool           `flag:"strict" default:"false" usage:"fail if the kernel does not support the proxy-mode (auto: ipvs), instead of falling back to the next one"`
+	NodePortAddresses  []netip.Prefix `flag:"nodeport-addresses" usage:"CIDRs of the node's addresses that serve node ports; empty: all addresses of the node"`
+	StrictARP          bool           `flag:"strict-arp" default:"true" usage:"do not answer ARP requests for addresses that no device of the node has, such as external IPs (sysctls arp_ignore and arp_announce); kernel modes only"`
+	AnnounceInterfaces []string       `flag:"announce-interfaces" usage:"patterns of the interfaces, such as eth*, on which the node answers ARP and neighbour discovery for the load-balancer addresses that lbctl gives it; empty: none"`
+	MasqueradeAll      bool           `flag:"masquerade-all" default:"false" usage:"hide all clients of cluster IPs from backends"`
+	Scheduler          string         `flag:"scheduler" default:"rr" usage:"scheduler of services that set none: rr, lc, dh, sh, sed, nq or mh"`
+	DrainTimeout       time.Duration  `flag:"drain-timeout" default:"300s" usage:"time for which connections to a removed backend may continue, unless the service sets its own"`
 
 	IPVSTCPTimeout    time.Duration `flag:"ipvs-tcp-timeout" default:"7500s" usage:"time after which IPVS forgets an idle TCP connection: longer than the interval of keepalives, 7200 s; 0: unchanged"`
 	IPVSTCPFinTimeout time.Duration `flag:"ipvs-tcpfin-timeout" default:"0s" usage:"time after which IPVS forgets a TCP connection that one side has closed; 0: unchanged"`
@@ -50,6 +54,9 @@ type Config struct {
 	HeartbeatInterval time.Duration `flag:"heartbeat-interval" default:"2s" usage:"time between heartbeats"`
 }
 
+// DataFolder returns the folder of the daemon's data, or "" if none is configured.
+func (c *Config) DataFolder() string { return c.DataDir }
+
 // Validate returns all errors in the configuration.
 func (c *Config) Validate() error {
 	errs := []error{c.Common.Validate()}
@@ -63,6 +70,14 @@ func (c *Config) Validate() error {
 		if key, _, ok := strings.Cut(l, "="); !ok || key == "" {
 			bad("node-labels: %q is not key=value", l)
 		}
+	}
+	for _, pattern := range c.AnnounceInterfaces {
+		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
+			bad("announce-interfaces: %q is no pattern of names, such as eth0 or eth*", pattern)
+		}
+	}
+	if len(c.AnnounceInterfaces) > 0 && len(c.LBCtl) == 0 {
+		bad("lbctl: must be set, because announce-interfaces is")
 	}
 	if modes := proxymode.Names(); !slices.Contains(modes, c.ProxyMode) {
 		bad("proxy-mode: %q is none of %s", c.ProxyMode, strings.Join(modes, ", "))

@@ -16,6 +16,7 @@ import (
 
 	"portolan.dev/nodeagent/dataplane"
 	"portolan.dev/nodeagent/internal/addresses"
+	"portolan.dev/nodeagent/internal/announce"
 	"portolan.dev/nodeagent/internal/events"
 	"portolan.dev/nodeagent/internal/healthcheck"
 	"portolan.dev/nodeagent/internal/nodestatus"
@@ -49,20 +50,22 @@ type Daemon struct {
 
 	registry *grpc.ClientConn
 	nats     app.Bus
+	lbctl    []announce.Controller // none: the node does not announce
 	lis      net.Listener
 	healthz  net.Listener // nil: none
 
 	plane    dataplane.Plane
 	fallback string // why the configured mode is not used; empty: it is used
 
-	view     *view.View
-	follower *changes.Follower
-	events   *events.Recorder
-	syncer   *proxy.Syncer
-	prober   *probe.Prober
-	checks   *healthcheck.Server
-	node     *nodestatus.Registrar
-	health   *healthcheck.NodeServer
+	view      *view.View
+	follower  *changes.Follower
+	events    *events.Recorder
+	syncer    *proxy.Syncer
+	prober    *probe.Prober
+	checks    *healthcheck.Server
+	node      *nodestatus.Registrar
+	health    *healthcheck.NodeServer
+	announcer *announce.Announcer
 
 	draining   atomic.Bool
 	auditPause time.Duration // time between two audits; auditEvery except in tests
@@ -122,6 +125,9 @@ func (d *Daemon) connect() error {
 	if d.registry, err = d.host.Network.Dial(d.cfg.Registry, d.host.Identity.DialOption(identity.Registry)); err != nil {
 		return err
 	}
+	if err := d.dialLBCtl(); err != nil {
+		return err
+	}
 	if d.nats, err = d.host.NATS("nodeagent-" + d.name); err != nil {
 		return fmt.Errorf("nats: %w", err)
 	}
@@ -130,6 +136,22 @@ func (d *Daemon) connect() error {
 	}
 	if d.healthz, err = net.Listen("tcp", d.cfg.HealthzAddr); err != nil {
 		return daemon.ListenError("healthz-addr", err)
+	}
+	return nil
+}
+
+// dialLBCtl opens a connection to each lbctl. One connection to all of them would leave it to chance
+// which one is asked first for who leads.
+func (d *Daemon) dialLBCtl() error {
+	if len(d.cfg.AnnounceInterfaces) == 0 {
+		return nil
+	}
+	for _, addr := range d.cfg.LBCtl {
+		conn, err := d.host.Network.Dial(addr, d.host.Identity.DialOption(identity.LBCtl))
+		if err != nil {
+			return err
+		}
+		d.lbctl = append(d.lbctl, announce.Controller{Addr: addr, Conn: conn})
 	}
 	return nil
 }
@@ -153,6 +175,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 		{Name: "heartbeat", Run: d.heartbeats().Run},
 		{Name: "surroundings", Run: func(ctx context.Context) error { return d.every(ctx, surroundingsEvery, d.checkSurroundings) }},
 		{Name: "addresses", Run: d.watchAddresses},
+		{Name: "announcing", Run: d.announcer.Run},
+		daemon.Renewal(d.host, daemon.RenewBy(d.registry)),
 		{Name: "audit", Run: func(ctx context.Context) error { return d.every(ctx, d.auditPause, d.auditInBackground) }},
 	}
 	if path := d.viewPath(); path != "" {
@@ -180,6 +204,9 @@ func (d *Daemon) close() {
 	}
 	if d.nats != nil {
 		d.nats.Close()
+	}
+	for _, controller := range d.lbctl {
+		controller.Conn.Close()
 	}
 	if d.registry != nil {
 		d.registry.Close()

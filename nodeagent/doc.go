@@ -16,8 +16,8 @@
 // The agent keeps only its own pods and its own node, and the follower already drops the others: in
 // a cluster of a thousand nodes they are most of all objects.
 //
-// machine.Machine is the interface below the agent: addresses, listening programs and the planes of
-// the kernel. Below a plane, kernel.Host is another one. Simulations have both in memory.
+// machine.Machine is the interface below the agent: addresses, neighbours, listening programs and the
+// planes of the kernel. Below a plane, kernel.Host is another one. Simulations have both in memory.
 //
 // A data plane in the kernel continues without the agent. The userspace plane stops forwarding when
 // the agent stops. Its node still stays Ready until its heartbeats are missed, because usually the

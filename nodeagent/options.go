@@ -17,6 +17,7 @@ import (
 func (c *Config) proxyMode(m machine.Machine, log *slog.Logger, metrics prometheus.Registerer) proxymode.Options {
 	return proxymode.Options{
 		Mode: c.ProxyMode, Strict: c.Strict, DataDir: c.DataDir, Modes: m.Modes(), Metrics: metrics, Log: log,
+		UserspaceRanges: c.UserspaceRanges,
 		Kernel: kernelmode.Options{
 			ServiceCIDRs: c.ServiceCIDR, Count: c.TrafficMetrics > 0, StrictARP: c.StrictARP,
 			Timeouts: kernelmode.Timeouts{TCP: c.IPVSTCPTimeout, TCPFin: c.IPVSTCPFinTimeout, UDP: c.IPVSUDPTimeout},

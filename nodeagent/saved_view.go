@@ -37,7 +37,7 @@ func (d *Daemon) loadView() {
 	if path == "" {
 		return
 	}
-	if err := os.MkdirAll(d.cfg.DataDir, 0o750); err != nil {
+	if err := os.MkdirAll(d.cfg.DataDir, 0o700); err != nil {
 		d.log.Warn("the view will not be kept", "err", err)
 		return
 	}

@@ -10,7 +10,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// refreshAddresses reads the node's addresses again and passes them on.
+// refreshAddresses reads the node's addresses again and passes them on. The announcer reads the
+// interfaces.
 func (d *Daemon) refreshAddresses() error {
 	d.addressesMu.Lock()
 	defer d.addressesMu.Unlock()
@@ -23,6 +24,7 @@ func (d *Daemon) refreshAddresses() error {
 	d.node.SetAddresses(roles.Node)
 	d.checks.SetAddresses(roles.NodePorts)
 	d.refreshFacts()
+	d.announcer.Refresh()
 	return nil
 }
 

@@ -12,13 +12,18 @@ require portolan.dev/allocator v0.0.0
 
 require portolan.dev/endpointctl v0.0.0
 
+require portolan.dev/lbctl v0.0.0
+
 require portolan.dev/dnssvc v0.0.0
 
 require (
 	github.com/cpuguy83/go-md2man/v2 v2.0.6
 	github.com/goccy/go-yaml v1.19.2
 	github.com/google/go-cmp v0.7.0
+	github.com/google/pprof v0.0.0-20261105003125-4bf881d7fb0b
 	github.com/jackc/pgx/v5 v5.12.0
+	github.com/mdlayher/arp v0.0.0-20220512170110-6706a2966875
+	github.com/mdlayher/ndp v1.1.0
 	github.com/miekg/dns v1.1.73
 	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/nats-io/nats.go v1.55.0
@@ -61,8 +66,10 @@ require (
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
 	github.com/klauspost/compress v1.20.3 // indirect
+	github.com/mdlayher/ethernet v0.0.0-20220221185849-529eae5b6118 // indirect
 	github.com/mdlayher/netlink v1.11.2 // indirect
-	github.com/mdlayher/socket v0.6.0 // indirect
+	github.com/mdlayher/packet v1.2.0 // indirect
+	github.com/mdlayher/socket v0.7.0 // indirect
 	github.com/minio/highwayhash v1.0.4 // indirect
 	github.com/moby/ipvs v1.1.0 // indirect
 	github.com/modern-go/concurrent v0.0.0-20180306012644-bacd9c7ef1dd // indirect
@@ -116,6 +123,8 @@ replace portolan.dev/registry => ../registry
 replace portolan.dev/allocator => ../allocator
 
 replace portolan.dev/endpointctl => ../endpointctl
+
+replace portolan.dev/lbctl => ../lbctl
 
 replace portolan.dev/dnssvc => ../dnssvc
 

@@ -17,6 +17,7 @@ import (
 // is refused, and that a random allocation skips such an address and releases it afterwards.
 func TestAServiceGetsNoAddressOfABackend(t *testing.T) {
 	i, r := run(t)
+	i.allocator.EnableReserves(0)
 	_, err := r.slices.CreateEndpointSlice(t.Context(), &registryv1.CreateEndpointSliceRequest{EndpointSlice: &corev1.EndpointSlice{
 		Metadata: &corev1.ObjectMeta{Name: "by-hand"}, AddressType: corev1.AddressType_ADDRESS_TYPE_IPV4,
 		Endpoints: []*corev1.Endpoint{{Addresses: []string{"10.96.0.1"}}, {Addresses: []string{"10.96.0.2"}}},

@@ -62,6 +62,7 @@ func TestRulesBeyondTheObject(t *testing.T) {
 		want []string
 	}{
 		{"external IP", external("198.51.100.7"), nil},
+		{"external IP outside the operator's ranges", external("203.0.113.9"), []string{"spec.externalIPs[0]"}},
 		{"external IP of a node", external("198.51.100.7", "192.0.2.10"), []string{"spec.externalIPs[1]"}},
 		{"endpoint", slice("192.0.2.77"), nil},
 		{"endpoint on a node's address", slice("192.0.2.10"), nil},
@@ -90,14 +91,14 @@ func TestAllViolationsAtOnce(t *testing.T) {
 		s.Spec.Ports[0].Port = 70000
 		s.Spec.ExternalIps = []string{"127.0.0.1"}
 	})})
-	if got, want := fields(err), []string{"metadata.name", "spec.externalIPs[0]", "spec.ports[0].port"}; !slices.Equal(got, want) || apierr.Code(err) != codes.InvalidArgument {
+	if got, want := fields(err), []string{"metadata.name", "spec.externalIPs[0]", "spec.externalIPs[0]", "spec.ports[0].port"}; !slices.Equal(got, want) || apierr.Code(err) != codes.InvalidArgument {
 		t.Errorf("violations at %v, want %v; %v", got, want, err)
 	}
-	labels := map[string]string{}
+	annotations := map[string]string{}
 	for i := range 1000 {
-		labels[fmt.Sprintf("bad key %d", i)] = ""
+		annotations[fmt.Sprintf("bad key %d", i)] = ""
 	}
-	_, err = r.pods.CreatePod(within(t), &registryv1.CreatePodRequest{Pod: &corev1.Pod{Metadata: &corev1.ObjectMeta{Name: "p", Labels: labels}}})
+	_, err = r.pods.CreatePod(within(t), &registryv1.CreatePodRequest{Pod: &corev1.Pod{Metadata: &corev1.ObjectMeta{Name: "p", Annotations: annotations}}})
 	if got := len(fields(err)); got != 101 {
 		t.Errorf("%d violations are reported, want 100 and how many more there are", got)
 	}

@@ -17,5 +17,6 @@
 //   - gc: the deletion of objects, events and log records that are no longer needed.
 //   - changelog: the log in the form of the API.
 //   - response and api: the gRPC services.
+//   - renewal: the certificates that the registry renews.
 //   - backup: export and import of all objects.
 package registry

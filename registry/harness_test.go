@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
 	corev1 "portolan.dev/api/core/v1"
@@ -17,6 +18,7 @@ import (
 	"portolan.dev/registry/program"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/kit/config"
+	"portolan.dev/services/kit/health"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/kit/rpc"
 	"portolan.dev/services/object"
@@ -39,7 +41,9 @@ type installation struct {
 // replica is one running registry of an installation.
 type replica struct {
 	*grpc.ClientConn
-	stop func()
+	stop    func()
+	health  *health.Registry
+	metrics *prometheus.Registry
 
 	services   registryv1.ServiceServiceClient
 	pods       registryv1.PodServiceClient
@@ -59,6 +63,7 @@ func install(t *testing.T, set ...func(*registry.Config)) *installation {
 	t.Helper()
 	_, url := kittest.NATS(t)
 	i := &installation{t: t, allocator: allocfake.New(poolSize, "10.96.0.0/16", "fd00:96::/112"), network: rpc.Memory(), nats: url, ctx: t.Context()}
+	i.allocator.EnableReserves(reserved)
 	lis, err := i.network.Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -73,6 +78,7 @@ func install(t *testing.T, set ...func(*registry.Config)) *installation {
 	i.config.Store = "sqlite:" + filepath.Join(t.TempDir(), "registry")
 	i.config.Allocator = lis.Addr().String()
 	i.config.ServiceCIDR = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")}
+	i.config.ExternalIPs = []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("192.0.2.0/24")}
 	for _, fn := range set {
 		fn(&i.config)
 	}
@@ -87,7 +93,8 @@ func dual(c *registry.Config) {
 // start starts a registry.
 func (i *installation) start() *replica {
 	i.t.Helper()
-	d, err := program.New(i.ctx, i.config, kittest.Host(i.t, i.network, i.nats))
+	host := kittest.Host(i.t, i.network, i.nats)
+	d, err := program.New(i.ctx, i.config, host)
 	if err != nil {
 		i.t.Fatal(err)
 	}
@@ -98,7 +105,7 @@ func (i *installation) start() *replica {
 	}
 	i.t.Cleanup(func() { conn.Close() })
 	return &replica{
-		ClientConn: conn, stop: stop,
+		ClientConn: conn, stop: stop, health: host.Health, metrics: host.Metrics,
 		services: registryv1.NewServiceServiceClient(conn), pods: registryv1.NewPodServiceClient(conn), nodes: registryv1.NewNodeServiceClient(conn),
 		namespaces: registryv1.NewNamespaceServiceClient(conn), endpoints: registryv1.NewEndpointsServiceClient(conn),
 		slices: registryv1.NewEndpointSliceServiceClient(conn), leases: registryv1.NewLeaseServiceClient(conn),

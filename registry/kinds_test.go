@@ -46,8 +46,9 @@ func samples() map[string]object.Object {
 		"Endpoints": &corev1.Endpoints{Metadata: meta(), Subsets: []*corev1.EndpointSubset{{
 			Addresses: []*corev1.EndpointAddress{{Ip: "192.0.2.1"}}, Ports: []*corev1.EndpointSubsetPort{{Port: 80}},
 		}}},
-		"Lease": &corev1.Lease{Metadata: meta(), Spec: &corev1.LeaseSpec{HolderIdentity: "me", LeaseDurationSeconds: 15}},
-		"Event": &corev1.Event{Metadata: meta(), Regarding: &corev1.ObjectReference{Kind: "Node", Name: "n1"}, Reason: "Tested", Message: "m", ReportingComponent: "test"},
+		"Lease":      &corev1.Lease{Metadata: meta(), Spec: &corev1.LeaseSpec{HolderIdentity: "me", LeaseDurationSeconds: 15}},
+		"Event":      &corev1.Event{Metadata: meta(), Regarding: &corev1.ObjectReference{Kind: "Node", Name: "n1"}, Reason: "Tested", Message: "m", ReportingComponent: "test"},
+		"Revocation": &corev1.Revocation{Metadata: meta(), Spec: &corev1.RevocationSpec{Identity: "nodeagent/n1"}},
 	}
 }
 

@@ -36,7 +36,7 @@ func TestBadInputStoresNothing(t *testing.T) {
 		code codes.Code
 	}{
 		"5 MB":             {&corev1.ObjectMeta{Name: "a", Annotations: map[string]string{"a": strings.Repeat("x", 5<<20)}}, codes.ResourceExhausted},
-		"2 MB":             {&corev1.ObjectMeta{Name: "a", Annotations: map[string]string{"a": strings.Repeat("x", 2<<20)}}, codes.InvalidArgument},
+		"2 MB":             {&corev1.ObjectMeta{Name: "a", Annotations: map[string]string{"a": strings.Repeat("x", 2<<20)}}, codes.ResourceExhausted},
 		"300 kB annotated": {&corev1.ObjectMeta{Name: "a", Annotations: map[string]string{"a": strings.Repeat("x", 300<<10)}}, codes.InvalidArgument},
 		"a million labels": {&corev1.ObjectMeta{Name: "a", Labels: many}, codes.ResourceExhausted},
 		// gRPC itself refuses what it cannot decode, always with INTERNAL.

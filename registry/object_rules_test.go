@@ -12,8 +12,10 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/registry"
 	"portolan.dev/registry/program"
 	"portolan.dev/services/access"
+	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/kit/rpc"
@@ -21,15 +23,22 @@ import (
 
 // guarded is a registry that accepts mutual TLS only, with an allocator that does the same.
 type guarded struct {
-	t     *testing.T
-	certs *kittest.Certificates
+	t      *testing.T
+	change func(*app.Host)
+	certs  *kittest.Certificates
 	*installation
 	addr string
 }
 
-func guard(t *testing.T) *guarded {
+func guard(t *testing.T, set ...func(*registry.Config)) *guarded {
 	t.Helper()
-	g := &guarded{t: t, certs: kittest.NewCertificates(t), installation: install(t)}
+	return guardWith(t, func(*app.Host) {}, set...)
+}
+
+// guardWith is guard with a change of the registry's host.
+func guardWith(t *testing.T, change func(*app.Host), set ...func(*registry.Config)) *guarded {
+	t.Helper()
+	g := &guarded{t: t, change: change, certs: kittest.NewCertificates(t), installation: install(t, set...)}
 	host := kittest.Host(t, g.network, "")
 	server := rpc.NewServer(rpc.ServerOptions{Log: host.Log, Metrics: host.Metrics, Health: host.Health, Identity: g.certs.Source("allocator"), Authorizer: access.Methods()})
 	g.allocator.Register(server)
@@ -39,22 +48,30 @@ func guard(t *testing.T) *guarded {
 	}
 	kittest.Run(t, "guarded allocator", func(ctx context.Context) error { return server.Serve(ctx, lis) })
 	g.config.Allocator = lis.Addr().String()
-
-	host = kittest.Host(t, g.network, g.nats)
-	host.Identity = g.certs.Source("registry")
-	d, err := program.New(g.ctx, g.config, host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	kittest.Run(t, "guarded registry", d.Run)
-	g.addr = d.Addr().String()
+	g.addr = g.replica()
 	return g
 }
 
-// as connects with the certificate of the given role.
-func (g *guarded) as(who string) *grpc.ClientConn {
+// replica starts a registry and returns its address.
+func (g *guarded) replica() (addr string) {
 	g.t.Helper()
-	conn, err := g.network.Dial(g.addr, g.certs.Source(who).DialOption(identity.Registry))
+	host := kittest.Host(g.t, g.network, g.nats)
+	host.Identity = g.certs.Source("registry")
+	g.change(&host)
+	d, err := program.New(g.ctx, g.config, host)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	kittest.Run(g.t, "guarded registry", d.Run)
+	return d.Addr().String()
+}
+
+// as connects with the certificate of the given role.
+func (g *guarded) as(who string) *grpc.ClientConn { return g.dial(g.addr, who) }
+
+func (g *guarded) dial(addr, who string) *grpc.ClientConn {
+	g.t.Helper()
+	conn, err := g.network.Dial(addr, g.certs.Source(who).DialOption(identity.Registry))
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -224,10 +241,31 @@ func TestControllersWriteWhatIsTheirs(t *testing.T) {
 	}
 }
 
+// TestTheAllocatorEndsReserves checks that the allocator deletes the Leases of reserves and no other
+// Leases.
+func TestTheAllocatorEndsReserves(t *testing.T) {
+	g := guard(t)
+	ctx := within(t)
+	operator, allocator := registryv1.NewLeaseServiceClient(g.as("operator")), registryv1.NewLeaseServiceClient(g.as("allocator"))
+	shop := &registryv1.CreateNamespaceRequest{Namespace: &corev1.Namespace{Metadata: &corev1.ObjectMeta{Name: "shop"}}}
+	_, err := registryv1.NewNamespaceServiceClient(g.as("operator")).CreateNamespace(ctx, shop)
+	accepted(t, "a namespace", err)
+	end := func(namespace, name string) error {
+		_, err := operator.CreateLease(ctx, &registryv1.CreateLeaseRequest{Lease: &corev1.Lease{Metadata: &corev1.ObjectMeta{Namespace: namespace, Name: name}}})
+		accepted(t, "an operator's Lease", err)
+		_, err = allocator.DeleteLease(ctx, &registryv1.DeleteLeaseRequest{Namespace: namespace, Name: name})
+		return err
+	}
+	accepted(t, "the Lease of a reserve", end("default", "portolan-reserve-1"))
+	const only = "the allocator deletes the Leases default/portolan-reserve-… of registries only"
+	refused(t, "the controller's Lease", end("default", "endpointctl"), only)
+	refused(t, "a Lease of that name elsewhere", end("shop", "portolan-reserve-1"), only)
+}
+
 // TestGuardedRegistryAllocates checks that the allocator accepts the registry's certificate.
 func TestGuardedRegistryAllocates(t *testing.T) {
 	g := guard(t)
-	created, err := registryv1.NewServiceServiceClient(g.as("operator/ann")).CreateService(within(t), &registryv1.CreateServiceRequest{Service: web("web")})
+	created, err := registryv1.NewServiceServiceClient(g.as("operator")).CreateService(within(t), &registryv1.CreateServiceRequest{Service: web("web")})
 	if err != nil || created.GetService().GetSpec().GetClusterIp() == "" {
 		t.Errorf("%v, %v", created, err)
 	}

@@ -13,18 +13,9 @@ import (
 	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/internal/sqlite"
 	"portolan.dev/registry/store"
+	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/app"
-	"portolan.dev/services/kit/config"
-	"portolan.dev/services/kit/obs"
 	"portolan.dev/services/object"
-)
-
-const (
-	// storeCheck is the name of the health check of the store until the store is open. After that
-	// the view's check reports outages.
-	storeCheck = "store"
-	// storeRetry is the time between two attempts to open the store.
-	storeRetry = time.Second
 )
 
 // OpenFunc opens a store that commits with the given options.
@@ -33,9 +24,10 @@ type OpenFunc func(ctx context.Context, commits store.CommitterOptions) (store.S
 // waitForStore opens the store and makes it usable. It waits while the database is unavailable,
 // because a database may start later than the registry. A failure that waiting cannot cure
 // ([store.ErrUnusable]) is returned as an error of the configuration.
-func waitForStore(ctx context.Context, opener OpenFunc, host app.Host) (store.Store, error) {
-	commits := store.CommitterOptions{Observe: observeBatches(host.Metrics)}
-	open := func() (store.Store, error) {
+func waitForStore(ctx context.Context, opener OpenFunc, host app.Host, usage store.UsageFunc) (store.Store, error) {
+	commits := store.CommitterOptions{Observe: observeBatches(host.Metrics), Usage: usage}
+	reasons := daemon.StoreErrors{Unavailable: store.ErrUnavailable, Unusable: store.ErrUnusable}
+	return daemon.WaitForStore(ctx, host, reasons, func(ctx context.Context) (store.Store, error) {
 		s, err := opener(ctx, commits)
 		if err != nil {
 			return nil, err
@@ -44,26 +36,7 @@ func waitForStore(ctx context.Context, opener OpenFunc, host app.Host) (store.St
 			return nil, errors.Join(err, s.Close())
 		}
 		return s, nil
-	}
-	outage := obs.Outage{Log: host.Log, Down: "waiting for the store", Up: "the store is there"}
-	for {
-		s, err := open()
-		switch {
-		case err == nil:
-			host.Health.Set(storeCheck, nil)
-			outage.Over()
-			return s, nil
-		case errors.Is(err, store.ErrUnusable):
-			return nil, fmt.Errorf("%w: store: %w", config.ErrInvalid, err)
-		case !errors.Is(err, store.ErrUnavailable):
-			return nil, err
-		}
-		host.Health.Set(storeCheck, err)
-		outage.Failed(err)
-		if !app.Pause(ctx, storeRetry) {
-			return nil, ctx.Err()
-		}
-	}
+	})
 }
 
 // OpenEmbedded opens the embedded store that a configuration names. Package program opens Postgres
@@ -73,7 +46,7 @@ func OpenEmbedded(ctx context.Context, cfg Config, commits store.CommitterOption
 	if err != nil {
 		return nil, err
 	}
-	if kind != SQLite {
+	if kind != daemon.SQLite {
 		return nil, fmt.Errorf("%w: this program has only the store sqlite", store.ErrUnusable)
 	}
 	s, err := sqlite.Open(ctx, sqlite.Config{Dir: where, Commits: commits})

@@ -10,6 +10,7 @@ needs=(
 	"nft nftables"
 	"dig bind9-dnsutils"
 	"curl curl"
+	"jq jq"
 	"nsd nsd"
 	"promtool prometheus"
 	"systemd-analyze systemd"

@@ -7,5 +7,6 @@
 //	}
 //
 // The suite uses gRPC only. Each test needs its own allocator without pools, in which released
-// values rest for at least a minute.
+// values rest for at least a minute. The allocator must find a Lease for each holder of a
+// reserve except [ClosedHolder].
 package allocatortest

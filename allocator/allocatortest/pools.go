@@ -1,8 +1,9 @@
 package allocatortest
 
 import (
-	"google.golang.org/grpc/codes"
 	"net/netip"
+
+	"google.golang.org/grpc/codes"
 
 	allocatorv1 "portolan.dev/api/allocator/v1"
 )
@@ -18,9 +19,9 @@ func (s *suite) pools() {
 		code  codes.Code
 	}{
 		{"ips", useIP, "10.100.0.0/16", 0, codes.AlreadyExists},
-		{"more", useIP, "10.96.4.0/24", 0, codes.AlreadyExists},
-		{"more", allocatorv1.Use_USE_POD_IP, "10.0.0.0/8", 0, codes.AlreadyExists},
-		{"more", usePort, "32767-32768", 0, codes.AlreadyExists},
+		{"more", useIP, "10.96.4.0/24", 0, codes.FailedPrecondition},
+		{"more", allocatorv1.Use_USE_POD_IP, "10.0.0.0/8", 0, codes.FailedPrecondition},
+		{"more", usePort, "32767-32768", 0, codes.FailedPrecondition},
 		{"More_", useIP, "10.100.0.0/16", 0, codes.InvalidArgument},
 		{"", useIP, "10.100.0.0/16", 0, codes.InvalidArgument},
 		{"more", allocatorv1.Use_USE_UNSPECIFIED, "10.100.0.0/16", 0, codes.InvalidArgument},
@@ -68,6 +69,12 @@ func (s *suite) poolLife() {
 	s.update(&allocatorv1.Pool{Name: "ips", State: allocatorv1.PoolState_POOL_STATE_DRAINING})
 	s.refused("b", claim("ip", useIP, ""), reasonFull, "")
 	s.must("b", claim("ip", useIP, "10.96.0.100"))
+	if p := s.update(&allocatorv1.Pool{Name: "ips", Range: "10.96.0.0/23"}); p.GetState() != allocatorv1.PoolState_POOL_STATE_DRAINING || p.GetStaticBand() != 32 {
+		s.Errorf("a draining pool that grows: %v, want it draining still, with the band of its new range", p)
+	}
+	if p := s.update(&allocatorv1.Pool{Name: "ips", Range: "10.96.0.0/24"}); p.GetStaticBand() != 16 || p.GetUsed() != 16 || p.GetStaticUsed() != 14 {
+		s.Errorf("a pool that shrinks: %v, want the band of its new range and the same values in use, by band", p)
+	}
 
 	_, err := s.client.DeletePool(s.Context(), &allocatorv1.DeletePoolRequest{Name: "ips"})
 	s.wantCode("delete of a pool that is not retired", err, codes.FailedPrecondition)

@@ -14,12 +14,15 @@ import (
 // Open returns a client of a new allocator without pools.
 type Open func(t *testing.T) allocatorv1.AllocatorServiceClient
 
+// suiteCase is a test of the suite.
+type suiteCase struct {
+	name string
+	test func(*suite)
+}
+
 // Run runs the suite.
 func Run(t *testing.T, open Open) {
-	for _, c := range []struct {
-		name string
-		test func(*suite)
-	}{
+	cases := append([]suiteCase{
 		{"claims are served in order and repeated claims get the same", (*suite).idempotent},
 		{"a set is served wholly or not at all", (*suite).atomic},
 		{"values asked for are checked", (*suite).explicit},
@@ -34,11 +37,16 @@ func Run(t *testing.T, open Open) {
 		{"slots of one owner may share a value", (*suite).share},
 		{"a dry run holds nothing", (*suite).dryRun},
 		{"concurrent claims get different values", (*suite).concurrent},
+		{"the last values go to one taker each", (*suite).last},
 		{"allocations are listed in pages", (*suite).list},
 		{"families are kept apart", (*suite).families},
+		{"a number may have an owner for each protocol", (*suite).protocols},
+		{"protocols are checked", (*suite).protocolsChecked},
+		{"numbers are free by protocol", (*suite).dynamicProtocols},
 		{"pools are checked", (*suite).pools},
 		{"pools grow, drain, retire and go", (*suite).poolLife},
-	} {
+	}, reserveCases...)
+	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) { c.test(&suite{T: t, client: open(t)}) })
 	}
 }

@@ -13,6 +13,11 @@
 // values share a page of the store, so a batch writes fewer pages than with a random place for each
 // pick. A value is kept from being reused too soon by its rest, not by chance.
 //
+// A range of ports may have one value for each protocol. The values of one protocol are neighbours in
+// the order of the range, so that a pick for one protocol is as cheap as in a range without protocols.
+// With the protocols of a number as neighbours, a pick for UDP would pass every number that is in use
+// for UDP and free for TCP.
+//
 // The package works in memory only: the constraints of the store decide which owner has a value. It
 // does not read a clock; callers pass the time.
 package pool

@@ -21,11 +21,13 @@ type Pool struct {
 	rest   time.Duration
 	random func(n uint64) uint64 // in [0, n)
 
-	blocked   *set // in use or at rest
-	resting   map[uint64]time.Time
-	next      uint64   // where the next pick begins, while left > 0
-	picksLeft int      // remaining picks of the run
-	queues    [2]queue // of the upper band and of the lower one
+	blocked      *set // in use or at rest
+	resting      map[uint64]time.Time
+	lowerUsed    uint64   // values of the lower band that are in use
+	upperResting uint64   // values of the upper band that are at rest
+	next         uint64   // where the next pick begins, while left > 0
+	picksLeft    int      // remaining picks of the run
+	queues       [2]queue // of the upper band and of the lower one, of all protocols
 }
 
 // queue holds values at rest in the order of release. Entries that no longer match resting are
@@ -41,7 +43,7 @@ type restingEntry struct {
 // while others are free. A released value rests for the duration rest.
 func New(space Space, band uint64, rest time.Duration) *Pool {
 	return &Pool{
-		space: space, band: min(band, space.Size()), rest: rest, random: rand.Uint64N,
+		space: space, band: min(band, space.Span()), rest: rest, random: rand.Uint64N,
 		blocked: newSet(space.Size()), resting: map[uint64]time.Time{},
 	}
 }
@@ -49,11 +51,28 @@ func New(space Space, band uint64, rest time.Duration) *Pool {
 // Space returns the pool's values.
 func (p *Pool) Space() Space { return p.space }
 
-// Band returns the size of the lower band.
+// Band returns the size of the lower band, of each protocol if the values are per protocol.
 func (p *Pool) Band() uint64 { return p.band }
+
+// isLower reports whether a value is of the lower band.
+func (p *Pool) isLower(index uint64) bool {
+	if p.space.IsPerProtocol() {
+		index %= p.space.Span()
+	}
+	return index < p.band
+}
 
 // Used returns the number of values in use.
 func (p *Pool) Used() uint64 { return p.blocked.count - uint64(len(p.resting)) }
+
+// LowerUsed returns the number of values of the lower band that are in use.
+func (p *Pool) LowerUsed() uint64 { return p.lowerUsed }
+
+// UpperFree returns the number of values of the upper band that are neither in use nor at rest.
+func (p *Pool) UpperFree(now time.Time) uint64 {
+	p.endRests(now)
+	return p.space.Size() - p.band - (p.Used() - p.lowerUsed) - p.upperResting
+}
 
 // Resting returns the number of values at rest.
 func (p *Pool) Resting(now time.Time) uint64 {
@@ -80,7 +99,8 @@ const (
 // Pick returns a value that is not in use, of the best available class. It does not take the value.
 // Free values are picked from a random start, and the following picks, up to a few hundred,
 // continue where the last one ended. Rest is a preference and not a lock: among values at rest Pick
-// returns the one that has rested longest. The error is ErrFull if all values are in use.
+// returns the one that has rested longest. The error is ErrFull if all values are in use. A pool with
+// values for each protocol needs PickFor.
 func (p *Pool) Pick(now time.Time) (Value, Class, error) {
 	p.endRests(now)
 	if i, ok := p.scan(p.band, p.space.Size()); ok {
@@ -100,7 +120,7 @@ func (p *Pool) Pick(now time.Time) (Value, Class, error) {
 
 // queueOf returns the queue of a value's band.
 func (p *Pool) queueOf(index uint64) *queue {
-	if index < p.band {
+	if p.isLower(index) {
 		return &p.queues[1]
 	}
 	return &p.queues[0]
@@ -138,14 +158,16 @@ func (p *Pool) Allocate(v Value) error {
 	if !ok {
 		return ErrNotInRange
 	}
-	if p.blocked.add(i) {
-		return nil
+	if !p.blocked.add(i) {
+		if _, ok := p.resting[i]; !ok {
+			return ErrAllocated
+		}
+		p.endRest(i)
+		p.dropVoidEntries()
 	}
-	if _, ok := p.resting[i]; !ok {
-		return ErrAllocated
+	if p.isLower(i) {
+		p.lowerUsed++
 	}
-	delete(p.resting, i)
-	p.dropVoidEntries()
 	return nil
 }
 
@@ -159,13 +181,28 @@ func (p *Pool) Release(v Value, since time.Time) bool {
 	if _, ok := p.resting[i]; ok {
 		return false
 	}
-	p.resting[i] = since
-	q := p.queueOf(i)
-	*q = append(*q, restingEntry{i, since})
-	for at := len(*q) - 1; at > 0 && (*q)[at-1].since.After(since); at-- {
-		(*q)[at-1], (*q)[at] = (*q)[at], (*q)[at-1] // the clock went back
+	p.startRest(i, since)
+	if p.isLower(i) {
+		p.lowerUsed--
 	}
 	return true
+}
+
+// startRest adds a value to those at rest.
+func (p *Pool) startRest(index uint64, since time.Time) {
+	p.resting[index] = since
+	if index >= p.band {
+		p.upperResting++
+	}
+	p.queueOf(index).push(restingEntry{index, since})
+}
+
+// push adds an entry at its place in the order of release.
+func (q *queue) push(e restingEntry) {
+	*q = append(*q, e)
+	for at := len(*q) - 1; at > 0 && (*q)[at-1].since.After(e.since); at-- {
+		(*q)[at-1], (*q)[at] = (*q)[at], (*q)[at-1] // the clock went back
+	}
 }
 
 // RestingSince returns since when a value rests, and whether it does.
@@ -178,18 +215,25 @@ func (p *Pool) RestingSince(v Value) (time.Time, bool) {
 	return since, ok
 }
 
-// EachResting calls fn for every value at rest.
-func (p *Pool) EachResting(fn func(v Value, since time.Time)) {
-	for i, since := range p.resting {
-		fn(p.space.Value(i), since)
+// Free ends use and rest of a value at once, as if it had never been taken.
+func (p *Pool) Free(v Value) {
+	i, ok := p.space.Index(v)
+	if !ok || !p.blocked.remove(i) {
+		return
+	}
+	if _, rests := p.resting[i]; rests {
+		p.endRest(i)
+		p.dropVoidEntries()
+	} else if p.isLower(i) {
+		p.lowerUsed--
 	}
 }
 
-// Free ends use and rest of a value at once, as if it had never been taken.
-func (p *Pool) Free(v Value) {
-	if i, ok := p.space.Index(v); ok && p.blocked.remove(i) {
-		delete(p.resting, i)
-		p.dropVoidEntries()
+// endRest removes a value from those at rest.
+func (p *Pool) endRest(index uint64) {
+	delete(p.resting, index)
+	if index >= p.band {
+		p.upperResting--
 	}
 }
 
@@ -198,7 +242,7 @@ func (p *Pool) endRests(now time.Time) {
 	for n := range p.queues {
 		q := &p.queues[n]
 		for len(*q) > 0 && now.Sub((*q)[0].since) >= p.rest {
-			delete(p.resting, (*q)[0].index)
+			p.endRest((*q)[0].index)
 			p.blocked.remove((*q)[0].index)
 			*q = (*q)[1:]
 			p.dropVoidEntries()

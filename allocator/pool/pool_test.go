@@ -86,6 +86,18 @@ func TestPoolKeepsItsRules(t *testing.T) {
 				if got := p.Resting(now); got != uint64(len(m.resting)) || p.Used() != uint64(len(m.used)) {
 					t.Fatalf("used %d resting %d, want %d %d", p.Used(), got, len(m.used), len(m.resting))
 				}
+				lower := 0
+				for v := range m.used {
+					if i, _ := s.Index(v); i < p.Band() {
+						lower++
+					}
+				}
+				if p.LowerUsed() != uint64(lower) {
+					t.Fatalf("%d values of the lower band are used, want %d", p.LowerUsed(), lower)
+				}
+				if free := m.free(s, p.Band(), s.Size()); p.UpperFree(now) != uint64(free) {
+					t.Fatalf("%d values of the upper band are free, want %d", p.UpperFree(now), free)
+				}
 			},
 		})
 	})

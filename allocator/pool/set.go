@@ -51,6 +51,29 @@ func (s *set) remove(v uint64) bool {
 	return true
 }
 
+// each calls fn for the members in ascending order until fn returns false.
+func (s *set) each(fn func(v uint64) bool) { s.root.each(0, s.shift, fn) }
+
+// each calls fn for the members of n, whose upper bits are those of base. It reports whether fn has
+// returned true for all of them.
+func (n *node) each(base uint64, shift uint, fn func(v uint64) bool) bool {
+	child := 0
+	for left := n.present; left != 0; left &= left - 1 {
+		v := base | uint64(bits.TrailingZeros64(left))<<shift
+		if shift == 0 {
+			if !fn(v) {
+				return false
+			}
+			continue
+		}
+		if !n.children[child].each(v, shift-fanoutBits, fn) {
+			return false
+		}
+		child++
+	}
+	return true
+}
+
 func (s *set) contains(v uint64) bool {
 	n := s.root
 	for shift := s.shift; ; shift -= fanoutBits {

@@ -15,6 +15,7 @@ type Space struct {
 	first     uint64       // value of index 0: low 64 bits of the address, or the port
 	size      uint64
 	rangeSize uint64 // base of the size of the bands: 2^host bits, or the number of ports
+	sections  uint64 // 3 if each port has a value for each protocol; those of one protocol are neighbours
 }
 
 // Addresses returns the usable addresses of a CIDR: for IPv4 all but the network and the broadcast
@@ -24,12 +25,15 @@ func Addresses(prefix netip.Prefix) (Space, error) {
 	if !prefix.IsValid() {
 		return Space{}, errors.New("no valid CIDR")
 	}
+	if prefix.Addr().Is4In6() {
+		return Space{}, fmt.Errorf("%s has IPv4 addresses in the form of IPv6: write them as IPv4", prefix)
+	}
 	if prefix != prefix.Masked() {
 		return Space{}, fmt.Errorf("%s has host bits set; did you mean %s?", prefix, prefix.Masked())
 	}
 	hostBits := prefix.Addr().BitLen() - prefix.Bits()
 	if hostBits > 64 {
-		return Space{}, fmt.Errorf("%s is larger than a /64", prefix)
+		return Space{}, fmt.Errorf("%s is larger than a /64; choose a /64 or a part of it", prefix)
 	}
 	s := Space{prefix: prefix, first: lowBits(prefix.Addr())}
 	if hostBits == 64 {
@@ -58,12 +62,29 @@ func Ports(first, last uint16) (Space, error) {
 	return Space{first: uint64(first), size: n, rangeSize: n}, nil
 }
 
+// PerProtocol returns a range of ports in which each port has one value for each protocol. Addresses
+// are returned as they are.
+func (s Space) PerProtocol() Space {
+	if s.IsAddresses() || s.IsPerProtocol() {
+		return s
+	}
+	s.sections = uint64(len(Protocols()))
+	s.size *= s.sections
+	return s
+}
+
+// IsPerProtocol reports whether each port has one value for each protocol.
+func (s Space) IsPerProtocol() bool { return s.sections > 0 }
+
+// Span returns the number of addresses or ports. It is Size unless the values are per protocol.
+func (s Space) Span() uint64 { return s.size / max(s.sections, 1) }
+
 // Parse parses a range in text form: a CIDR, "30000-32767", "30000+2767" or a single port.
 func Parse(text string) (Space, error) {
 	if strings.Contains(text, "/") {
 		prefix, err := netip.ParsePrefix(text)
 		if err != nil {
-			return Space{}, fmt.Errorf("%q is no CIDR", text)
+			return Space{}, fmt.Errorf("%q is no CIDR such as 10.96.0.0/16 or fd00:96::/112", text)
 		}
 		return Addresses(prefix)
 	}
@@ -111,7 +132,7 @@ func (s Space) String() string {
 	if s.IsAddresses() {
 		return s.prefix.String()
 	}
-	return fmt.Sprintf("%d-%d", s.first, s.first+s.size-1)
+	return fmt.Sprintf("%d-%d", s.first, s.first+s.Span()-1)
 }
 
 // Band returns how many of the first values are left to explicit requests while others are free:
@@ -132,6 +153,8 @@ func (s Space) Band() uint64 {
 func (s Space) Value(i uint64) Value {
 	n := s.first + i
 	switch {
+	case s.IsPerProtocol():
+		return PortValueFor(uint16(s.first+i%s.Span()), Protocol(i/s.Span()+1))
 	case !s.IsAddresses():
 		return PortValue(uint16(n))
 	case s.prefix.Addr().Is4():
@@ -147,7 +170,7 @@ func (s Space) Value(i uint64) Value {
 
 // Index returns the index of a value, and whether the value is in the space.
 func (s Space) Index(v Value) (uint64, bool) {
-	if v.IsAddr() != s.IsAddresses() {
+	if v.IsAddr() != s.IsAddresses() || s.IsPerProtocol() != (v.protocol != AllProtocols) {
 		return 0, false
 	}
 	var n uint64
@@ -159,10 +182,22 @@ func (s Space) Index(v Value) (uint64, bool) {
 	} else {
 		n = uint64(v.Port())
 	}
-	if n < s.first || n-s.first >= s.size {
+	if n < s.first || n-s.first >= s.Span() {
 		return 0, false
 	}
+	if s.IsPerProtocol() {
+		return uint64(v.protocol-1)*s.Span() + n - s.first, true
+	}
 	return n - s.first, true
+}
+
+// HasNumber reports whether the range has an address or port, for whichever protocol.
+func (s Space) HasNumber(v Value) bool {
+	if s.IsPerProtocol() {
+		v.protocol = TCP
+	}
+	_, ok := s.Index(v)
+	return ok
 }
 
 // Contains reports whether every value of o is in s.
@@ -183,7 +218,7 @@ func (s Space) Overlaps(o Space) bool {
 	if s.IsAddresses() {
 		return s.prefix.Overlaps(o.prefix)
 	}
-	return s.first < o.first+o.size && o.first < s.first+s.size
+	return s.first < o.first+o.Span() && o.first < s.first+s.Span()
 }
 
 // lowBits returns the lowest 64 bits of an address, which identify it within a range of at most

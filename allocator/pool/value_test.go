@@ -55,7 +55,7 @@ func TestKeysSortAsValuesCount(t *testing.T) {
 			before = string(key)
 		}
 	}
-	for _, key := range []string{"", "1", "123", "12345", "12345678901234567"} {
+	for _, key := range []string{"", "1", "12345", "12345678901234567"} {
 		if v, err := ValueOfKey([]byte(key)); err == nil {
 			t.Errorf("a key of %d bytes is read as %v", len(key), v)
 		}

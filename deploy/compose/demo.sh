@@ -3,6 +3,19 @@
 # Exit code 0: each stage had new requests, none of them failed, and few attempts were repeated.
 . "$(dirname "$0")/lib.sh"
 
+# write_for SECONDS PAUSE creates services for that long, with a pause after each. The script ends if one cannot be created.
+written=()
+write_for() {
+	local until=$((SECONDS + $1)) before=${#written[@]} name
+	while [ $SECONDS -lt "$until" ]; do
+		name=written-${#written[@]}
+		quietly portolan apply -f - <<<"{apiVersion: v1, kind: Service, metadata: {name: $name}, spec: {ports: [{port: 80}]}}"
+		written+=("$name")
+		sleep "$2"
+	done
+	tell "$((${#written[@]} - before)) services were created"
+}
+
 say "A service, registered by a manifest"
 portolan apply -f - <<'YAML'
 apiVersion: v1
@@ -46,10 +59,29 @@ say "A registry is restarted, while services are written"
 stage
 quietly compose restart registry1 &
 restart=$!
-for n in 1 2 3 4 5; do portolan apply -f - <<<"{apiVersion: v1, kind: Service, metadata: {name: written-$n}, spec: {ports: [{port: 80}]}}"; done
+write_for 5 0
 wait $restart
-for n in 1 2 3 4 5; do portolan delete service "written-$n"; done
 passed 100
+
+say "An allocator is killed and away for half a minute, while services are written; then the other"
+stage
+for n in 1 2; do
+	quietly compose kill -s KILL "allocator$n"
+	write_for 30 0.5
+	quietly compose start "allocator$n"
+	await "health of allocator$n" healthy "allocator$n"
+done
+passed 100
+
+say "Both allocators are away for half a minute: each registry has at least 16 addresses at hand"
+stage
+quietly compose kill -s KILL allocator1 allocator2
+write_for 30 2.5
+quietly compose start allocator1 allocator2
+for n in 1 2; do await "health of allocator$n" healthy "allocator$n"; done
+passed 100
+quietly portolan delete service "${written[@]}"
+tell "the ${#written[@]} services were deleted"
 
 say "Nothing was noticed"
 summary

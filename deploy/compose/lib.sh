@@ -32,8 +32,8 @@ quietly() {
 	out=$("$@" 2>&1) || { printf '%s\n' "$out" >&2; die "$*"; }
 }
 
-# portolan is the command line, in the client's container.
-portolan() { compose exec -T client portolan "$@"; }
+# portolan is the command line, in the operator's container.
+portolan() { compose exec -T operator portolan "$@"; }
 
 # patience is how many seconds anything may take before it counts as broken.
 patience=${PATIENCE:-120}
@@ -47,6 +47,9 @@ await() {
 		sleep 0.5
 	done
 }
+
+# healthy succeeds when a container's health check does.
+healthy() { [ "$(docker inspect -f '{{.State.Health.Status}}' "$(compose ps -q "$1")")" = healthy ]; }
 
 # report prints the client's last report, and fails if there is none: requests that are not counted have not gone well.
 report() { compose logs --no-color --no-log-prefix --tail=1 client 2>/dev/null | grep "^{"; }

@@ -3,8 +3,6 @@
 # node3 alone keeps its network: the client lives in it.
 . "$(dirname "$0")/lib.sh"
 
-# healthy succeeds when a container's health check does.
-healthy() { [ "$(docker inspect -f '{{.State.Health.Status}}' "$(compose ps -q "$1")")" = healthy ]; }
 # With each restart, $allowed percent (5) of the attempts may be repeated.
 restart() {
 	local name
@@ -21,7 +19,7 @@ all_answer
 say "Stores and transport"
 restart postgres nats1 nats2 nats3
 say "The control plane"
-restart allocator registry1 registry2 endpointctl1 endpointctl2
+restart allocator1 allocator2 registry1 registry2 endpointctl1 endpointctl2 lbctl1 lbctl2
 say "The names"
 # While a name server is down, a lookup that asks it first takes the second after which resolv.conf moves on to the other
 # one. An attempt takes no longer than that, so it is repeated.

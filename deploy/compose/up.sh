@@ -5,4 +5,4 @@
 compose up -d --remove-orphans
 compose ps
 say "Up. Try: make demo, or"
-tell "${compose[*]} exec client portolan get nodes"
+tell "${compose[*]} exec operator portolan get nodes"

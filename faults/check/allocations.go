@@ -66,14 +66,19 @@ func (c *allocationChecker) checkLeaks(list history.AllocationList, grace time.D
 	}
 }
 
-// checkMissing reports values that a service has and the allocator has not allocated.
+// checkMissing reports values that a service has and that the allocator could give to another: it has
+// neither allocated them nor put them into a reserve.
 func (c *allocationChecker) checkMissing(list history.AllocationList) {
 	allocated := map[history.Allocation]bool{}
 	for _, a := range list.Allocations {
 		allocated[a] = true
 	}
+	atHand := map[string]bool{}
+	for _, value := range list.AtHand {
+		atHand[value] = true
+	}
 	for a, o := range c.ownerships {
-		if p := o.covering(list.Began, list.Ended); p != nil && !allocated[a] {
+		if p := o.covering(list.Began, list.Ended); p != nil && !allocated[a] && !atHand[a.Value] {
 			c.add(p.key, "%s belongs to the service with the UID %s, but is not allocated: committed at %s, known at %s, listed at %s",
 				a.Value, a.UID, formatTime(p.committed), formatTime(p.known), formatTime(list.Began))
 		}

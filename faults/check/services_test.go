@@ -159,6 +159,11 @@ func TestAllocations(t *testing.T) {
 		{"a port twice after a change", c, build(put(a), put(b), put(twice)), "revision 3 assigns 30001"},
 		{"allocated", c, build(put(a), allocationList(5, ip, port)), ""},
 		{"not allocated", c, build(put(a), allocationList(5, port)), "10.0.0.1 belongs to the service with the UID a"},
+		{"at hand, and not settled yet", c, build(put(a), func(s *historyBuilder) {
+			s.AllocationLists = append(s.AllocationLists, history.AllocationList{
+				Began: second(5), Ended: second(5.1), Allocations: []history.Allocation{port}, AtHand: []string{"10.0.0.1"},
+			})
+		}), ""},
 		{"not allocated yet", c, build(put(a), allocationList(0.95)), ""},
 		{"allocated after the deletion of its service", c, build(put(a), del(a), allocationList(5, ip), allocationList(11, ip)), ""},
 		{"leaked after the deletion of its service", c, build(put(a), del(a), allocationList(5, ip), allocationList(13, ip)), "10.0.0.1 has been allocated to the UID a for 11s"},

@@ -39,7 +39,11 @@ func (l *allocationLister) list(ctx context.Context) (history.AllocationList, er
 			return result, err
 		}
 		for _, a := range page.GetAllocations() {
-			if a.GetState() != allocatorv1.AllocationState_ALLOCATION_STATE_RESTING {
+			switch a.GetState() {
+			case allocatorv1.AllocationState_ALLOCATION_STATE_RESTING:
+			case allocatorv1.AllocationState_ALLOCATION_STATE_RESERVED:
+				result.AtHand = append(result.AtHand, a.GetValue())
+			default:
 				result.Allocations = append(result.Allocations, history.Allocation{Value: a.GetValue(), UID: a.GetOwner().GetUid()})
 			}
 		}

@@ -175,6 +175,9 @@ type Probe struct {
 type AllocationList struct {
 	Began, Ended time.Time
 	Allocations  []Allocation
+	// AtHand are the values in reserves of registries. A service may have one that the registry has not
+	// settled yet.
+	AtHand []string
 }
 
 // Allocation is a value that the allocator has allocated to an object and that is not resting.

@@ -71,33 +71,25 @@ func (l *Lab) addBrokers(names ...string) {
 const brokerConfig = `
 server_name: %[1]q
 listen: "%[2]s:4222"
-http: "%[2]s:%[8]d"
+http: "%[2]s:%[4]d"
 ping_interval: "2s"
 ping_max: 2
 jetstream { store_dir: %[3]q, max_file_store: 1GB }
-cluster {
-  name: portolan
-  listen: "%[2]s:6222"
-  routes: [%[4]s]
-  tls { cert_file: %[5]q, key_file: %[6]q, ca_file: %[7]q, verify: true }
-}
 `
 
 // writeBrokerConfig writes the configuration file of a NATS server. It permits the tests' identity
 // everything.
 func (l *Lab) writeBrokerConfig(m *Machine, path string) error {
-	access, err := labtest.NATSConfig(l.certificates.folder, filepath.Dir(path), nodeNames())
+	var routes []string
+	for _, other := range l.brokers {
+		routes = append(routes, fmt.Sprintf("%s:6222", other.Addresses[0]))
+	}
+	access, err := labtest.NATSClusterConfig(l.certificates.folder, filepath.Dir(path), nodeNames(), fmt.Sprintf("%s:6222", m.Addresses[0]), routes)
 	if err != nil {
 		return err
 	}
 	access = strings.Replace(access, "users: [", fmt.Sprintf("users: [\n    { user: %q }", l.Identity.ID()), 1)
-	var routes []string
-	for _, other := range l.brokers {
-		if other != m {
-			routes = append(routes, fmt.Sprintf("%q", fmt.Sprintf("nats://%s:6222", other.Addresses[0])))
-		}
-	}
-	own := fmt.Sprintf(brokerConfig, m.Name, m.Addresses[0], m.Disk, strings.Join(routes, ", "), m.files.Cert, m.files.Key, m.files.CA, monitorPort)
+	own := fmt.Sprintf(brokerConfig, m.Name, m.Addresses[0], m.Disk, monitorPort)
 	return os.WriteFile(path, []byte(access+own), 0o600)
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"sync"
 	"testing"
@@ -124,7 +125,7 @@ func (m *Machine) checkApplied(revision uint64) error {
 func (l *Lab) checkNATSConnections(daemons []*Machine, want bool) error {
 	connected := map[string]bool{}
 	for _, m := range l.brokers {
-		text, err := m.get(monitorPort, "/connz")
+		text, err := m.get(netip.AddrPortFrom(m.Addresses[0], monitorPort).String(), "/connz")
 		if err != nil {
 			return err
 		}

@@ -18,6 +18,10 @@ var ports = map[string]int{"registry": 7400, "allocator": 7401, "endpointctl": 7
 // pruned while a daemon is cut off for a few seconds.
 const retention = 300
 
+// healthAt returns the address of a daemon's metrics and health, which is on the loopback of its
+// machine. There neither this release nor the previous one uses TLS.
+func healthAt(daemon string) string { return fmt.Sprintf("127.0.0.1:%d", ports[daemon]+100) }
+
 // programOf returns the name of the program that the named machine runs.
 func programOf(name string) string {
 	if strings.HasPrefix(name, "node-") {
@@ -67,7 +71,7 @@ func (l *Lab) addDaemon(name string) *Machine {
 	var m *Machine
 	m = l.addMachine(name, l.TempDir(),
 		func() *labtest.Process { return l.startDaemon(m) },
-		func() error { return labtest.Ready(netip.AddrPortFrom(m.Addresses[0], uint16(ports[daemon]+100))) })
+		func() error { return labtest.Ready(labtest.HTTPIn(m.Namespace), "http://"+healthAt(daemon)) })
 	if daemon != "registry" && daemon != "endpointctl" {
 		m.Disk = l.mountDisk(name)
 	}
@@ -106,7 +110,7 @@ func (l *Lab) flags(m *Machine) []string {
 	address := func(port int) string { return netip.AddrPortFrom(m.Addresses[0], uint16(port)).String() }
 	join := func(ranges [2]netip.Prefix) string { return ranges[0].String() + "," + ranges[1].String() }
 	flags := []string{
-		"-addr", address(ports[daemon]), "-http-addr", address(ports[daemon] + 100), "-log-format", "json", "-nats-url", natsURL(l.brokers...),
+		"-addr", address(ports[daemon]), "-http-addr", healthAt(daemon), "-log-format", "json", "-nats-url", natsURL(l.brokers...),
 		"-tls-cert", m.files.Cert, "-tls-key", m.files.Key, "-tls-ca", m.files.CA,
 	}
 	if daemon != "registry" {

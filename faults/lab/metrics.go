@@ -4,17 +4,19 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"strings"
 	"time"
+
+	"portolan.dev/portolan/e2e/labtest"
 )
 
-// get returns the body of an HTTP response of a machine. It returns an error unless the status is
-// 200.
-func (m *Machine) get(port int, path string) (string, error) {
-	client := http.Client{Timeout: 2 * time.Second}
-	answer, err := client.Get(fmt.Sprintf("http://%s%s", netip.AddrPortFrom(m.Addresses[0], uint16(port)), path))
+// get returns the body of an HTTP response of a machine, which is asked in its own namespace. It
+// returns an error unless the status is 200.
+func (m *Machine) get(at, path string) (string, error) {
+	client := labtest.HTTPIn(m.Namespace)
+	client.Timeout = 2 * time.Second
+	answer, err := client.Get("http://" + at + path)
 	if err != nil {
 		return "", err
 	}
@@ -30,7 +32,7 @@ func (m *Machine) get(port int, path string) (string, error) {
 // is written as in the exposition format, such as reason="pruned". Metric returns an error if no
 // series matches.
 func (m *Machine) Metric(name string, labels ...string) (float64, error) {
-	text, err := m.get(ports[programOf(m.Name)]+100, "/metrics")
+	text, err := m.get(healthAt(programOf(m.Name)), "/metrics")
 	if err != nil {
 		return 0, err
 	}

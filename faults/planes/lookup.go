@@ -99,13 +99,28 @@ func valuesOf(f Frontend, name string, keys ...string) ([]string, error) {
 }
 
 // nft runs a command of nft. It returns an empty text if the table, map or element does not exist.
+// The program gives up with EINTR if the rules change between its first request and its last; the
+// command then runs again.
 func nft(command string) (string, error) {
+	for range maxLookups {
+		text, err := nftOnce(command)
+		if !errors.Is(err, errChanging) {
+			return text, err
+		}
+	}
+	return "", errChanging
+}
+
+func nftOnce(command string) (string, error) {
 	cmd := exec.Command("nft", command)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	text, err := cmd.Output()
 	if strings.Contains(stderr.String(), "No such file or directory") {
 		return "", nil
+	}
+	if err != nil && strings.Contains(stderr.String(), "Interrupted system call") {
+		return "", errChanging
 	}
 	if err != nil {
 		return "", fmt.Errorf("%w: %s", err, stderr.String())

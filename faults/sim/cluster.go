@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 
 	"portolan.dev/allocator"
+	allocatorstore "portolan.dev/allocator/store"
 	"portolan.dev/faults/history"
 	"portolan.dev/faults/sim/network"
 	"portolan.dev/faults/sim/stores"
@@ -118,7 +119,7 @@ func (c *cluster) startAllocator() {
 		cfg.VerifyGrace, cfg.VerifyInterval, cfg.ReuseDelay = verifyGrace, verifyInterval, time.Second
 		file := c.disk.Open(allocatorName)
 		member.setStore(file)
-		return allocator.NewOn(ctx, cfg, host, file)
+		return allocator.NewOn(ctx, cfg, host, func(context.Context) (allocatorstore.Store, error) { return file, nil })
 	})
 }
 

@@ -21,6 +21,9 @@
 // Each schedule runs in a bubble of testing/synctest. Time passes there only when all goroutines
 // wait.
 //
+// TestShards is TestEndpoints with services that are divided into shards: the model of the registry
+// reports a controller that writes for a shard of another one.
+//
 // TestAllocations has no model of the registry. Two complete registries on one database, and the
 // complete allocator with its verifier, call each other through gRPC's own servers and clients over
 // pipes (network.Mesh). Only the fate of each request and reply is simulated, and the stores

@@ -27,6 +27,13 @@ var replicaNames = []string{"endpointctl-a", "endpointctl-b"}
 // services and pods. Only the leading controller may have written them.
 var endpoints = scenario{draw: drawEndpoints, run: runEndpoints}
 
+// sharded is endpoints with services that are divided into shards. The holder of a shard may write only
+// its services.
+var sharded = scenario{draw: drawEndpoints, run: func(w *world, events []Event) error {
+	w.shards = 3
+	return runEndpoints(w, events)
+}}
+
 // moves is endpoints with one more check: an endpoint that moves from slice to slice must be in a
 // slice at every revision.
 var moves = scenario{draw: drawMoves, run: func(w *world, events []Event) error {
@@ -88,7 +95,7 @@ func drawEndpointFault(g *generator, at time.Duration, name string) {
 }
 
 func runEndpoints(w *world, events []Event) error {
-	w.registry.Put(readyNode(nodeNames[0]), readyNode(nodeNames[1]))
+	registerNodes(w)
 	startAll := func() {
 		for _, name := range replicaNames {
 			startReplica(w, name)
@@ -109,6 +116,16 @@ func runEndpoints(w *world, events []Event) error {
 // nodeNames are the names of the nodes.
 var nodeNames = []string{"n1", "n2"}
 
+// registerNodes creates the nodes that the registry lacks, as their agents do. Pods of unregistered
+// nodes are not endpoints.
+func registerNodes(w *world) {
+	for _, name := range nodeNames {
+		if node := readyNode(name); w.registry.Log.Get(object.KeyOf(node)) == nil {
+			w.registry.Put(node)
+		}
+	}
+}
+
 func readyNode(name string) *corev1.Node {
 	return &corev1.Node{
 		Metadata: &corev1.ObjectMeta{Name: name},
@@ -124,6 +141,7 @@ func startReplica(w *world, name string) {
 		config.Defaults(&cfg)
 		cfg.Identity, cfg.NodeGrace, cfg.Workers, cfg.LeaseDuration = name, 0, 4, leaseDuration
 		cfg.MaxPerSlice = 3 // so that services have several slices
+		cfg.Shards = max(w.shards, 1)
 		return endpointctl.New(ctx, cfg, host)
 	})
 }

@@ -68,6 +68,7 @@ func drawRestore(g *generator, at time.Duration) {
 			}
 		}
 		w.registry.RestoreBackup(lost)
+		registerNodes(w)
 	}, "the registry is restored from a backup, without its last %d changes", lost)
 	g.add(at+g.upTo(3*time.Second), func(w *world) {
 		for _, name := range relays {

@@ -13,6 +13,7 @@ import (
 	"portolan.dev/faults/sim/registry"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/health"
 	"portolan.dev/services/object"
 )
 
@@ -24,6 +25,7 @@ type followerChecker struct {
 	follower *changes.Follower
 	registry *grpc.ClientConn
 	nats     app.Bus
+	health   *health.Registry
 
 	revision     uint64
 	got          registry.Versions // the state after all batches so far
@@ -34,7 +36,7 @@ type followerChecker struct {
 // startFollower starts a followerChecker that follows all kinds.
 func startFollower(w *world, name string) {
 	w.start(name, func(_ context.Context, host app.Host) (app.Daemon, error) {
-		f := &followerChecker{world: w, name: name, got: registry.Versions{}, want: registry.Versions{}}
+		f := &followerChecker{world: w, name: name, health: host.Health, got: registry.Versions{}, want: registry.Versions{}}
 		var err error
 		if f.registry, err = host.Network.Dial("registry"); err != nil {
 			return nil, err
@@ -56,11 +58,14 @@ func (f *followerChecker) Run(ctx context.Context) error {
 	return app.RunTasks(ctx, app.Task{Run: f.follower.Run}, app.Task{Run: f.checkAge})
 }
 
-// checkAge checks every 100 ms that the view is at most as old as the follower reports: the view
-// must contain all changes up to that age. Bookmarks have no send time, so a bookmark that is late
+// checkAge checks every 100 ms that the follower takes no true change for a forged one, and that the
+// view is at most as old as the follower reports: the view must contain all changes up to that age. Bookmarks have no send time, so a bookmark that is late
 // or duplicated makes the view seem younger by its delay. The check allows for that delay.
 func (f *followerChecker) checkAge(ctx context.Context) error {
 	for app.Pause(ctx, 100*time.Millisecond+time.Microsecond) {
+		if warnings := f.health.Warnings(); len(warnings) > 0 {
+			return fmt.Errorf("nobody forges changes here: %q", warnings)
+		}
 		if !f.follower.Synced() {
 			continue
 		}

@@ -95,7 +95,7 @@ func drawForwardedService(g *generator, n int) *corev1.Service {
 	for i, p := range []corev1.Protocol{corev1.Protocol_PROTOCOL_TCP, corev1.Protocol_PROTOCOL_UDP}[:1+g.random.IntN(2)] {
 		port := &corev1.ServicePort{Name: portNames[i], Port: 80, Protocol: p}
 		if s.GetType() == corev1.ServiceType_SERVICE_TYPE_NODE_PORT {
-			port.NodePort = int32(30000 + 10*n + i) //nolint:gosec // a few
+			port.NodePort = int32(30000 + 10*n + i)
 		}
 		s.Ports = append(s.Ports, port)
 	}

@@ -77,7 +77,7 @@ func drawServiceSpec(g *generator) *corev1.ServiceSpec {
 		s.ClusterIp, s.ClusterIps = ip.String(), []string{ip.String()}
 	}
 	for i := range 1 + g.random.IntN(2) {
-		p := &corev1.ServicePort{Name: fmt.Sprintf("p%d", i), Port: int32(80 + i), Protocol: corev1.Protocol_PROTOCOL_TCP} //nolint:gosec // 80 or 81
+		p := &corev1.ServicePort{Name: fmt.Sprintf("p%d", i), Port: int32(80 + i), Protocol: corev1.Protocol_PROTOCOL_TCP}
 		if s.GetType() != corev1.ServiceType_SERVICE_TYPE_CLUSTER_IP && s.GetClusterIp() != "None" && g.chance(60) {
 			p.NodePort = firstNodePort + int32(g.random.IntN(nodePortCount/2))
 		}

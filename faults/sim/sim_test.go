@@ -28,6 +28,8 @@ const (
 
 func TestEndpoints(t *testing.T) { explore(t, endpoints, 60) }
 
+func TestShards(t *testing.T) { explore(t, sharded, 40) }
+
 func TestMoves(t *testing.T) { explore(t, moves, 60) }
 
 func TestStream(t *testing.T) { explore(t, stream, 60) }

@@ -52,7 +52,7 @@ func drawStreamFault(g *generator, at time.Duration) {
 }
 
 func runStream(w *world, events []Event) error {
-	w.registry.Put(readyNode(nodeNames[0]), readyNode(nodeNames[1]))
+	registerNodes(w)
 	startAll := func() {
 		for _, name := range relayNames {
 			w.start(name, w.newRelay)

@@ -32,6 +32,7 @@ type world struct {
 	handlers    network.Handlers // of the registry's log
 	joinNetwork func(name string) killableNetwork
 	running     map[string]*process
+	shards      int              // of the endpoint controllers; 0: one
 	cluster     *cluster         // of the scenario allocations
 	nodes       map[string]*node // of the scenario agents
 	tempDir     func() string    // creates a folder that is removed after the test

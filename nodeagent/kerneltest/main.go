@@ -24,7 +24,7 @@ func Main(m *testing.M) {
 	case os.Getenv(childEnv) != "":
 		unavailable = ""
 		os.Exit(m.Run())
-	case listOnly(os.Args[1:]):
+	case listsOrFuzzes(os.Args[1:]):
 		os.Exit(m.Run())
 	}
 	vm, err := newMachine()
@@ -85,9 +85,11 @@ func guestArgs(args []string) []string {
 	return out
 }
 
-func listOnly(args []string) bool {
+// listsOrFuzzes reports whether the program only lists its tests, or fuzzes. Fuzz targets need no
+// kernel, and the guest has no files of the host for what they find.
+func listsOrFuzzes(args []string) bool {
 	for _, arg := range args {
-		if name, value, _ := strings.Cut(strings.TrimLeft(arg, "-"), "="); name == "test.list" && value != "" {
+		if name, value, _ := strings.Cut(strings.TrimLeft(arg, "-"), "="); (name == "test.list" || name == "test.fuzz") && value != "" {
 			return true
 		}
 	}

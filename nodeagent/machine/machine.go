@@ -15,6 +15,11 @@ type Machine interface {
 	// WatchAddresses calls changed whenever an address is added or removed, until ctx is done. If
 	// it returns an error, changes are noticed late.
 	WatchAddresses(ctx context.Context, changed func()) error
+	// Interfaces returns the network interfaces that are up and on which neighbours ask for addresses.
+	Interfaces() ([]Interface, error)
+	// Neighbors opens an interface for answering neighbours, those of IPv6 or those of IPv4. If the
+	// machine cannot, the error is errors.ErrUnsupported.
+	Neighbors(i Interface, v6 bool) (Neighbors, error)
 	// Listeners returns the addresses that programs of the machine listen on.
 	Listeners() []plan.Frontend
 	// Modes returns the proxy modes in which the kernel may forward, in the order in which they are

@@ -21,6 +21,12 @@ func (Userspace) WatchAddresses(context.Context, func()) error {
 	return errors.New("the kernel is not asked for notifications")
 }
 
+// Interfaces implements Machine.
+func (Userspace) Interfaces() ([]Interface, error) { return interfaces() }
+
+// Neighbors implements Machine.
+func (Userspace) Neighbors(Interface, bool) (Neighbors, error) { return nil, errors.ErrUnsupported }
+
 // Listeners implements Machine. On other systems than Linux it finds none.
 func (Userspace) Listeners() []plan.Frontend { return listeners() }
 

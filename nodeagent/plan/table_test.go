@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/object"
 )
@@ -102,5 +103,39 @@ func TestOldestServiceKeepsItsFrontend(t *testing.T) {
 	table.Set(older, 1, nil)
 	if got := table.Owner(server("")[0].Frontend); got != newer {
 		t.Errorf("owner %s after the older one went", got)
+	}
+}
+
+// TestANodePortOfTwoServices plans two services that have one node port for different protocols. Both
+// are served, because a frontend has a protocol.
+func TestANodePortOfTwoServices(t *testing.T) {
+	facts := &plan.Facts{Node: "n1", NodePorts: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}
+	table := plan.NewTable()
+	names := map[corev1.Protocol]object.Name{}
+	for i, protocol := range []corev1.Protocol{corev1.Protocol_PROTOCOL_TCP, corev1.Protocol_PROTOCOL_UDP} {
+		ip := fmt.Sprint("10.96.0.", i+1)
+		svc := &corev1.Service{
+			Metadata: &corev1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("svc-", i)},
+			Spec: &corev1.ServiceSpec{
+				Type: corev1.ServiceType_SERVICE_TYPE_NODE_PORT, ClusterIp: ip, ClusterIps: []string{ip},
+				Ports: []*corev1.ServicePort{{Port: 53, Protocol: protocol, NodePort: 30053}},
+			},
+		}
+		names[protocol] = object.Name{Namespace: "default", Name: svc.GetMetadata().GetName()}
+		result := plan.Build(svc, nil, facts)
+		if len(result.Problems) > 0 {
+			t.Fatal(result.Problems)
+		}
+		table.Set(result.Service, int64(i+1), result.Servers)
+	}
+	for protocol, name := range names {
+		of := map[corev1.Protocol]plan.Protocol{corev1.Protocol_PROTOCOL_TCP: plan.TCP, corev1.Protocol_PROTOCOL_UDP: plan.UDP}[protocol]
+		frontend := plan.Frontend{Addr: netip.MustParseAddrPort("192.0.2.1:30053"), Protocol: of}
+		if got := table.Owner(frontend); got != name {
+			t.Errorf("port 30053 is served for %v by %v, want %v", protocol, got, name)
+		}
+		if got := table.Conflicts(name); len(got) > 0 {
+			t.Errorf("conflicts of %v: %q", name, got)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -20,8 +21,10 @@ func TestExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	i.startDev("--example", example)
+	newGRPCurl(i, 7400)
+	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	tried := 0
-	for _, name := range []string{"curl", "dig"} {
+	for _, name := range []string{"curl", "dig", "TOKEN=$(cat"} {
 		line := strings.TrimSpace(i.process.await("  " + name + " "))
 		// The name server and the node follow the registry independently.
 		kittest.Eventually(t, line, func() error {
@@ -33,7 +36,7 @@ func TestExample(t *testing.T) {
 		})
 		tried++
 	}
-	if tried != 2 {
+	if tried != 3 {
 		t.Errorf("tried %d commands", tried)
 	}
 	counts := spread(t, hostPort(i.vip("hello"), 8080), 30)

@@ -11,27 +11,33 @@ import (
 )
 
 // grpcurl runs the tool of users without a client of their own. It gets everything it needs by
-// reflection.
+// reflection, and the token from its environment, because other users can read arguments.
 type grpcurl struct {
 	*testing.T
 	program string
 	address string
 }
 
-func newGRPCurl(t *testing.T, address string) grpcurl {
+func newGRPCurl(i *installation, port int) grpcurl {
+	t := i.T
 	t.Helper()
+	secret, err := os.ReadFile(i.tokenFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TOKEN", strings.TrimSpace(string(secret)))
 	program := filepath.Join(bin, "grpcurl")
 	if _, err := os.Stat(program); err != nil {
 		if err := kittest.BuildAlone("../../tools/grpcurl", bin, "github.com/fullstorydev/grpcurl/cmd/grpcurl"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return grpcurl{T: t, program: program, address: address}
+	return grpcurl{T: t, program: program, address: i.api(port)}
 }
 
 func (g grpcurl) run(args ...string) (string, error) {
 	g.Helper()
-	out, errOut, err := runProgram(g.T, "", g.program, args...)
+	out, errOut, err := runProgram(g.T, "", g.program, append([]string{"-expand-headers", "-H", "authorization: Bearer ${TOKEN}"}, args...)...)
 	return out + errOut, err
 }
 
@@ -56,7 +62,7 @@ func TestGRPCurl(t *testing.T) {
 	i := install(t)
 	called := 0
 	for _, port := range []int{7400, 7401, 7402, 7403, 7404} {
-		g := newGRPCurl(t, i.api(port))
+		g := newGRPCurl(i, port)
 		for _, service := range strings.Fields(g.must("-plaintext", g.address, "list")) {
 			if strings.HasPrefix(service, "grpc.") {
 				continue
@@ -67,7 +73,7 @@ func TestGRPCurl(t *testing.T) {
 					t.Errorf("describe %s does not show %s:\n%s", service, name, described)
 				}
 				out := g.call(method, "{}")
-				for _, bug := range []string{"Unimplemented", "Internal", "Unknown"} {
+				for _, bug := range []string{"Unimplemented", "Internal", "Unknown", "Unauthenticated"} {
 					if strings.Contains(out, "Code: "+bug+"\n") {
 						t.Errorf("%s with an empty request: %s", method, out)
 					}
@@ -85,7 +91,7 @@ func TestGRPCurl(t *testing.T) {
 // field.
 func TestThreeFaultsAtOnce(t *testing.T) {
 	i := install(t)
-	g := newGRPCurl(t, i.api(7400))
+	g := newGRPCurl(i, 7400)
 	out, err := g.run("-plaintext", "-format-error", "-d", `{"service": {"metadata": {"name": "Bad_Name"}, "spec": {
 		"ports": [{"name": "a", "port": 80}, {"name": "a", "port": 70000}]}}}`, g.address, "portolan.registry.v1.ServiceService/CreateService")
 	if err == nil {

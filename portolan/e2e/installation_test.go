@@ -18,6 +18,7 @@ import (
 	"portolan.dev/portolan/internal/rollout"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/kit/rpc"
+	"portolan.dev/services/kit/token"
 )
 
 // installation is a running `portolan dev`, with methods to use it.
@@ -40,7 +41,7 @@ func (i *installation) startDev(args ...string) {
 	i.Helper()
 	i.process = start(i.T, "dev", append([]string{
 		"dev", "--data-dir", i.dataDir, "--bind", i.network.bind(), "--service-cidr", i.network.services(), "--pod-cidr", i.network.pods(),
-		"--dns-addr", i.network.dns(),
+		"--dns-addr", i.network.dns(), "--load-balancer-cidr", i.network.balancers(),
 	}, args...)...)
 	i.process.await("portolan ready")
 }
@@ -59,7 +60,11 @@ func (i *installation) api(port int) string { return i.network.addr("0.1", port)
 
 func (i *installation) dial(port int) *grpc.ClientConn {
 	i.Helper()
-	conn, err := rpc.TCP().Dial(i.api(port))
+	secret, err := token.Read(i.tokenFile())
+	if err != nil {
+		i.Fatal(err)
+	}
+	conn, err := rpc.TCP().Dial(i.api(port), grpc.WithPerRPCCredentials(secret))
 	if err != nil {
 		i.Fatal(err)
 	}
@@ -67,9 +72,16 @@ func (i *installation) dial(port int) *grpc.ClientConn {
 	return conn
 }
 
-// addresses returns the flags with the addresses of the daemons.
+// tokenFile returns the file of the token that clients send.
+func (i *installation) tokenFile() string { return filepath.Join(i.dataDir, "token") }
+
+// addresses returns the flags with the addresses of the daemons, and the token if portolan dev runs
+// them.
 func (i *installation) addresses(command string) []string {
 	flags := []string{"--server", i.api(7400)}
+	if i.dataDir != "" {
+		flags = append(flags, "--token-file", i.tokenFile())
+	}
 	switch command {
 	case "run":
 		flags = append(flags, "--allocator", i.api(7401))

@@ -20,7 +20,7 @@ func TestKindsOfService(t *testing.T) {
 	for name, scenario := range map[string]func(*installation){
 		"headless": (*installation).headless, "external name": (*installation).externalName, "named target ports": (*installation).namedTargetPorts,
 		"without selector": (*installation).withoutSelector, "udp": (*installation).udp, "node port": (*installation).nodePort,
-		"address of its own": (*installation).addressOfItsOwn,
+		"address of its own": (*installation).addressOfItsOwn, "load balancer": (*installation).loadBalancer,
 	} {
 		t.Run(name, func(t *testing.T) {
 			scenario(&installation{T: t, network: i.network, dataDir: i.dataDir, process: i.process})
@@ -37,6 +37,29 @@ func (i *installation) headless() {
 	i.awaitAnswer("first.headless.default.svc.cluster.local", dns.TypeA, answers("A "+ip))
 	i.awaitAnswer("_http._tcp.headless.default.svc.cluster.local", dns.TypeSRV, answers("8080 first.headless.default.svc.cluster.local."))
 	i.awaitAnswer(reverse(ip), dns.TypePTR, answers("PTR first.headless.default.svc.cluster.local."))
+}
+
+// loadBalancer reaches a backend at the address of its load balancer, which goes with the service.
+func (i *installation) loadBalancer() {
+	i.apply(`{apiVersion: v1, kind: Service, metadata: {name: edge}, spec: {type: LoadBalancer, selector: {app: edge}, ports: [{port: 80, targetPort: 8080}]}}`)
+	i.hello("edge-1", "app=edge", "http", 8080)
+	var ip string
+	kittest.Eventually(i.T, "an answer at the address of the load balancer", func() error {
+		ingress := i.service("edge").GetStatus().GetLoadBalancer().GetIngress()
+		if len(ingress) != 1 {
+			return fmt.Errorf("the service has %v", ingress)
+		}
+		ip = ingress[0].GetIp()
+		_, err := get(hostPort(ip, 80))
+		return err
+	})
+	i.portolan("delete", "service", "edge")
+	kittest.Eventually(i.T, "no answer any more", func() error {
+		if name, err := get(hostPort(ip, 80)); err == nil {
+			return fmt.Errorf("%s still answers", name)
+		}
+		return nil
+	})
 }
 
 // addressOfItsOwn runs a backend with its own address, as in a container. Its runner is killed, and

@@ -32,7 +32,8 @@ func (n network) ip(host string) string { return fmt.Sprintf("127.%d.%s", n.octe
 func (n network) addr(host string, port int) string { return fmt.Sprintf("%s:%d", n.ip(host), port) }
 
 // Addresses and ranges of a network.
-func (n network) bind() string     { return n.ip("0.1") }
-func (n network) services() string { return n.ip("64.0/18") }
-func (n network) pods() string     { return n.ip("128.0/18") }
-func (n network) dns() string      { return n.addr("0.1", 7053) }
+func (n network) bind() string      { return n.ip("0.1") }
+func (n network) services() string  { return n.ip("64.0/18") }
+func (n network) pods() string      { return n.ip("128.0/18") }
+func (n network) balancers() string { return n.ip("240.0/24") }
+func (n network) dns() string       { return n.addr("0.1", 7053) }

@@ -90,27 +90,35 @@ type operator struct {
 	dir     string   // working folder of commands
 	env     []string // initial environment
 	replace *strings.Replacer
-	url     func(database string) string
+	url     func(role, database string) string
 	console map[string]func() // what to do in place of a line that needs more than bash
 }
 
 func operate(t *testing.T) *operator {
 	t.Helper()
 	postgres := kittest.NewCluster(t)
-	o := &operator{dir: t.TempDir(), url: func(database string) string { return postgres.URL("portolan", "secret", database) }}
-	o.separate = separately(t, o.url("portolan"), host, "0.2")
+	o := &operator{dir: t.TempDir(), url: func(role, database string) string { return postgres.URL(role, "secret", database) }}
+	o.separate = separately(t, o.url("portolan", "portolan"), host, "0.2")
+	o.debug, o.audit = t.TempDir(), t.TempDir()
 	path, rest := postgres.Environment()[0], postgres.Environment()[1:]
 	o.env = append(rest, strings.Replace(path, "PATH=", "PATH="+bin+string(os.PathListSeparator), 1), "HOME="+o.dir)
 	addresses := []string{"10.0.0.1", o.network.ip(host), "10.0.0.2", o.network.ip("0.2"), "127.0.0.1", o.network.ip(host)}
 	o.replace = strings.NewReplacer(append(addresses,
 		"/etc/portolan/", o.configurations(strings.NewReplacer(addresses...)), "/etc/nats/tls", filepath.Join(o.dir, "nats"),
-		"/root/certs", filepath.Join(o.dir, "certs"), "/var/backups/", o.dir+"/")...)
+		"/var/lib/portolan/allocator", o.folder, "/root/certs", filepath.Join(o.dir, "certs"), "/run/portolan-registry/", o.debug+"/", "/var/log/portolan/registry/", o.audit+"/", "/var/backups/", o.dir+"/")...)
 	o.console = map[string]func(){
-		"systemctl enable --now portolan-allocator portolan-registry portolan-endpointctl portolan-dnssvc portolan-nodeagent": o.startAll,
-		"portolan run --name web-1 -l app=web --port http=8080 --ready-http 8080/healthz -- portolan hello --port 8080":       o.startBackend,
+		"systemctl enable --now portolan-allocator portolan-registry portolan-endpointctl portolan-lbctl portolan-dnssvc portolan-nodeagent": o.startAll,
+		"portolan run --name web-1 -l app=web --port http=8080 --ready-http 8080/healthz -- portolan hello --port 8080":                      o.startBackend,
+		"systemctl stop portolan-allocator":          func() { o.stop(seat{"allocator", host}) },
+		"systemctl enable --now portolan-allocator":  o.startAllocators,
 		"systemctl disable --now portolan-nodeagent": func() { o.stop(seat{"nodeagent", host}) },
 		// It needs root and a kernel of its own, so the tests of nodeagent run it.
 		"nodeagent cleanup -config /etc/portolan/nodeagent.yaml": func() {},
+		// The daemons of this test have no certificates. The attacks in portolan/e2e revoke some.
+		`portolan certs revoke --certs /root/certs nodeagent/n2 --reason "the machine was stolen"`: func() {},
+		"portolan certs issue --certs /root/certs nodeagent/n2 --force":                            func() {},
+		"portolan certs nats-config --certs /root/certs --path /etc/nats/tls > portolan-nats.conf": func() {},
+		"nats-server --signal reload": func() {},
 	}
 	for _, daemon := range daemons {
 		o.console["systemctl restart portolan-"+daemon] = func() { o.restart(daemon) }
@@ -150,6 +158,17 @@ func (o *operator) startAll() {
 	}
 }
 
+// startAllocators starts the allocators on the shared store.
+func (o *operator) startAllocators() {
+	o.shared = o.url("allocator", "portolan")
+	for _, at := range o.seats("allocator") {
+		o.start(at)
+	}
+	for _, at := range o.seats("allocator") {
+		o.awaitReady(at)
+	}
+}
+
 func (o *operator) startBackend() {
 	o.backend("web-1", "--node", "n1", "-l", "app=web", "--port", "http=8080", "--ready-http", "8080/healthz", "--drain-delay", "0s",
 		"--", filepath.Join(bin, "portolan"), "hello", "--port", "8080")
@@ -159,13 +178,16 @@ func (o *operator) startBackend() {
 	})
 }
 
-// storeURL matches the document's URL of a database.
-var storeURL = regexp.MustCompile(`postgres://portolan:secret@db\.example/(\w+)`)
+// storeURL matches the document's URL of a database, with its role.
+var storeURL = regexp.MustCompile(`postgres://(\w+):secret@db\.example/(\w+)`)
 
 // run runs a block, with the variables that earlier blocks exported.
 func (o *operator) run(b block) {
 	o.Helper()
-	text := storeURL.ReplaceAllStringFunc(b.text, func(url string) string { return o.url(storeURL.FindStringSubmatch(url)[1]) })
+	text := storeURL.ReplaceAllStringFunc(b.text, func(url string) string {
+		found := storeURL.FindStringSubmatch(url)
+		return o.url(found[1], found[2])
+	})
 	script := "set -euo pipefail\n[ ! -f .exported ] || . ./.exported\n" + o.replace.Replace(text) + "\nexport -p > .exported\n"
 	ctx, cancel := context.WithTimeout(o.Context(), 2*patience)
 	defer cancel()

@@ -29,13 +29,15 @@ var probed = []string{
 func TestProbes(t *testing.T) {
 	ownNetwork(t)
 	makeLocal(t, "fd00:7f60::/112", "fd00:7f64::/112")
-	dev := start(t, "dev", append(probed, "--data-dir", t.TempDir())...)
+	data := t.TempDir()
+	dev := start(t, "dev", append(probed, "--data-dir", data)...)
 	dev.await("portolan ready")
 	programs := entering(t, dev.command.Process.Pid)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/probes",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", programs+string(os.PathListSeparator)+env.Getenv("PATH"))
+			env.Setenv("PORTOLAN_TOKEN_FILE", filepath.Join(data, "token"))
 			env.Values[theTest] = env.T()
 			return nil
 		},

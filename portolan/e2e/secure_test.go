@@ -19,6 +19,7 @@ import (
 	"portolan.dev/allocator"
 	"portolan.dev/dnssvc"
 	"portolan.dev/endpointctl"
+	"portolan.dev/lbctl"
 	"portolan.dev/nodeagent"
 	"portolan.dev/nodeagent/program"
 	"portolan.dev/registry"
@@ -69,18 +70,24 @@ func secure(t *testing.T) *secured {
 	var ac allocator.Config
 	config.Defaults(&ac)
 	ac.Common, ac.Registry, ac.DataDir, ac.ServiceCIDR, ac.PodCIDR = s.common("allocator", 7401), s.api(7400), t.TempDir(), []netip.Prefix{services}, []netip.Prefix{pods}
+	ac.LoadBalancerPool = []netip.Prefix{netip.MustParsePrefix(s.network.balancers())}
 	runSecured(s, "allocator", ac, ac.Common, allocator.New)
 
 	var rc registry.Config
 	config.Defaults(&rc)
 	rc.Common, rc.Store, rc.Allocator, rc.ServiceCIDR = s.common("registry", 7400), "sqlite:"+t.TempDir(), s.api(7401), []netip.Prefix{services}
-	rc.PodCIDR, rc.LoopbackEndpoints = []netip.Prefix{pods}, []netip.Prefix{pods}
+	rc.PodCIDR, rc.LoopbackEndpoints = []netip.Prefix{pods}, []netip.Prefix{netip.PrefixFrom(netip.MustParseAddr(s.network.bind()), 32)}
 	runSecured(s, "registry", rc, rc.Common, registry.New)
 
 	var ec endpointctl.Config
 	config.Defaults(&ec)
 	ec.Common, ec.Registry = s.common("endpointctl", 7402), s.api(7400)
 	runSecured(s, "endpointctl", ec, ec.Common, endpointctl.New)
+
+	var lc lbctl.Config
+	config.Defaults(&lc)
+	lc.Common, lc.Registry, lc.Allocator = s.common("lbctl", 7406), s.api(7400), s.api(7401)
+	runSecured(s, "lbctl", lc, lc.Common, lbctl.New)
 
 	var dc dnssvc.Config
 	config.Defaults(&dc)
@@ -189,6 +196,25 @@ func (s *secured) explained(name string) {
 	})
 }
 
+// balanced has lbctl give a service an address, and take it back, with the rights of its role only.
+func (s *secured) balanced() {
+	s.Helper()
+	s.apply(`{apiVersion: v1, kind: Service, metadata: {name: edge}, spec: {type: LoadBalancer, ports: [{port: 8081}]}}`)
+	kittest.Eventually(s.T, "the address of a load balancer", func() error {
+		if out := s.portolan("get", "service", "edge"); !strings.Contains(out, strings.TrimSuffix(s.network.balancers(), "0/24")) {
+			return errors.New(out)
+		}
+		return nil
+	})
+	s.portolan("delete", "service", "edge")
+	kittest.Eventually(s.T, "the end of the service", func() error {
+		if out, _, err := s.try("", "get", "service", "edge"); err == nil {
+			return errors.New(out)
+		}
+		return nil
+	})
+}
+
 // TestSecuredInstallation checks that everything works with certificates everywhere and with each
 // role's rights only: a service is registered, gets its address and its name, its backends become
 // ready, and traffic reaches them. No daemon's request is refused, and requests without the right
@@ -196,7 +222,7 @@ func (s *secured) explained(name string) {
 func TestSecuredInstallation(t *testing.T) {
 	s := secure(t)
 	s.apply(strings.ReplaceAll(firstService, "port: 80\n", "port: 8080\n"))
-	s.backend("one", "--node", "n1", "-l", "app.kubernetes.io/name=MyApp", "--port", "http=9376", "--ready-http", "9376/healthz", "--drain-delay", "0s",
+	s.backend("one", "--node", "n1", "--pod-ip", s.network.bind(), "-l", "app.kubernetes.io/name=MyApp", "--port", "http=9376", "--ready-http", "9376/healthz", "--drain-delay", "0s",
 		"--", filepath.Join(bin, "portolan"), "hello", "--port", "9376")
 	s.explained("my-service")
 	var found struct {
@@ -215,6 +241,7 @@ func TestSecuredInstallation(t *testing.T) {
 		}
 		return err
 	})
+	s.balanced()
 	for _, line := range s.log.lines() {
 		if text := strings.ToLower(line); strings.Contains(text, "permission") || strings.Contains(text, "may not") || strings.Contains(text, "connection refused") && strings.Contains(text, "peer=") {
 			t.Errorf("a daemon was refused something: %s", line)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,6 +21,9 @@ type separate struct {
 	store      string   // URL of the registries' store
 	registries []string // hosts that run a registry; all other daemons run on the first host
 	folder     string   // data folder of the allocator
+	shared     string   // URL of the store of several allocators; empty: there is one, with its folder
+	debug      string   // folder of the first registry's debug socket; empty: none
+	audit      string   // folder of the registries' audit logs; empty: none
 	running    map[seat]*process
 }
 
@@ -38,18 +42,29 @@ func separately(t *testing.T, store string, registries ...string) *separate {
 }
 
 // ports are the ports of the daemons' APIs. The port of metrics is higher by 100.
-var ports = map[string]int{"registry": 7400, "allocator": 7401, "endpointctl": 7402, "dnssvc": 7403, "nodeagent": 7404}
+var ports = map[string]int{"registry": 7400, "allocator": 7401, "endpointctl": 7402, "lbctl": 7406, "dnssvc": 7403, "nodeagent": 7404}
 
 // seats returns the places at which a daemon is to run.
 func (s *separate) seats(daemon string) []seat {
-	if daemon != "registry" {
-		return []seat{{daemon, host}}
+	hosts := []string{host}
+	if daemon == "registry" || daemon == "allocator" && s.shared != "" {
+		hosts = s.registries
 	}
-	var all []seat
-	for _, where := range s.registries {
-		all = append(all, seat{daemon, where})
+	all := make([]seat, len(hosts))
+	for i, where := range hosts {
+		all[i] = seat{daemon, where}
 	}
 	return all
+}
+
+// apis returns the addresses of a daemon's APIs, comma separated.
+func (s *separate) apis(daemon string) string {
+	seats := s.seats(daemon)
+	all := make([]string, len(seats))
+	for i, at := range seats {
+		all[i] = s.network.addr(at.host, ports[daemon])
+	}
+	return strings.Join(all, ",")
 }
 
 // start starts a daemon, which finds the others at their default ports.
@@ -82,18 +97,25 @@ func (s *separate) flags(at seat) []string {
 	flags := []string{
 		"-addr", s.network.addr(at.host, ports[at.daemon]), "-http-addr", s.http(at), "-log-format", "json", "-nats-url", "nats://" + s.api(4222),
 	}
-	var registries []string
-	for _, where := range s.registries {
-		registries = append(registries, s.network.addr(where, ports["registry"]))
-	}
-	registry := []string{"-registry", strings.Join(registries, ",")}
+	registry := []string{"-registry", s.apis("registry")}
 	ranges := []string{"-service-cidr", s.network.services(), "-pod-cidr", s.network.pods()}
 	var own []string
 	switch at.daemon {
 	case "registry":
-		registry, own = nil, append(ranges, "-store", s.store, "-allocator", s.api(ports["allocator"]), "-loopback-endpoints", s.network.pods())
+		if s.debug != "" && at.host == host {
+			flags = append(flags, "-debug-addr", "unix:"+filepath.Join(s.debug, "debug.sock"))
+		}
+		if s.audit != "" {
+			flags = append(flags, "-audit-log", filepath.Join(s.audit, "audit.log-"+at.host))
+		}
+		registry, own = nil, append(ranges, "-store-file", kittest.SecretFile(s.T, s.store), "-allocator", s.apis("allocator"), "-loopback-endpoints", s.network.pods())
 	case "allocator":
 		own = append(ranges, "-data-dir", s.folder)
+		if s.shared != "" {
+			own = append(ranges, "-store-file", kittest.SecretFile(s.T, s.shared))
+		}
+	case "lbctl":
+		own = []string{"-allocator", s.apis("allocator")}
 	case "dnssvc":
 		own = append(ranges, "-listen", s.network.dns(), "-lame-duck", "0s")
 	case "nodeagent":

@@ -126,9 +126,9 @@ func TestRefusesTheStore(t *testing.T) {
 	postgres := kittest.NewCluster(t)
 	right := postgres.Password(t, "portolan", "secret")
 	// The export creates the tables.
-	runProgramWell(t, "registry", "export", "-store", right, "-file", filepath.Join(t.TempDir(), "backup"))
+	runProgramWell(t, "registry", "export", "-store-file", kittest.SecretFile(t, right), "-file", filepath.Join(t.TempDir(), "backup"))
 	newer := postgres.Database(t)
-	runProgramWell(t, "registry", "export", "-store", newer, "-file", filepath.Join(t.TempDir(), "backup"))
+	runProgramWell(t, "registry", "export", "-store-file", kittest.SecretFile(t, newer), "-file", filepath.Join(t.TempDir(), "backup"))
 	conn, err := pgx.Connect(t.Context(), newer)
 	if err != nil {
 		t.Fatal(err)
@@ -152,7 +152,7 @@ func TestRefusesTheStore(t *testing.T) {
 		"nonsense":          {"mysql://x", app.ExitConfig, "store: must be"},
 		"folder of another": {"sqlite:/proc/portolan-store", app.ExitError, "/proc/portolan-store"},
 	} {
-		t.Run(name, refusal{"registry", []string{"-store", c.store}, c.code, c.want}.check)
+		t.Run(name, refusal{"registry", []string{"-store-file", kittest.SecretFile(t, c.store)}, c.code, c.want}.check)
 	}
 }
 
@@ -180,11 +180,12 @@ func TestStartsInAnyOrder(t *testing.T) {
 		"registry":    {"waiting for the store"},
 		"allocator":   {"nats not connected", "changes cannot be read from the registry"},
 		"endpointctl": {"nats not connected", "changes cannot be read from the registry"},
+		"lbctl":       {"nats not connected", "changes cannot be read from the registry"},
 		"dnssvc":      {"nats not connected", "changes cannot be read from the registry"},
 		"nodeagent":   {"nats not connected", "changes cannot be read from the registry"},
 	}
 	started := map[string]*process{}
-	for _, daemon := range []string{"nodeagent", "dnssvc", "endpointctl", "allocator", "registry"} {
+	for _, daemon := range []string{"nodeagent", "dnssvc", "lbctl", "endpointctl", "allocator", "registry"} {
 		started[daemon] = s.start(seat{daemon, host})
 	}
 	for daemon, messages := range waiting {
@@ -197,7 +198,7 @@ func TestStartsInAnyOrder(t *testing.T) {
 	if err := s.ready(seat{"registry", host}); err == nil || !strings.Contains(err.Error(), "store: store unavailable") {
 		t.Errorf("without Postgres the registry says %v", err)
 	}
-	for _, daemon := range []string{"endpointctl", "dnssvc", "nodeagent"} {
+	for _, daemon := range []string{"endpointctl", "lbctl", "dnssvc", "nodeagent"} {
 		if err := s.ready(seat{daemon, host}); err == nil || !strings.Contains(err.Error(), "no snapshot from the registry") {
 			t.Errorf("without a registry %s says %v", daemon, err)
 		}

@@ -104,8 +104,8 @@ func TestTraceOfAChange(t *testing.T) {
 	const (
 		call   = "registry: portolan.registry.v1.ServiceService/CreateService > "
 		commit = call + "registry: commit"
-		slice  = commit + " > endpointctl: apply > endpointctl: sync > endpointctl: portolan.registry.v1.EndpointSliceService/CreateEndpointSlice" +
-			" > registry: portolan.registry.v1.EndpointSliceService/CreateEndpointSlice > registry: commit"
+		slice  = commit + " > endpointctl: apply > endpointctl: sync > endpointctl: portolan.registry.v1.BulkService/Write" +
+			" > registry: portolan.registry.v1.BulkService/Write > registry: commit"
 		plan = " > nodeagent: apply > nodeagent: sync > nodeagent: plan"
 		done = " > nodeagent: apply > nodeagent: sync > nodeagent: program"
 	)

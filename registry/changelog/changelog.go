@@ -5,8 +5,10 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/registry/store"
+	"portolan.dev/services/changes"
 	"portolan.dev/services/object"
 )
 
@@ -16,12 +18,16 @@ func Change(record store.Record) (*registryv1.Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &registryv1.Change{
-		Revision: record.Revision, Type: record.Type, Object: object.Wrap(o), Time: timestamppb.New(record.Time), Traceparent: record.Traceparent,
-	}, nil
+	return changeOf(record, o), nil
 }
 
-// Log implements the log that the relay of services/changes reads.
+func changeOf(record store.Record, o object.Object) *registryv1.Change {
+	return &registryv1.Change{
+		Revision: record.Revision, Type: record.Type, Object: object.Wrap(o), Time: timestamppb.New(record.Time), Traceparent: record.Traceparent,
+	}
+}
+
+// Log implements the log that the relay and the verifier of services/changes read.
 type Log struct{ Store store.Store }
 
 // Head returns the epoch, the newest revision and the oldest revision that After can start after.
@@ -31,7 +37,7 @@ func (l Log) Head(ctx context.Context) (epoch string, head, oldest uint64, err e
 }
 
 // After returns the changes after a revision.
-func (l Log) After(ctx context.Context, revision uint64, limit int) ([]*registryv1.Change, error) {
+func (l Log) After(ctx context.Context, revision uint64, limit int) ([]changes.LoggedChange, error) {
 	records, _ := l.Store.Tail("", revision, limit)
 	var err error
 	if len(records) == 0 {
@@ -40,13 +46,27 @@ func (l Log) After(ctx context.Context, revision uint64, limit int) ([]*registry
 	if err != nil {
 		return nil, err
 	}
-	changes := make([]*registryv1.Change, len(records))
+	logged := make([]changes.LoggedChange, len(records))
 	for i, record := range records {
-		if changes[i], err = Change(record); err != nil {
+		change, err := loggedChange(record)
+		if err != nil {
 			return nil, err
 		}
+		logged[i] = changes.LoggedChange{Change: change, Payload: Encode(record)}
 	}
-	return changes, nil
+	return logged, nil
+}
+
+// loggedChange returns a change whose object has only its identity, unless it is a pod. Decoding all
+// objects would be the largest part of the work of relay and verifier.
+func loggedChange(record store.Record) (*registryv1.Change, error) {
+	o := object.New(record.Key.Kind)
+	if _, isPod := o.(*corev1.Pod); isPod || o == nil { // of an unknown kind, Change returns an error
+		return Change(record)
+	}
+	meta := object.MetaOf(o)
+	meta.Namespace, meta.Name, meta.Uid, meta.ResourceVersion = record.Key.Namespace, record.Key.Name, record.UID, record.Revision
+	return changeOf(record, o), nil
 }
 
 // Lock runs fn while no other relay on this store runs one.

@@ -28,8 +28,10 @@ import (
 
 type backupConfig struct {
 	Server string `flag:"server" default:"127.0.0.1:7400" usage:"host:port of a running registry"`
-	Store  string `flag:"store" usage:"instead of a registry: its store, sqlite:FOLDER or postgres://…, while no registry uses it"`
-	File   string `flag:"file" default:"-" usage:"file of the backup; - is standard output or input"`
+	Store  string `flag:"store" usage:"instead of a registry: its store, sqlite:FOLDER or postgres://…, while no registry uses it; a password is refused on the command line"`
+	// StoreFile replaces Store in loadBackupConfig.
+	StoreFile string `flag:"store-file" usage:"file with the store's URL, instead of store"`
+	File      string `flag:"file" default:"-" usage:"file of the backup; - is standard output or input"`
 	daemon.TLS
 }
 
@@ -52,8 +54,15 @@ func backupCommands() map[string]func(ctx context.Context, args []string) error 
 
 func loadBackupConfig(command string, args []string) (backupConfig, error) {
 	var s backupConfig
-	err := config.Load("registry-"+command, &s, args, os.LookupEnv, os.Stdout)
-	return s, err
+	if err := config.Load("registry-"+command, &s, args, os.LookupEnv, os.Stdout); err != nil {
+		return s, err
+	}
+	where := registry.Config{Store: s.Store, StoreFile: s.StoreFile}
+	if err := where.ReadStoreFile(); err != nil {
+		return s, fmt.Errorf("%w: %w", config.ErrInvalid, err)
+	}
+	s.Store = where.Store
+	return s, nil
 }
 
 func runExport(ctx context.Context, args []string, stdout io.Writer) error {
@@ -199,7 +208,8 @@ func importStore(ctx context.Context, dsn string, read func() (*registryv1.Backu
 		return err
 	}
 	if err := errors.Join(backup.Restore(ctx, s, b), s.Close()); err != nil {
-		return fmt.Errorf("import into %s: %w", dsn, err)
+		where, _ := config.Redact(dsn)
+		return fmt.Errorf("import into %s: %w", where, err)
 	}
 	fmt.Fprintf(os.Stderr, "%d objects imported\n", len(b.Rows))
 	return nil

@@ -2,16 +2,22 @@ package program
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 
 	"portolan.dev/registry"
 	"portolan.dev/registry/internal/postgres"
 	"portolan.dev/registry/store"
+	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/config"
 )
 
 // New is [registry.New] with every kind of store.
 func New(ctx context.Context, cfg registry.Config, host app.Host) (*registry.Daemon, error) {
+	if err := cfg.ReadStoreFile(); err != nil {
+		return nil, fmt.Errorf("%w: %w", config.ErrInvalid, err)
+	}
 	return registry.NewOn(ctx, cfg, host, func(ctx context.Context, commits store.CommitterOptions) (store.Store, error) {
 		return openStore(ctx, cfg, commits, host.Log)
 	})
@@ -27,7 +33,7 @@ func openStore(ctx context.Context, cfg registry.Config, commits store.Committer
 	if err != nil {
 		return nil, err
 	}
-	if kind == registry.SQLite {
+	if kind == daemon.SQLite {
 		return registry.OpenEmbedded(ctx, cfg, commits)
 	}
 	s, err := postgres.Open(ctx, postgres.Config{DSN: dsn, Commits: commits, Log: log})

@@ -8,10 +8,11 @@ import (
 	"portolan.dev/services/kit/batch"
 )
 
-// Limits of a batch. A batch of more than 256 operations is hardly any faster. 8 MiB keeps a
-// statement and its answer far below every limit of the databases.
+// Limits of a batch. Concurrent single writes hardly gain from more than 256 operations in a batch.
+// 1000 are as many as a call of BulkService has, so that it is one commit. 8 MiB keeps a statement
+// and its answer far below every limit of the databases.
 const (
-	maxBatchOps   = 256
+	maxBatchOps   = 1000
 	maxBatchBytes = 8 << 20
 )
 
@@ -31,6 +32,8 @@ type CommitterOptions struct {
 	Timeout time.Duration
 	// Observe, if not nil, is called after each batch.
 	Observe func(ops int, took time.Duration)
+	// Usage, if not nil, decides on writes with charges. Without it there are no limits.
+	Usage UsageFunc
 }
 
 // NewCommitter returns a committer that passes its batches to commit.
@@ -46,10 +49,33 @@ func (c *Committer) Submit(ctx context.Context, op Op) (Result, error) {
 		return Result{}, err
 	}
 	result, err := c.group.Do(ctx, op)
-	if errors.Is(err, batch.ErrClosed) {
-		err = ErrClosed
+	return result, errorOf(err)
+}
+
+// SubmitMany implements SubmitMany of [Store].
+func (c *Committer) SubmitMany(ctx context.Context, ops []Op) []batch.Outcome[Result] {
+	outcomes := make([]batch.Outcome[Result], len(ops))
+	valid, places := make([]Op, 0, len(ops)), make([]int, 0, len(ops))
+	for i, op := range ops {
+		if err := op.Check(); err != nil {
+			outcomes[i].Err = err
+			continue
+		}
+		valid, places = append(valid, op), append(places, i)
 	}
-	return result, err
+	for n, outcome := range c.group.DoMany(ctx, valid) {
+		outcome.Err = errorOf(outcome.Err)
+		outcomes[places[n]] = outcome
+	}
+	return outcomes
+}
+
+// errorOf converts an error of the group.
+func errorOf(err error) error {
+	if errors.Is(err, batch.ErrClosed) {
+		return ErrClosed
+	}
+	return err
 }
 
 // Close refuses the waiting writes and waits for the running batch.

@@ -45,17 +45,22 @@ func RowKeys(ops []Op) []object.Key {
 }
 
 // Decide applies operations in order to rows, which must contain the rows of all [RowKeys] keys
-// that exist. base is the newest revision.
-func Decide(now time.Time, base uint64, rows map[object.Key]Row, ops []Op) Decision {
+// that exist. head is the extent of the log before the operations. usage has the present use of the limited accounts.
+func Decide(now time.Time, head Head, rows map[object.Key]Row, ops []Op, usage Usage) Decision {
 	d := Decision{Outcomes: make([]batch.Outcome[Result], len(ops))}
 	present := make(map[object.Key]Row, len(rows)) // the rows after the operations so far
 	for key, row := range rows {
 		present[key] = row
 	}
+	base := head.Revision
 	var changed []object.Key // in the order of their first change
 	for i, op := range ops {
 		row, exists := present[op.Key]
-		if err := checkOp(op, row, exists, present); err != nil {
+		err := checkOp(op, head, row, exists, present)
+		if err == nil {
+			err = usage.charge(op)
+		}
+		if err != nil {
 			d.Outcomes[i].Err = err
 			continue
 		}
@@ -79,7 +84,10 @@ func Decide(now time.Time, base uint64, rows map[object.Key]Row, ops []Op) Decis
 }
 
 // checkOp returns the reason why an operation fails, or nil.
-func checkOp(op Op, row Row, exists bool, present map[object.Key]Row) error {
+func checkOp(op Op, head Head, row Row, exists bool, present map[object.Key]Row) error {
+	if op.LogEpoch != "" && op.LogEpoch != head.Epoch {
+		return &EpochError{Want: op.LogEpoch, Have: head.Epoch}
+	}
 	if op.Fence != nil {
 		if lease, ok := present[op.Fence.Lease]; !ok || lease.Epoch != op.Fence.Epoch {
 			return &Fenced{Fence: *op.Fence, Have: lease.Epoch}
@@ -138,8 +146,12 @@ func (op Op) Check() error {
 		why = "a new object has no revision to be based on"
 	case !isText(op.Key.Kind, op.Key.Namespace, op.Key.Name, op.UID, op.Traceparent):
 		why = "a key, UID or traceparent that is not text"
+	case !isText(op.LogEpoch):
+		why = "an epoch of the log that is not text"
 	case len(op.Key.Kind)+len(op.Key.Namespace)+len(op.Key.Name) > maxKey:
 		why = "the key is too long"
+	case len(op.Charges) > 0 && op.Action != Create && op.Revision == 0:
+		why = "charges of no certain version"
 	case op.Fence != nil && !isText(op.Fence.Lease.Kind, op.Fence.Lease.Namespace, op.Fence.Lease.Name):
 		why = "a lease that is not text"
 	}

@@ -25,7 +25,7 @@
 //
 // # Outcomes
 //
-// A write that fails for its own reason (exists, not found, conflict, fenced) is not stored and
+// A write that fails for its own reason (exists, not found, conflict, fenced, another epoch) is not stored and
 // does not affect the other writes of its batch. A request that is cancelled before its batch
 // begins is not stored. Once the batch has begun, Submit returns only when the outcome is known,
 // which the batch's own deadline bounds. [ErrUnavailable] means that the write was not stored.
@@ -38,4 +38,7 @@
 // succeeds only if the named row exists with exactly that epoch, which is checked in the
 // transaction of the write. The epochs must be equal because a lease that was deleted and created
 // again starts its epochs anew: the holder of the old lease must not pass for a later holder.
+//
+// A write may also name the epoch of the log ([Op.LogEpoch]). The write is then stored only in this
+// log, not in one that was restored from a backup since the writer learned of the epoch.
 package store

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"portolan.dev/services/kit/batch"
 	"portolan.dev/services/object"
 )
 
@@ -57,6 +58,24 @@ type decoded struct {
 	once   sync.Once
 	object object.Object
 	err    error
+}
+
+// ShareObjects gives the records of a commit the objects of its operations, so that followers need
+// not decode what this process has just encoded. outcomes are the outcomes of the operations. It
+// must be called before the records are published.
+func ShareObjects(records []Record, ops []Op, outcomes []batch.Outcome[Result]) {
+	if len(records) == 0 {
+		return
+	}
+	for i, op := range ops {
+		if op.Object == nil || outcomes[i].Err != nil {
+			continue
+		}
+		record := &records[outcomes[i].Value.Revision-records[0].Revision]
+		object.MetaOf(op.Object).ResourceVersion = record.Revision
+		record.decoded = &decoded{object: op.Object}
+		record.decoded.once.Do(func() {})
+	}
 }
 
 // Object returns the object of a record, with its revision as resource_version. The object may be

@@ -52,6 +52,17 @@ func (f *Fenced) Error() string {
 	return fmt.Sprintf("fenced: %s is at epoch %d, not %d", f.Fence.Lease, f.Have, f.Fence.Epoch)
 }
 
+// EpochError is the error of a write that may be stored only in a log of another epoch.
+type EpochError struct {
+	// Want is the epoch that the write names, and Have is the epoch of the log.
+	Want, Have string
+}
+
+// Error returns a message with both epochs.
+func (e *EpochError) Error() string {
+	return fmt.Sprintf("the log has epoch %s, and the write is for epoch %s", e.Have, e.Want)
+}
+
 // Pruned is the error of a read that begins before the oldest record that is kept.
 type Pruned struct {
 	// Oldest is the revision after which the log can be read.

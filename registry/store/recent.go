@@ -1,6 +1,9 @@
 package store
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // Limits of the tail. They allow for many batches, more than a reader at the head can have missed.
 const (
@@ -40,7 +43,9 @@ func (r *RecentLog) Committed(head Head, records []Record) {
 	}
 	r.head = head
 	for _, record := range records {
-		record.decoded = &decoded{}
+		if record.decoded == nil {
+			record.decoded = &decoded{}
+		}
 		r.records = append(r.records, record)
 		r.bytes += len(record.Data)
 	}
@@ -50,12 +55,11 @@ func (r *RecentLog) Committed(head Head, records []Record) {
 }
 
 // halve drops the older half of the records. It drops many at once because the remaining records
-// have to be copied.
+// have to be moved. Readers have copies.
 func (r *RecentLog) halve() {
-	keep := append([]Record(nil), r.records[len(r.records)/2:]...)
-	r.records, r.bytes = keep, 0
-	for i := range keep {
-		r.bytes += len(keep[i].Data)
+	r.records, r.bytes = slices.Delete(r.records, 0, len(r.records)/2), 0
+	for i := range r.records {
+		r.bytes += len(r.records[i].Data)
 	}
 }
 

@@ -6,16 +6,23 @@ import (
 	"time"
 
 	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/services/kit/batch"
 	"portolan.dev/services/object"
 )
 
 // Store keeps objects and the log of their changes. All methods may be called concurrently.
 type Store interface {
 	// Submit commits one write, together with other writes that are submitted in the meantime. It
-	// returns [ErrExists], [ErrNotFound], [*Conflict] or [*Fenced] if the write is refused;
-	// [ErrUnavailable], [ErrClosed] or the error of ctx if the write was not stored for another
+	// returns [ErrExists], [ErrNotFound], [*Conflict], [*Fenced], [*EpochError] or [*QuotaError] if the write is
+	// refused; [ErrUnavailable], [ErrClosed] or the error of ctx if the write was not stored for another
 	// reason; and [ErrUnknown] if the outcome cannot be determined.
 	Submit(ctx context.Context, op Op) (Result, error)
+
+	// SubmitMany commits several writes, in their order, each with its own outcome: one that is
+	// refused does not affect the others. They share one commit, unless there are more than 1000, or
+	// their objects have more than 8 MiB, together with the writes that waited before them. The
+	// errors are those of Submit.
+	SubmitMany(ctx context.Context, ops []Op) []batch.Outcome[Result]
 
 	// Snapshot calls read with all rows as they are at head.Revision, ordered by key. The rows may
 	// be used only inside read, which may stop early. The reader may keep Row.Data.
@@ -38,6 +45,10 @@ type Store interface {
 	// Wake returns a channel that is closed when the head may have moved since the call. Call Wake
 	// first, then read, then wait for the channel, so that no change is missed.
 	Wake() <-chan struct{}
+
+	// LogSize returns the size of the objects in the log in bytes, and the revision through which
+	// the log has to be pruned so that at most keep bytes remain, or 0. It reads the whole log.
+	LogSize(ctx context.Context, keep int64) (size int64, through uint64, err error)
 
 	// Prune deletes the records up to and including a revision, and returns their number. Objects
 	// stay.
@@ -100,12 +111,23 @@ type Op struct {
 	// is either empty, and the store then reads the object itself, or the object as stored in that
 	// revision, for followers of the log; UID and Revision are then required.
 	Data []byte
+	// Object, if not nil, is the object that Data encodes, of a Create or Update. If the write is
+	// committed, the store sets its resource_version and hands it to followers of the log, so it must
+	// not be changed after it was submitted.
+	Object object.Object
 	// Epoch is the fencing epoch that the row shall carry: the epoch of a Lease, 0 for other kinds.
 	Epoch uint64
 	// Fence, if not nil, must hold for the write to be stored.
 	Fence *Fence
+	// LogEpoch, if not empty, is the epoch that the log must have for the write to be stored.
+	// Otherwise the write fails with an [*EpochError].
+	LogEpoch string
 	// Traceparent is the W3C traceparent of the request. It may be empty.
 	Traceparent string
+	// Charges are what the write adds to limited accounts, compared with the version that it
+	// replaces. Revision is therefore required with Charges, unless the object is new. The write
+	// fails with a [*QuotaError] if an account would exceed its limit.
+	Charges []Charge
 }
 
 // Fence ties a write to a lease. It holds while the row exists with exactly this epoch.

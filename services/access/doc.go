@@ -3,16 +3,70 @@
 //   - methods.go: the gRPC methods that a role may call. The roles of a kind's methods are in the
 //     kind's row, in package kinds.
 //   - objects.go: the objects that a role may write, and their fields.
+//   - reads.go: the objects that a role may read, by whatever method.
+//   - namespaces.go: the operators and viewers of one namespace, and the namespaces of requests.
+//   - workload.go: the pods that are a workload's own, which it may write and read.
+//   - bulk.go: the operations of bulk calls.
 //   - subjects.go: the NATS subjects that a role may publish and subscribe to.
+//   - allocations.go: the values that lbctl may claim, confirm and release at the allocator.
+//   - http.go: who may read a daemon's metrics and health over HTTP.
 //
 // The invariant for methods: a method that is not in the table cannot be called, and a server does
 // not start if its methods and the table's rows for its services differ. A new method therefore
 // needs a row with its roles.
 //
 // The invariant for objects: a node agent changes only objects of its own node, and a controller
-// does not change objects of people or of other controllers. The stored object decides, not the
-// object in the request. The registry therefore applies the limit within the write, to the version
-// that the write replaces, and not before it.
+// does not change objects of people or of other controllers. The endpoint controller's own slices
+// and Endpoints have its label, which people cannot set while the service has a selector, and its
+// Leases have its name. The allocator deletes the Leases by which registries fence the values that
+// it has granted them in advance ([spec.IsReserveLease]), and no others. The stored object decides,
+// not the object in the request. The registry therefore applies the limit within the write, to the
+// version that the write replaces, and not before it.
+//
+// A workload's own pods are on its node, in its namespace, and have an annotation with its identity
+// from their creation on. A workload cannot create a pod with the identity of another workload, and
+// cannot add its own identity to a pod that exists. Of the other roles only operators create pods.
+// Node and namespace alone do not identify a workload's pods, because a workload could then delete
+// an operator's pods on its machine. The managers of fields do not identify them either, because
+// clients choose the names of managers. A workload chooses the labels of its pods, so it can become
+// a backend of every service of its namespace.
+//
+// Reads have one limit for Get, List, Watch, snapshots and the log. An object beyond it does not
+// exist for the caller: Get returns NOT_FOUND whether it exists or not, so that a caller cannot find
+// names by guessing, and the log has its revision without its contents. A creation still fails with
+// ALREADY_EXISTS if the name is taken.
+//
+// The agent of a node reads all Services and EndpointSlices, because every node forwards to every
+// service, all Revocations, because its own API refuses what is revoked, and of Pods and Nodes its
+// own. NATS has no such limit: followers find lost messages by gaps between revisions, so each of
+// them receives all changes. An agent's certificate therefore hears of every change: namespaces,
+// Nodes, Leases, Events, and pods with their names, labels, nodes and addresses, most of which
+// slices publish too. The stream leaves out what may be secret: a pod with an environment, a
+// command, headers of a probe or annotations is in it as a revision with a name and a node only,
+// and followers read the pod from the registry, within the limit.
+//
+// The certificates operator/NAMESPACE and viewer/NAMESPACE are bound to one namespace. They call the
+// methods of kinds with namespaces and the few others in boundMethods; the default for a new method
+// is that they do not. A request that names another namespace is refused before anything is looked
+// up. A list or watch of all namespaces gives their own one, as it gives a workload its own pods,
+// so that clients work without knowing who they are. They use no NATS. Leases they only read,
+// because the leases of Portolan's controllers are in a namespace too. Bindings as objects in
+// the registry, as Kubernetes has them, were rejected: the owner of the authority decides who gets
+// a certificate anyway, a second source of truth could contradict it, a backup that is restored
+// would bring back permissions that were taken away, and a check would depend on the registry's
+// state in every daemon. To take permissions away, revoke the certificate.
+//
+// An operator of one namespace reports no addresses of load balancers, because every node takes the
+// traffic for such an address. External IPs have ranges for the same reason.
+//
+// An operator of one namespace still chooses the addresses of the endpoints and the nodes of the
+// pods in its namespace, so it can lead its own services to any address. Services of the namespace
+// "default" are in the environment of all workloads.
+//
+// A bulk call (BulkService) gives no permission but to make many writes at once. Each of its
+// operations is decided like the method that makes the same write: by the same row of the table,
+// and by the same limits of objects and namespaces. So a bulk call cannot do what its caller could
+// not do otherwise.
 //
 // The framework of the servers, services/kit/rpc, does not import this package. It has an interface
 // for its one question, rpc.Authorizer: whether the caller may call the method. A daemon passes

@@ -117,12 +117,29 @@ func call(ctx context.Context, conn *grpc.ClientConn, method protoreflect.Method
 	return nil
 }
 
-// certificateOf returns the name for which the test requests a certificate of the role.
-func certificateOf(role identity.Role) string {
-	if role == identity.NodeAgent {
-		return "nodeagent/n1"
+// callers returns the identities that the test has certificates of: one of each role, and those
+// that are bound to a namespace.
+func callers(t *testing.T) []identity.ID {
+	t.Helper()
+	var ids []identity.ID
+	for _, role := range identity.Roles() {
+		id := identity.ID{TrustDomain: identity.DefaultTrustDomain, Role: role}
+		if role == identity.NodeAgent || role == identity.Workload {
+			id.Name = "n1"
+		}
+		ids = append(ids, id)
+		if role == identity.Operator || role == identity.Viewer {
+			id.Namespace = "shop"
+			ids = append(ids, id)
+		}
 	}
-	return string(role)
+	return ids
+}
+
+// column returns the name of an identity in the matrix: its role, and its namespace if it has one.
+func column(id identity.ID) string {
+	id.Name = ""
+	return id.Path()
 }
 
 // TestEveryRoleTriesEveryMethod calls every method of the contract with every role. The admitted
@@ -133,19 +150,21 @@ func TestEveryRoleTriesEveryMethod(t *testing.T) {
 	addr := serve(t, certs)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	conns := map[identity.Role]*grpc.ClientConn{}
-	for _, role := range identity.Roles() {
-		conn, err := rpc.TCP().Dial(addr, certs.Source(certificateOf(role)).DialOption(identity.Registry))
+	conns := map[identity.ID]*grpc.ClientConn{}
+	for _, id := range callers(t) {
+		conn, err := rpc.TCP().Dial(addr, certs.Source(id.Path()).DialOption(identity.Registry))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		conns[role] = conn
+		conns[id] = conn
 	}
-	// The roles of foreign servers may not even call the health service.
-	for role, conn := range conns {
+	// The roles of foreign servers may not even call the health service. A monitor reads health over
+	// HTTP.
+	for id, conn := range conns {
+		role := id.Role
 		_, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{})
-		if none := role == identity.NATS || role == identity.Postgres; none != (status.Code(err) == codes.PermissionDenied) || !none && err != nil {
+		if none := slices.Contains([]identity.Role{identity.Monitor, identity.LBProvider, identity.NATS, identity.NATSRoute, identity.Postgres}, role); none != (status.Code(err) == codes.PermissionDenied) || !none && err != nil {
 			t.Errorf("health, as %s: %v", role, err)
 		}
 	}
@@ -155,15 +174,18 @@ func TestEveryRoleTriesEveryMethod(t *testing.T) {
 		for i := range service.Methods().Len() {
 			method := service.Methods().Get(i)
 			var may []string
-			for _, role := range identity.Roles() {
-				err := call(ctx, conns[role], method)
+			for _, id := range callers(t) {
+				err := call(ctx, conns[id], method)
 				if err == nil {
-					may = append(may, string(role))
+					may = append(may, column(id))
 					continue
 				}
-				text, want := status.Convert(err).Message(), fmt.Sprintf("role %s (spiffe://portolan/%s) may not call %s: use a certificate of the role ", role, certificateOf(role), fullName(method))
-				if status.Code(err) != codes.PermissionDenied || !strings.HasPrefix(text, want) || strings.Contains(text, "\n") || !strings.Contains(text, "operator") {
-					t.Errorf("%s as %s: %v\nwant %q", fullName(method), role, err, want)
+				text, want := status.Convert(err).Message(), fmt.Sprintf("role %s (%s) may not call %s: use a certificate of the role ", id.Role, id, fullName(method))
+				if bound := fmt.Sprintf("role %s (%s) is bound to the namespace %q and may not call %s", id.Role, id, id.Namespace, fullName(method)); strings.HasPrefix(text, bound) {
+					want = bound
+				}
+				if status.Code(err) != codes.PermissionDenied || !strings.HasPrefix(text, want) || strings.Contains(text, "\n") || !strings.Contains(text, "operator") && method.Name() != "Renew" && method.Name() != "Announce" {
+					t.Errorf("%s as %s: %v\nwant %q", fullName(method), id, err, want)
 				}
 			}
 			fmt.Fprintf(&matrix, "  %-26s %s\n", method.Name(), strings.Join(may, " "))
@@ -188,10 +210,10 @@ func TestEveryRoleTriesEveryMethod(t *testing.T) {
 // TestReadersOnlyRead checks the table against the names of methods: the viewer role may call no
 // method that changes anything.
 func TestReadersOnlyRead(t *testing.T) {
-	reading := []string{"Get", "List", "Watch", "Explain", "Query", "Render", "Snapshot"}
+	reading := []string{"Get", "List", "Watch", "Explain", "Query", "Render", "Snapshot", "Verify"}
 	writes := 0
 	for service, methods := range access.Methods() {
-		if strings.HasPrefix(service, "grpc.") {
+		if strings.HasPrefix(service, "grpc.") || service == "portolan.registry.v1.CertificateService" { // it changes no object
 			continue
 		}
 		for method, roles := range methods {
@@ -202,7 +224,8 @@ func TestReadersOnlyRead(t *testing.T) {
 			if slices.Contains(roles, identity.DNSSvc) && !reads {
 				t.Errorf("%s/%s: dnssvc may call it", service, method)
 			}
-			if !slices.Contains(roles, identity.Operator) {
+			// An operator is no node, and only a node can announce.
+			if !slices.Contains(roles, identity.Operator) && service != "portolan.loadbalancer.v1.AnnouncerService" {
 				t.Errorf("%s/%s: an operator may not call it", service, method)
 			}
 			if !reads {

@@ -26,8 +26,12 @@ var (
 	operators = []identity.Role{identity.Operator}
 	readers   = []identity.Role{identity.Operator, identity.Viewer}
 	// logReaders may read the log.
-	logReaders = []identity.Role{identity.Operator, identity.Viewer, identity.Allocator, identity.EndpointCtl, identity.DNSSvc, identity.NodeAgent}
-	allRoles   = []identity.Role{identity.Registry, identity.Allocator, identity.EndpointCtl, identity.DNSSvc, identity.NodeAgent, identity.Operator, identity.Viewer}
+	logReaders = []identity.Role{identity.Operator, identity.Viewer, identity.Allocator, identity.EndpointCtl, identity.LBCtl, identity.DNSSvc, identity.NodeAgent}
+	// bulkWriters may make many writes in one call. Each of the writes needs its own permission, too.
+	// Node agents and workloads write one object at a time: their requests have small limits and their
+	// writes have rates, and a large request would be decoded before either applies to its objects.
+	bulkWriters = addRoles(operators, identity.Allocator, identity.EndpointCtl)
+	allRoles    = []identity.Role{identity.Registry, identity.Allocator, identity.EndpointCtl, identity.LBCtl, identity.DNSSvc, identity.NodeAgent, identity.Operator, identity.Viewer, identity.Workload}
 )
 
 // addRoles returns a copy of set with more roles added.
@@ -39,15 +43,22 @@ func addRoles(set []identity.Role, more ...identity.Role) []identity.Role {
 // come from the table of kinds.
 func Methods() Table {
 	table := Table{
-		"portolan.registry.v1.ApplyService":     {"Apply": operators},
-		"portolan.registry.v1.BackupService":    {"Export": operators, "Import": operators},
-		"portolan.registry.v1.ChangeService":    {"GetHead": logReaders, "Snapshot": logReaders, "ListChanges": logReaders},
-		"portolan.registry.v1.AgentService":     {"ListAgents": readers},
-		"portolan.registry.v1.DiscoveryService": {"RenderEnv": readers, "GetSettings": readers},
+		"portolan.registry.v1.ApplyService":  {"Apply": operators},
+		"portolan.registry.v1.BulkService":   {"Write": bulkWriters},
+		"portolan.registry.v1.BackupService": {"Export": operators, "Import": operators},
+		// Whoever may call it gets its own certificate anew, and no other.
+		"portolan.registry.v1.CertificateService": {"Renew": identity.Renewing()},
+		"portolan.registry.v1.ChangeService":      {"GetHead": logReaders, "Snapshot": logReaders, "ListChanges": logReaders, "Verify": logReaders},
+		"portolan.registry.v1.AgentService":       {"ListAgents": readers},
+		"portolan.registry.v1.DiscoveryService":   {"RenderEnv": addRoles(readers, identity.Workload), "GetSettings": addRoles(readers, identity.Workload)},
 
 		"portolan.allocator.v1.AllocatorService": {
-			"Allocate": addRoles(operators, identity.Registry), "Confirm": addRoles(operators, identity.Registry), "Release": addRoles(operators, identity.Registry),
-			"ListAllocations": readers, "ListPools": readers,
+			// The allocator gives lbctl load-balancer addresses only.
+			"Allocate":        addRoles(operators, identity.Registry, identity.LBCtl),
+			"Confirm":         addRoles(operators, identity.Registry, identity.LBCtl),
+			"Release":         addRoles(operators, identity.Registry, identity.LBCtl),
+			"Reserve":         addRoles(operators, identity.Registry),
+			"ListAllocations": addRoles(readers, identity.LBCtl), "ListPools": addRoles(readers, identity.LBCtl),
 			"CreatePool": operators, "UpdatePool": operators, "DeletePool": operators,
 		},
 		"portolan.endpoints.v1.EndpointControllerService": {"ExplainService": readers, "GetStatus": readers, "Resync": operators},
@@ -55,6 +66,7 @@ func Methods() Table {
 		"portolan.nodeagent.v1.NodeAgentService": {
 			"GetStatus": readers, "GetPlan": readers, "Resync": operators, "SetDraining": operators,
 		},
+		"portolan.loadbalancer.v1.AnnouncerService": {"Announce": {identity.NodeAgent}},
 
 		"grpc.health.v1.Health":                    {"Check": allRoles, "List": allRoles, "Watch": allRoles},
 		"grpc.reflection.v1.ServerReflection":      {"ServerReflectionInfo": allRoles},
@@ -96,7 +108,11 @@ func (t Table) Authorize(ctx context.Context, method string) error {
 	}
 	service, name, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
 	roles := t[service][name]
-	if slices.Contains(roles, id.Role) {
+	switch {
+	case !slices.Contains(roles, id.Role):
+	case isBound(id) && !boundMay(service, name):
+		return apierr.PermissionDenied(fmt.Sprintf("role %s (%s) is bound to the namespace %q and may not call %s, which concerns all namespaces: use a certificate of the role %s", id.Role, id, id.Namespace, method, joinRoles(roles)))
+	default:
 		return nil
 	}
 	return apierr.PermissionDenied(fmt.Sprintf("role %s (%s) may not call %s: use a certificate of the role %s", id.Role, id, method, joinRoles(roles)))

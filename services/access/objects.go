@@ -23,18 +23,19 @@ type WriteLimit func(updated, old object.Object) error
 type objectRule func(id identity.ID, updated, old object.Object) string
 
 // objectRules returns the rules of the roles that may write some objects only. Of the other roles,
-// operators may write every object and the rest none.
+// operators of all namespaces may write every object and the rest none.
 func objectRules() map[identity.Role]objectRule {
 	return map[identity.Role]objectRule{
-		identity.NodeAgent: nodeAgent, identity.EndpointCtl: endpointCtl, identity.Allocator: allocator,
+		identity.NodeAgent: nodeAgent, identity.EndpointCtl: endpointCtl, identity.Allocator: allocator, identity.LBCtl: lbCtl,
+		identity.Workload: workload, identity.Operator: boundOperator,
 	}
 }
 
 // WriteLimitOf returns the limit of the caller's role. It returns nil, which means no limit, for
-// operators and if there is no TLS.
+// operators of all namespaces and if there is no TLS.
 func WriteLimitOf(ctx context.Context) WriteLimit {
 	id, err := identity.Caller(ctx)
-	if err != nil || id.Role == identity.Operator {
+	if err != nil || id.Role == identity.Operator && id.Namespace == "" {
 		return nil
 	}
 	rule := objectRules()[id.Role]
@@ -55,13 +56,23 @@ func WriteLimitOf(ctx context.Context) WriteLimit {
 	}
 }
 
-// nodeAgent allows writes to the agent's own Node, to the readiness of the pods on that node, and
+// IsOperator reports whether the caller is an operator, of all namespaces or of one. It is false if
+// there is no TLS.
+func IsOperator(ctx context.Context) bool {
+	id, err := identity.Caller(ctx)
+	return err == nil && id.Role == identity.Operator
+}
+
+// nodeAgent allows writes to the agent's own Node except for its pod ranges, to the readiness of the pods on that node, and
 // to Events in the agent's name.
 func nodeAgent(id identity.ID, updated, old object.Object) string {
 	switch o := updated.(type) {
 	case *corev1.Node:
 		if name := o.GetMetadata().GetName(); name != id.Name {
 			return fmt.Sprintf("an agent writes its own Node only; the agent of %s needs a certificate of nodeagent/%s", name, name)
+		}
+		if ranges := o.GetSpec().GetPodCidrs(); old == nil && (len(ranges) > 0 || o.GetSpec().GetPodCidr() != "") {
+			return "the pod ranges of a Node are the operator's to set"
 		}
 		return ""
 	case *corev1.Pod:
@@ -76,37 +87,99 @@ func nodeAgent(id identity.ID, updated, old object.Object) string {
 	return "an agent writes its Node, the readiness of its pods and Events only"
 }
 
-// madeByController reports whether the endpoint controller manages a slice.
-func madeByController(slice *corev1.EndpointSlice) bool {
-	_, _, ok := spec.ControllerLabel(slice)
-	return ok
-}
-
-// endpointCtl allows writes to the slices that the controller creates, to Endpoints and Leases, to
-// the readiness of nodes, and to Events in the controller's name.
+// endpointCtl allows writes to the slices and Endpoints that have the controller's label before and
+// after the write, to the Leases of the controller, to the readiness of nodes, and to Events in the
+// controller's name.
 func endpointCtl(_ identity.ID, updated, old object.Object) string {
 	for _, o := range []object.Object{old, updated} {
-		if slice, ok := o.(*corev1.EndpointSlice); ok && !madeByController(slice) {
-			return fmt.Sprintf("the controller writes slices whose label %s is its own only", object.LabelManagedBy)
+		if reason := notControllers(o); reason != "" {
+			return reason
 		}
 	}
 	switch o := updated.(type) {
+	case nil, *corev1.EndpointSlice, *corev1.Endpoints, *corev1.Lease:
+		return "" // notControllers has checked it
 	case *corev1.Node:
 		before, _ := old.(*corev1.Node)
 		return onlyConditions(o.GetStatus(), before.GetStatus(), object.ConditionReady)
 	case *corev1.Event:
 		return checkReporter(o, "endpointctl", "")
 	}
+	return "the controller writes slices, Endpoints, its Lease, the readiness of nodes and Events only"
+}
+
+// notControllers returns the reason why an object does not belong to the endpoint controller. It
+// returns "" if the object belongs to it, and for kinds that are not owned by controllers.
+func notControllers(o object.Object) string {
+	switch o := o.(type) {
+	case *corev1.EndpointSlice, *corev1.Endpoints:
+		if key, _, own := spec.ControllerLabel(o); !own {
+			return fmt.Sprintf("the controller writes objects whose label %s is its own only", key)
+		}
+	case *corev1.Lease:
+		if !spec.IsControllerLease(o) {
+			return fmt.Sprintf("the controller's Leases are %s/%s, and those whose name begins with %[2]s-", object.DefaultNamespace, spec.ControllerLease)
+		}
+	}
 	return ""
 }
 
-// allocator allows writes to Events in the allocator's name.
-func allocator(_ identity.ID, updated, _ object.Object) string {
-	event, ok := updated.(*corev1.Event)
-	if !ok {
-		return "the allocator writes Events only"
+// allocator allows writes to Events in the allocator's name, and the deletion of the Leases that
+// fence the values at hand at registries.
+func allocator(_ identity.ID, updated, old object.Object) string {
+	if event, ok := updated.(*corev1.Event); ok {
+		return checkReporter(event, "allocator", "")
 	}
-	return checkReporter(event, "allocator", "")
+	if lease, ok := old.(*corev1.Lease); ok && updated == nil {
+		if spec.IsReserveLease(lease) {
+			return ""
+		}
+		return fmt.Sprintf("the allocator deletes the Leases %s/%s… of registries only", object.DefaultNamespace, spec.ReserveLeasePrefix)
+	}
+	return "the allocator writes Events, and deletes Leases of registries, only"
+}
+
+// lbCtl allows writes to what the controller of load balancers reports of a service: its addresses,
+// the conditions about them, the controller's finalizer, and the annotation that names the provider.
+// It also allows the controller's Leases and Events in its name.
+func lbCtl(_ identity.ID, updated, old object.Object) string {
+	switch o := updated.(type) {
+	case *corev1.Service:
+		before, ok := old.(*corev1.Service)
+		if !ok {
+			return "the controller of load balancers creates no services"
+		}
+		if !proto.Equal(withoutBalancer(o), withoutBalancer(before)) {
+			return fmt.Sprintf("of a service, only status.loadBalancer, the conditions %q, the finalizer %s and the annotation %s are this role's to change",
+				spec.BalancerConditions(), object.FinalizerLoadBalancer, object.AnnotationBalancerProvider)
+		}
+		return ""
+	case *corev1.Lease:
+		before, _ := old.(*corev1.Lease)
+		if spec.IsBalancerLease(o) && (before == nil || spec.IsBalancerLease(before)) {
+			return ""
+		}
+		return fmt.Sprintf("the Leases of the controller of load balancers are %s/%s, and those whose name begins with %[2]s-", object.DefaultNamespace, spec.BalancerLease)
+	case *corev1.Event:
+		return checkReporter(o, "lbctl", "")
+	}
+	return "the controller of load balancers writes the state of services, its Lease and Events only"
+}
+
+// withoutBalancer returns a copy of a service without what lbCtl allows to change, and without the
+// version of the object.
+func withoutBalancer(svc *corev1.Service) *corev1.Service {
+	out := svc.CloneVT()
+	if out.Metadata == nil {
+		out.Metadata = &corev1.ObjectMeta{}
+	}
+	meta := out.Metadata
+	meta.ResourceVersion, meta.Generation = 0, 0
+	meta.Finalizers = slices.DeleteFunc(meta.Finalizers, func(f string) bool { return f == object.FinalizerLoadBalancer })
+	delete(meta.Annotations, object.AnnotationBalancerProvider)
+	out.Status, _ = withoutConditions(svc.GetStatus(), spec.BalancerConditions()).(*corev1.ServiceStatus)
+	out.Status.LoadBalancer = nil
+	return out
 }
 
 // checkReporter returns an error text if an Event is not in the writer's own name, otherwise "".

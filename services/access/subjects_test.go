@@ -15,11 +15,15 @@ func TestSubjects(t *testing.T) {
 	for role, want := range map[identity.Role]access.Permissions{
 		identity.Allocator:   {Subscribe: []string{followed}},
 		identity.DNSSvc:      {Subscribe: []string{followed}},
+		identity.LBCtl:       {Subscribe: []string{followed}},
+		identity.LBProvider:  {},
 		identity.EndpointCtl: {Subscribe: []string{followed, heartbeats}},
 		identity.NodeAgent:   {Publish: []string{"test.hb.n1"}, Subscribe: []string{followed}},
 		identity.Operator:    {},
 		identity.Viewer:      {},
+		identity.Monitor:     {},
 		identity.NATS:        {},
+		identity.NATSRoute:   {},
 		identity.Postgres:    {},
 	} {
 		got, err := access.SubjectsOf("test", identity.ID{Role: role, Name: "n1"})
@@ -35,7 +39,7 @@ func TestSubjects(t *testing.T) {
 	if _, err := access.SubjectsOf("a b", identity.ID{Role: identity.Registry}); err == nil {
 		t.Error("a prefix that is none is accepted")
 	}
-	want := []identity.Role{identity.Registry, identity.Allocator, identity.EndpointCtl, identity.DNSSvc, identity.NodeAgent}
+	want := []identity.Role{identity.Registry, identity.Allocator, identity.EndpointCtl, identity.LBCtl, identity.DNSSvc, identity.NodeAgent}
 	if got := access.RolesUsingNATS(); !slices.Equal(got, want) {
 		t.Errorf("%v use NATS, want %v", got, want)
 	}

@@ -1,7 +1,6 @@
 package apply
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -87,6 +86,12 @@ var itemKeys = map[protoreflect.FullName][]protoreflect.Name{
 
 func nameOf(m proto.Message) protoreflect.FullName { return m.ProtoReflect().Descriptor().FullName() }
 
+// The names of messages that are treated in a special way.
+var (
+	metaName        = nameOf(&corev1.ObjectMeta{})
+	intOrStringName = nameOf(&corev1.IntOrString{})
+)
+
 // strategyOverrides lists the fields whose strategy does not follow from their type. A selector has
 // a meaning only as a whole; finalizers are independent of each other.
 var strategyOverrides = map[protoreflect.FullName]mergeStrategy{
@@ -106,7 +111,7 @@ func strategyOf(field protoreflect.FieldDescriptor) mergeStrategy {
 			return itemList
 		}
 		return whole
-	case field.Message() == nil || field.Message().FullName() == nameOf(&corev1.IntOrString{}) ||
+	case field.Message() == nil || field.Message().FullName() == intOrStringName ||
 		field.Message().ParentFile().Package() == "google.protobuf":
 		return whole
 	default:
@@ -116,12 +121,12 @@ func strategyOf(field protoreflect.FieldDescriptor) mergeStrategy {
 
 // notApplied reports whether a field of the metadata cannot be set by a manifest.
 func notApplied(field protoreflect.FieldDescriptor) bool {
-	return field.ContainingMessage().FullName() == nameOf(&corev1.ObjectMeta{}) && !appliedMeta[field.Name()]
+	return field.ContainingMessage().FullName() == metaName && !appliedMeta[field.Name()]
 }
 
 // collect calls add with the paths of a field and its subfields, as far as m sets them.
 func collect(m protoreflect.Message, field protoreflect.FieldDescriptor, parent string, add func(string)) {
-	if notApplied(field) || !m.Has(field) {
+	if !m.Has(field) || notApplied(field) {
 		return
 	}
 	path := join(parent, field)
@@ -183,4 +188,4 @@ func join(parent string, field protoreflect.FieldDescriptor) string {
 	return parent + "." + field.JSONName()
 }
 
-func item(path, key string) string { return fmt.Sprintf("%s[%s]", path, key) }
+func item(path, key string) string { return path + "[" + key + "]" }

@@ -31,7 +31,7 @@ func Merge(stored, manifest object.Object) object.Object {
 type merger struct{ before map[string]bool }
 
 func (m *merger) field(to, from protoreflect.Message, field protoreflect.FieldDescriptor, parent string) {
-	if notApplied(field) || !to.Has(field) && !from.Has(field) {
+	if !to.Has(field) && !from.Has(field) || notApplied(field) {
 		return
 	}
 	path := join(parent, field)

@@ -105,15 +105,16 @@ func (v *View) remove(key object.Key) (old object.Object) {
 
 // replace makes the view equal to a snapshot and returns the differences: the created and changed
 // objects in the snapshot's order, then the deleted ones. An object that is equal to the stored one
-// is no difference. Versions identify an object's state only within one epoch.
-func (v *View) replace(snapshot []object.Object, revision uint64, sameEpoch bool) []Change {
+// is no difference. versionsTell is whether objects with the same version are equal, which holds within
+// one epoch unless a change was forged.
+func (v *View) replace(snapshot []object.Object, revision uint64, versionsTell bool) []Change {
 	var diff []Change
 	seen := make(map[object.Key]struct{}, len(snapshot))
 	for _, o := range snapshot {
 		key := object.KeyOf(o)
 		seen[key] = struct{}{}
 		old := v.Get(key)
-		if old != nil && (sameEpoch || !v.versionsOnly) && object.Equal(old, v.stored(o)) {
+		if old != nil && (versionsTell || !v.versionsOnly) && object.Equal(old, v.stored(o)) {
 			continue
 		}
 		v.put(key, o)

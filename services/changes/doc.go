@@ -17,6 +17,35 @@
 // alternative, durable consumers on a stream that keeps the last message per subject, cannot tell
 // superseded, pruned and lost messages apart, and keeps state in the NATS server for every agent.
 //
+// # Forged changes
+//
+// Whoever takes over a NATS server can forge, alter, suppress and repeat messages. A follower
+// therefore believes a message for a few seconds only. It keeps a digest over the changes that it
+// took from NATS, and asks the registry over mutual TLS whether the digest of the same revisions in
+// its log is equal ([Verifier]). The answer also has the log's head, which shows suppressed changes.
+// If the digests differ, the follower reports it, makes its view equal to a snapshot, and for some
+// minutes reads the registry's log and ignores NATS. It does so too if the registry verifies nothing
+// for 30 s. The invariant: what a follower has verified is the registry's log, and what it has not
+// verified is younger than FollowerConfig.VerifyEvery, unless no registry answers.
+//
+// The digest covers the bytes of a message, so the relay sends the bytes that every replica of the
+// registry has for a revision ([LoggedChange]). Of a message without payload it covers the fact of
+// the change and the pod's node. The contents come from the registry in any case, and a digest of
+// them on the stream would let every node test guesses of a password in another node's pod.
+//
+// Alternatives that were rejected: a running hash in the log would be made in the commit, in which
+// all writers of all replicas would have to wait for one another, and it needs a column. A signature
+// of each message costs a verification with a public key per message and follower, and the keys have
+// to be distributed. With a MAC, every follower could forge. Verifying each batch before Apply would
+// add a request to the delay of each change and to the load of the registry.
+//
+// # Revocations
+//
+// A follower also follows the kind Revocation, for the list of denied certificates of its process.
+// It needs no stream of its own for that, and works without NATS as the rest does. It reads these
+// changes from the registry's log even if NATS delivers them. A forged revocation of the registries'
+// certificates would otherwise keep the follower from asking them whether it is true.
+//
 // The package also carries the heartbeats of the node agents, which are sent at most once and are
 // not stored.
 package changes

@@ -14,6 +14,7 @@ import (
 
 	"portolan.dev/services/changes"
 	"portolan.dev/services/changes/changestest"
+	"portolan.dev/services/kit/health"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
 )
@@ -29,6 +30,7 @@ type driven struct {
 	replay   *replay
 	refusal  error // the error for Apply to return, or nil
 	metrics  *prometheus.Registry
+	health   *health.Registry
 	*changes.Follower
 }
 
@@ -38,17 +40,24 @@ func drive(t *testing.T, log *changestest.Log, kinds ...string) *driven {
 	conn := dial(log)
 	d := &driven{
 		t: t, log: log, kinds: kinds, conn: conn, registry: &outage{ClientConnInterface: conn},
-		replay: newReplay(), metrics: prometheus.NewRegistry(),
+		replay: newReplay(),
 	}
-	follower, err := changes.NewFollower(changes.FollowerConfig{
-		Registry: d.registry, Prefix: changestest.Prefix, Kinds: kinds, Log: kittest.Logger(t), Metrics: d.metrics, Apply: d.apply, Keep: d.keeps,
-		BookmarkEvery: 2, IdleEvery: 1, Jitter: 1, RetryMax: 1,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.Follower = follower
+	d.config(func(*changes.FollowerConfig) {})
 	return d
+}
+
+// config makes the follower anew with another configuration.
+func (d *driven) config(change func(cfg *changes.FollowerConfig)) {
+	d.t.Helper()
+	d.metrics, d.health = prometheus.NewRegistry(), health.New(kittest.Logger(d.t))
+	cfg := changes.FollowerConfig{
+		Registry: d.registry, Prefix: changestest.Prefix, Kinds: d.kinds, Node: "n1", Log: kittest.Logger(d.t), Metrics: d.metrics, Health: d.health,
+		Apply: d.apply, Keep: d.keeps, BookmarkEvery: 2, IdleEvery: 1, Jitter: 1, RetryMax: 1, VerifyEvery: 5, DistrustFor: 1,
+	}
+	change(&cfg)
+	follower, err := changes.NewFollower(cfg)
+	d.must(err)
+	d.Follower = follower
 }
 
 func (d *driven) keeps(o object.Object) bool { return d.keep == nil || d.keep(o) }
@@ -118,8 +127,8 @@ func (d *driven) asked(lists, snapshots int64) {
 func (d *driven) snapshots(start, pruned, epoch int) {
 	d.t.Helper()
 	const name = "portolan_changes_snapshots_total"
-	want := fmt.Sprintf("%s{reason=\"epoch\"} %d\n%s{reason=\"pruned\"} %d\n%s{reason=\"start\"} %d\n", name, epoch, name, pruned, name, start)
-	const help = "Snapshots taken from the registry, by reason: start, pruned (the log no longer goes back to what the view has) or epoch (the log began anew)."
+	want := fmt.Sprintf("%[1]s{reason=\"epoch\"} %[2]d\n%[1]s{reason=\"forged\"} 0\n%[1]s{reason=\"pruned\"} %[3]d\n%[1]s{reason=\"resync\"} 0\n%[1]s{reason=\"start\"} %[4]d\n", name, epoch, pruned, start)
+	const help = "Snapshots taken from the registry, by reason: start, pruned (the log no longer goes back to what the view has), epoch (the log began anew), forged (NATS delivered changes that the log does not have) or resync (on request)."
 	want = fmt.Sprintf("# HELP %s %s\n# TYPE %s counter\n%s", name, help, name, want)
 	if err := testutil.GatherAndCompare(d.metrics, strings.NewReader(want), name); err != nil {
 		d.t.Error(err)
@@ -292,11 +301,16 @@ func TestSnapshotOfReplicaThatLags(t *testing.T) {
 // Apply.
 func TestUnchangedByNewEpoch(t *testing.T) {
 	d := following(t, 0)
-	if _, err := d.log.NewEpoch(t.Context()); err != nil {
+	before := d.Epoch()
+	epoch, err := d.log.NewEpoch(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
 	d.receive(d.mark(5))
 	d.at(5)
+	if before == "" || before == epoch || d.Epoch() != epoch {
+		t.Errorf("epoch %q, and %q after the log has %q", before, d.Epoch(), epoch)
+	}
 	if last := d.replay.batches[len(d.replay.batches)-1]; len(last) != 0 {
 		t.Errorf("handed over: %v", last)
 	}

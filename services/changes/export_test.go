@@ -5,13 +5,17 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"portolan.dev/services/object"
 )
 
-// Begin, Receive and Tick are the three steps of Run, for tests that control their order.
+// Begin, Receive, Verify, Tick and Compare are the steps of Run, for tests that control their order.
 
 func (f *Follower) Begin(ctx context.Context) error                { return f.ask(ctx, aSnapshot) }
 func (f *Follower) Receive(ctx context.Context, m *nats.Msg) error { return f.receive(ctx, m) }
 func (f *Follower) Tick(ctx context.Context) error                 { return f.tick(ctx) }
+func (f *Follower) Verify(ctx context.Context) error               { return f.verify(ctx) }
+func (f *Follower) Compare(ctx context.Context) (int, error)       { return f.compare(ctx, true) }
 func (f *Follower) Drain(ctx context.Context, ms ...*nats.Msg) error {
 	return f.DrainLate(ctx, time.Now(), ms...)
 }
@@ -30,3 +34,12 @@ func (f *Follower) DrainLate(ctx context.Context, since time.Time, ms ...*nats.M
 func (f *Follower) Position() (epoch string, revision uint64) { return f.epoch, f.revision }
 
 var EncodeToken = encodeToken
+
+// Corrupt puts an object into the view that no change brought.
+func (f *Follower) Corrupt(o object.Object) { f.view.put(object.KeyOf(o), o) }
+
+// Rewind sets the view's revision back, without verification of the changes since then.
+func (f *Follower) Rewind(revision uint64) {
+	f.revision, f.pending = revision, nil
+	f.unverified.clear()
+}

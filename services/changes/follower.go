@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/health"
+	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/obs"
 	"portolan.dev/services/kit/tracing"
 	"portolan.dev/services/object"
@@ -41,6 +43,9 @@ type FollowerConfig struct {
 	// an object, the object is passed to Apply as deleted. The result may depend only on the
 	// object. If Keep is nil, all objects are kept.
 	Keep func(object.Object) bool
+	// Node is the node whose pods the follower keeps, if it keeps no others. It then does not read the
+	// contents of other nodes' pods, which the registry would not give it.
+	Node string
 	// Trim removes the parts of an object that the daemon does not need. The follower calls it once
 	// for each object that it has read and keeps, before it stores the object and compares it with
 	// the stored one. Trim may modify the object until it returns; after that the object never
@@ -50,6 +55,10 @@ type FollowerConfig struct {
 	// in changes, then hold only the version of each object: namespace, name, uid and resource
 	// version.
 	VersionsOnly bool
+	// Revocations is the process's list of denied certificates. If it is not nil, the follower also
+	// follows the kind Revocation and keeps the list up to date. These objects are not passed to
+	// Keep, Trim and Apply.
+	Revocations *identity.DenyList
 	// Log must be given.
 	Log *slog.Logger
 	// Metrics may be nil.
@@ -84,8 +93,16 @@ type FollowerConfig struct {
 	// CallTimeout is the timeout of a request to the registry, or of one batch of a snapshot; 0
 	// means 10 s.
 	CallTimeout time.Duration
-	// StaleAfter is the age from which health reports the view as stale; 0 means 30 s.
+	// StaleAfter is the age from which health reports the view as stale; 0 means 30 s. If the
+	// registry does not verify the changes from NATS for so long, the follower takes no more of them.
 	StaleAfter time.Duration
+	// VerifyEvery is the time between two comparisons of the changes from NATS with the registry's
+	// log, up to a fifth longer or shorter at random; 0 means 5 s. A forged change stays in the view
+	// for at most so long.
+	VerifyEvery time.Duration
+	// DistrustFor is the time for which the follower reads the registry's log instead of the messages
+	// from NATS after it found that one was forged; 0 means 5 min.
+	DistrustFor time.Duration
 	// Queue is the number of messages that may wait for Apply; 0 means 8192. Messages that do not
 	// fit are dropped, and their changes are read from the registry's log later.
 	Queue int
@@ -104,8 +121,11 @@ type Follower struct {
 
 	applied atomic.Uint64
 	synced  atomic.Bool
+	// logEpoch is the epoch of the log that the changes for Apply come from.
+	logEpoch atomic.Pointer[string]
 	// completeSince is the time from started until the view was last known to be complete.
 	completeSince atomic.Int64
+	comparisons   chan comparisonRequest // of Check and Resync
 
 	// The fields below are used only by the goroutine of Run.
 
@@ -123,9 +143,27 @@ type Follower struct {
 	expected      expectedHead
 	// queueEmptyAt is when the queue was last seen empty. Every waiting message arrived after it.
 	queueEmptyAt time.Time
+	// revocationsDue is the time of the next snapshot, if the last one had no Revocations because the
+	// registry does not know the kind. It is zero otherwise.
+	revocationsDue time.Time
 	// epochTrustedUntil is the time until which the view's epoch counts as the registry's, so that messages
 	// of other epochs are ignored.
 	epochTrustedUntil time.Time
+
+	unverified         unverified
+	nextVerifyAt       time.Time
+	verifyFailures     int
+	verifyOutage       obs.Outage
+	behind             toldHead  // a head that the view had not reached when it was told
+	lastTold, longTold toldHead  // the newest one at about every StaleAfter, and the one before it
+	distrustedUntil    time.Time // until then messages from NATS are ignored
+	distrustReason     error
+	// healing says that the next snapshot replaces a view that may be wrong. The first one that is
+	// asked for must not be older than minSnapshotRevision, so that the view does not go back further
+	// than the truth. A later one may, because a log that was set back never reaches the revision.
+	healing             bool
+	minSnapshotRevision uint64
+	corrected           int // number of objects in which the view was wrong
 }
 
 // need is the request that the follower has to send to the registry.
@@ -157,12 +195,21 @@ func NewFollower(cfg FollowerConfig) (*Follower, error) {
 	cfg.RetryMax = cmp.Or(cfg.RetryMax, 5*time.Second)
 	cfg.CallTimeout = cmp.Or(cfg.CallTimeout, 10*time.Second)
 	cfg.StaleAfter = cmp.Or(cfg.StaleAfter, 30*time.Second)
+	cfg.VerifyEvery = cmp.Or(cfg.VerifyEvery, 5*time.Second)
+	cfg.DistrustFor = cmp.Or(cfg.DistrustFor, 5*time.Minute)
 	cfg.Queue = cmp.Or(cfg.Queue, 8192)
+	if cfg.Revocations != nil && len(cfg.Kinds) > 0 {
+		cfg.Kinds = append(slices.Clone(cfg.Kinds), revocationKind)
+	}
 	f := &Follower{
 		cfg: cfg, subjects: names, registry: registryv1.NewChangeServiceClient(cfg.Registry),
 		kinds: map[string]bool{}, view: newView(cfg.VersionsOnly), started: time.Now(), need: aSnapshot,
 		outage: obs.Outage{
 			Log: cfg.Log, Down: "changes cannot be read from the registry", Up: "registry answers again", Tolerate: toleratedOutage,
+		},
+		comparisons: make(chan comparisonRequest), unverified: newUnverified(), nextVerifyAt: time.Now().Add(rand.N(cfg.VerifyEvery)), // #nosec G404 -- a pause is no secret
+		verifyOutage: obs.Outage{
+			Log: cfg.Log, Down: "changes from NATS cannot be verified", Up: "changes from NATS are verified again", Tolerate: toleratedOutage,
 		},
 	}
 	for _, name := range cfg.Kinds {
@@ -178,6 +225,29 @@ func NewFollower(cfg FollowerConfig) (*Follower, error) {
 
 // Revision returns the revision up to which everything is applied; 0 before the first snapshot.
 func (f *Follower) Revision() uint64 { return f.applied.Load() }
+
+// WaitFor waits until a revision has been applied. It returns false if ctx is done first.
+func (f *Follower) WaitFor(ctx context.Context, revision uint64) bool {
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for f.Revision() < revision {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-ticker.C:
+		}
+	}
+	return true
+}
+
+// Epoch returns the epoch of the registry's log to which the revisions belong; "" before the first
+// snapshot. During a call of Apply it is the epoch of that call.
+func (f *Follower) Epoch() string {
+	if epoch := f.logEpoch.Load(); epoch != nil {
+		return *epoch
+	}
+	return ""
+}
 
 // Synced reports whether the first snapshot has been applied.
 func (f *Follower) Synced() bool { return f.synced.Load() }
@@ -216,6 +286,8 @@ func (f *Follower) Run(ctx context.Context) error {
 			err = f.drain(ctx, m, link.messages)
 		case status := <-link.status:
 			f.connected = status == nats.CONNECTED
+		case request := <-f.comparisons:
+			err = f.answer(ctx, request)
 		case <-ticker.C:
 			err = f.tick(ctx)
 		}
@@ -233,10 +305,15 @@ func (f *Follower) runError(ctx context.Context, err error) error {
 	return err
 }
 
-// tick does the work that is due without a message: requests to the registry, idle calls of Apply,
-// and the health report.
+// tick does the work that is due without a message: comparisons with and requests to the registry,
+// idle calls of Apply, and the health report.
 func (f *Follower) tick(ctx context.Context) error {
 	now := time.Now()
+	if f.verifyDue(now) {
+		if err := f.verify(ctx); err != nil {
+			return err
+		}
+	}
 	if due := f.nextRequest(now); due != nothing {
 		if err := f.ask(ctx, due); err != nil {
 			return err
@@ -251,14 +328,22 @@ func (f *Follower) tick(ctx context.Context) error {
 	return nil
 }
 
-// nextRequest returns the request that is due now: the needed one, or the log after three bookmark periods
-// without a bookmark. If NATS is not connected no bookmark can come, so one period is enough.
+// nextRequest returns the request that is due now: the needed one, or the log after three bookmark
+// periods without a bookmark. If NATS is not connected no bookmark can come, so one period is enough.
+// A follower that ignores NATS reads the log every period, and one that lacks a head that the
+// registry has told reads it at once.
 func (f *Follower) nextRequest(now time.Time) need {
 	if now.Before(f.nextRequestAt) {
 		return nothing
 	}
 	if f.need != nothing {
 		return f.need
+	}
+	if !f.revocationsDue.IsZero() && now.After(f.revocationsDue) {
+		return aSnapshot
+	}
+	if f.ignoresNATS(now) || f.lacksTold(now) {
+		return theLog
 	}
 	silence := 3 * f.cfg.BookmarkEvery
 	if !f.connected {
@@ -272,7 +357,7 @@ func (f *Follower) nextRequest(now time.Time) need {
 
 // callApply passes the pending changes to Apply.
 func (f *Follower) callApply(ctx context.Context) error {
-	batch, revision := f.pending, f.revision
+	batch, revision := f.takeRevocations(f.pending), f.revision
 	f.pending, f.lastApply = nil, time.Now()
 	ctx, done := f.cfg.Tracer.Continue(ctx, "apply", traceparents(batch))
 	err := f.cfg.Apply(ctx, batch, revision)
@@ -323,6 +408,17 @@ func (f *Follower) reportHealth() {
 	default:
 		f.report(nil)
 	}
+	if f.distrustReason != nil && !time.Now().Before(f.distrustedUntil) {
+		f.distrustReason = nil
+		f.warn(nil)
+	}
+}
+
+// warn reports a fault that does not make the daemon unready.
+func (f *Follower) warn(err error) {
+	if f.cfg.Health != nil {
+		f.cfg.Health.Warn(HealthCheck, err)
+	}
 }
 
 func (f *Follower) report(err error) {
@@ -334,6 +430,6 @@ func (f *Follower) report(err error) {
 // jitter waits for a random time of at most Jitter if more than three revisions are missing.
 func (f *Follower) jitter(ctx context.Context, missing uint64) {
 	if missing > 3 {
-		app.Pause(ctx, rand.N(f.cfg.Jitter))
+		app.Pause(ctx, rand.N(f.cfg.Jitter)) // #nosec G404 -- a pause is no secret
 	}
 }

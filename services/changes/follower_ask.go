@@ -45,11 +45,15 @@ func (f *Follower) askUpTo(ctx context.Context, what need, upTo uint64) error {
 	var err error
 	if what == theLog {
 		err = f.readLog(ctx, upTo)
+		if short, ok := errors.AsType[*shortLog](err); ok && short.head == f.revision {
+			f.distrust(forgedHead, err)
+			err = nil
+		}
 	}
 	if what == aSnapshot || errors.Is(err, errSnapshotNeeded) {
 		if what = aSnapshot; f.synced.Load() && f.need != aSnapshot {
 			f.need = aSnapshot
-			app.Pause(ctx, rand.N(f.cfg.Jitter))
+			app.Pause(ctx, rand.N(f.cfg.Jitter)) // #nosec G404 -- a pause is no secret
 		}
 		err = f.applySnapshot(ctx)
 	}
@@ -67,7 +71,7 @@ func (f *Follower) recordResult(ctx context.Context, what need, err error) {
 	if err == nil {
 		f.outage.Over("revision", f.revision)
 		f.need, f.failures = nothing, 0
-		f.nextRequestAt = now.Add(f.cfg.BookmarkEvery*3/4 + rand.N(f.cfg.BookmarkEvery/2))
+		f.nextRequestAt = now.Add(f.cfg.BookmarkEvery*3/4 + rand.N(f.cfg.BookmarkEvery/2)) // #nosec G404 -- a pause is no secret
 		return
 	}
 	if ctx.Err() != nil {
@@ -76,7 +80,7 @@ func (f *Follower) recordResult(ctx context.Context, what need, err error) {
 	f.outage.Failed(err, "revision", f.revision)
 	f.need = what
 	pause := min(retryMin<<min(f.failures, 10), f.cfg.RetryMax)
-	f.nextRequestAt = now.Add(pause/2 + rand.N(pause))
+	f.nextRequestAt = now.Add(pause/2 + rand.N(pause)) // #nosec G404 -- a pause is no secret
 	f.failures++
 }
 
@@ -85,21 +89,12 @@ func (f *Follower) recordResult(ctx context.Context, what need, err error) {
 func (f *Follower) readLog(ctx context.Context, upTo uint64) error {
 	for {
 		asked := time.Now()
-		answer, err := f.listChanges(ctx)
+		answer, err := f.listChanges(ctx, healBatch)
 		if err != nil {
 			return err
 		}
-		for _, change := range answer.GetChanges() {
-			if want := f.revision + 1; change.GetRevision() != want {
-				return fmt.Errorf("the registry's log has revision %d where %d is due", change.GetRevision(), want)
-			}
-			f.applyChange(change)
-			f.metrics.healed.Inc()
-		}
-		if len(f.pending) > 0 {
-			if err := f.callApply(ctx); err != nil {
-				return &applyError{err}
-			}
+		if err := f.applyListed(ctx, answer.GetChanges()); err != nil {
+			return err
 		}
 		head := answer.GetHeadRevision()
 		if f.revision == head {
@@ -109,43 +104,93 @@ func (f *Follower) readLog(ctx context.Context, upTo uint64) error {
 		case f.revision >= upTo && f.revision >= head:
 			return nil
 		case len(answer.GetChanges()) == 0:
-			return fmt.Errorf("the registry's log ends at %d, %d is known to exist", f.revision, max(upTo, head))
+			return &shortLog{view: f.revision, head: head, wanted: upTo}
 		}
 	}
 }
 
-func (f *Follower) listChanges(ctx context.Context) (*registryv1.ListChangesResponse, error) {
+// shortLog is returned if the registry's log ends before a revision that must exist according to
+// NATS, or before the log's own head.
+type shortLog struct{ view, head, wanted uint64 }
+
+func (e *shortLog) Error() string {
+	return fmt.Sprintf("the registry's log ends at %d, %d is known to exist", e.view, max(e.wanted, e.head))
+}
+
+// applyListed applies the next changes of the registry's log.
+func (f *Follower) applyListed(ctx context.Context, listed []*registryv1.Change) error {
+	for _, change := range listed {
+		if want := f.revision + 1; change.GetRevision() != want {
+			return fmt.Errorf("the registry's log has revision %d where %d is due", change.GetRevision(), want)
+		}
+		f.applyChange(change)
+		f.metrics.healed.Inc()
+	}
+	if len(f.pending) > 0 {
+		if err := f.callApply(ctx); err != nil {
+			return &applyError{err}
+		}
+	}
+	return nil
+}
+
+func (f *Follower) listChanges(ctx context.Context, limit int32) (*registryv1.ListChangesResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.cfg.CallTimeout)
 	defer cancel()
 	answer, err := f.registry.ListChanges(ctx, &registryv1.ListChangesRequest{
-		AfterRevision: f.revision, Limit: healBatch, Epoch: f.epoch,
+		AfterRevision: f.revision, Limit: limit, Epoch: f.epoch,
 	})
-	switch code := status.Code(err); {
-	case code == codes.OutOfRange || code == codes.FailedPrecondition:
-		return nil, fmt.Errorf("%w: %w", errSnapshotNeeded, err)
-	case err != nil:
+	if err := f.checkAnswer(err, answer.GetEpoch()); err != nil {
 		return nil, err
-	case answer.GetEpoch() != f.epoch:
-		return nil, errSnapshotNeeded
 	}
 	return answer, nil
+}
+
+// checkAnswer returns the error of a request about the log. The error is errSnapshotNeeded if the
+// log no longer has the changes after the view, or has another epoch.
+func (f *Follower) checkAnswer(err error, epoch string) error {
+	switch code := status.Code(err); {
+	case code == codes.OutOfRange || code == codes.FailedPrecondition:
+		return fmt.Errorf("%w: %w", errSnapshotNeeded, err)
+	case err != nil:
+		return err
+	case epoch != f.epoch:
+		return errSnapshotNeeded
+	}
+	return nil
 }
 
 // applySnapshot reads a snapshot and passes its difference to the view to Apply. It uses nothing of
 // a snapshot before the snapshot is complete.
 func (f *Follower) applySnapshot(ctx context.Context) error {
 	asked := time.Now()
-	snap, err := f.readSnapshot(ctx)
+	minRevision := f.minSnapshotRevision
+	f.minSnapshotRevision = 0
+	snap, err := f.readFollowed(ctx, minRevision)
 	if err != nil {
 		return err
 	}
-	if snap.epoch == f.epoch && snap.revision < f.revision {
+	return f.adopt(ctx, snap, asked, f.reasonFor(snap))
+}
+
+// adopt makes the view equal to a snapshot that was asked for at the given time.
+func (f *Follower) adopt(ctx context.Context, snap snapshot, asked time.Time, reason string) error {
+	if snap.epoch == f.epoch && snap.revision < f.revision && !f.healing {
 		return fmt.Errorf("snapshot is at revision %d, the view already at %d", snap.revision, f.revision)
 	}
-	f.metrics.snapshots.WithLabelValues(f.reasonFor(snap)).Inc()
-	sameEpoch := f.epoch == snap.epoch
+	f.metrics.snapshots.WithLabelValues(reason).Inc()
+	// A forged object may have the version of the true one.
+	versionsTell := f.epoch == snap.epoch && !f.healing
 	f.epoch, f.expected = snap.epoch, expectedHead{}
-	f.pending = append(f.pending, f.view.replace(snap.objects, snap.revision, sameEpoch)...)
+	f.logEpoch.Store(&snap.epoch)
+	f.behind, f.lastTold, f.longTold = toldHead{}, toldHead{}, toldHead{}
+	f.unverified.clear()
+	f.healing = false
+	diff := f.view.replace(snap.objects, snap.revision, versionsTell)
+	if reason == afterForgery || reason == byRequest {
+		f.corrected += len(diff)
+	}
+	f.pending = append(f.pending, diff...)
 	f.setRevision(snap.revision)
 	if err := f.callApply(ctx); err != nil {
 		return &applyError{err}
@@ -166,6 +211,8 @@ func (f *Follower) reasonFor(snap snapshot) string {
 		return atStart
 	case snap.epoch != f.epoch:
 		return afterEpoch
+	case f.healing:
+		return afterForgery
 	}
 	return afterPrune
 }
@@ -176,15 +223,15 @@ type snapshot struct {
 	objects  []object.Object
 }
 
-// readSnapshot reads a whole snapshot.
-func (f *Follower) readSnapshot(ctx context.Context) (snapshot, error) {
+// readSnapshot reads a whole snapshot of the given kinds, of the given revision or a later one.
+func (f *Follower) readSnapshot(ctx context.Context, kinds []string, minRevision uint64) (snapshot, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// The timeout applies to each batch, because a large snapshot may take long, while a registry
 	// that hangs must be noticed.
 	watchdog := time.AfterFunc(f.cfg.CallTimeout, cancel)
 	defer watchdog.Stop()
-	stream, err := f.registry.Snapshot(ctx, &registryv1.SnapshotRequest{Kinds: f.cfg.Kinds})
+	stream, err := f.registry.Snapshot(ctx, &registryv1.SnapshotRequest{Kinds: kinds, MinRevision: minRevision})
 	if err != nil {
 		return snapshot{}, fmt.Errorf("snapshot: %w", err)
 	}

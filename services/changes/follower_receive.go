@@ -2,6 +2,7 @@ package changes
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -39,12 +40,16 @@ func (f *Follower) drain(ctx context.Context, m *nats.Msg, msgs <-chan *nats.Msg
 
 // receive processes one message: a bookmark or a change. It checks all fields, because any client
 // with permission to publish on the subjects could have sent the message. An invalid message is
-// dropped, and the follower later finds that its revision is missing.
+// dropped, and the follower later finds that its revision is missing. A valid one is believed until
+// the next comparison with the registry's log.
 func (f *Follower) receive(ctx context.Context, m *nats.Msg) error {
+	if f.ignoresNATS(time.Now()) {
+		return nil
+	}
 	if m.Subject == f.subjects.Head() {
 		return f.bookmark(ctx, m)
 	}
-	kind, published, ok := f.subjects.kindOf(m.Subject)
+	kind, subject, published, ok := f.subjects.split(m.Subject)
 	if !ok || m.Header.Get(headerStatus) != "" || m.Header.Get(headerStream) != f.subjects.stream() || m.Header.Get(headerSubject) != published {
 		return nil
 	}
@@ -56,24 +61,49 @@ func (f *Follower) receive(ctx context.Context, m *nats.Msg) error {
 	if epoch != f.epoch {
 		return f.handleForeignEpoch(ctx)
 	}
-	switch {
-	case revision <= f.revision:
-		return nil
-	case revision > f.revision+1:
-		if err := f.readMissing(ctx, revision-1); err != nil || revision != f.revision+1 || epoch != f.epoch {
+	if revision > f.revision+1 {
+		if err := f.readMissing(ctx, revision-1); err != nil {
 			return err
 		}
 	}
-	if !f.follows(kind) {
+	if !f.unverified.hasRoom(revision) {
+		if err := f.verify(ctx); err != nil {
+			return err
+		}
+	}
+	if revision != f.revision+1 || epoch != f.epoch || !f.unverified.hasRoom(revision) || f.ignoresNATS(time.Now()) {
+		return nil
+	}
+	return f.take(ctx, m, kind, subject, revision)
+}
+
+// take applies the change after the view's revision from a message.
+func (f *Follower) take(ctx context.Context, m *nats.Msg, kind, subject string, revision uint64) error {
+	if m.Header.Get(headerEncoding) != encoding {
+		return f.readMissing(ctx, revision)
+	}
+	if !f.follows(kind) || f.isOfOtherNode(m.Header) {
+		f.unverified.add(revision, subject, m, time.Now())
 		f.setRevision(revision)
 		return nil
 	}
-	change := &registryv1.Change{}
-	if m.Header.Get(headerElided) != "" || change.UnmarshalVT(m.Data) != nil || change.GetRevision() != revision {
+	if m.Header.Get(headerElided) != "" || kind == revocationKind {
 		return f.readMissing(ctx, revision)
 	}
+	change := &registryv1.Change{}
+	if change.UnmarshalVT(m.Data) != nil || change.GetRevision() != revision || !isOfKind(change, kind) {
+		f.distrust(forgedMessage, fmt.Errorf("the message of revision %d has the change of another revision or kind, or none", revision))
+		return f.readMissing(ctx, revision)
+	}
+	f.unverified.add(revision, subject, m, time.Now())
 	f.applyChange(change)
 	return nil
+}
+
+// isOfKind reports whether the object of a change is of the given kind.
+func isOfKind(change *registryv1.Change, kind string) bool {
+	o := object.Unwrap(change.GetObject())
+	return o != nil && object.KindOf(o) == kind
 }
 
 // applyChange applies the next change to the view.
@@ -100,10 +130,12 @@ func (f *Follower) applyChange(change *registryv1.Change) {
 	f.pending = append(f.pending, entry)
 }
 
-func (f *Follower) keeps(o object.Object) bool { return f.cfg.Keep == nil || f.cfg.Keep(o) }
+func (f *Follower) keeps(o object.Object) bool {
+	return f.cfg.Keep == nil || f.isRevocation(o) || f.cfg.Keep(o)
+}
 
 func (f *Follower) trim(o object.Object) {
-	if f.cfg.Trim != nil {
+	if f.cfg.Trim != nil && !f.isRevocation(o) {
 		f.cfg.Trim(o)
 	}
 }
@@ -123,6 +155,11 @@ func (f *Follower) bookmark(ctx context.Context, m *nats.Msg) error {
 	}
 	if mark.GetEpoch() != f.epoch {
 		return f.handleForeignEpoch(ctx)
+	}
+	if f.contradictsTold(mark.GetRevision()) {
+		f.distrust(forgedHead, fmt.Errorf("a bookmark says that the log ends at %d, the registry said %s before that it was at %d",
+			mark.GetRevision(), f.queueEmptyAt.Sub(f.longTold.at).Round(time.Second), f.longTold.head))
+		return nil
 	}
 	now := time.Now()
 	f.lastBookmark, f.connected = now, true

@@ -23,7 +23,7 @@ func FuzzReceive(f *testing.F) {
 	conn := log.Conn()
 	f.Fuzz(func(t *testing.T, subject, stream, published, sequence, epoch string, data []byte) {
 		follower, err := changes.NewFollower(changes.FollowerConfig{
-			Registry: conn, Prefix: changestest.Prefix, Log: kittest.Logger(t), Apply: newReplay().apply, BookmarkEvery: 2, IdleEvery: 1, Jitter: 1, RetryMax: 1,
+			Registry: conn, Prefix: changestest.Prefix, Log: kittest.Logger(t), Apply: newReplay().apply, BookmarkEvery: 2, IdleEvery: 1, Jitter: 1, RetryMax: 1, DistrustFor: 1,
 		})
 		if err != nil {
 			t.Fatal(err)

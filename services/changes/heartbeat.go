@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
 
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 )
@@ -30,7 +31,8 @@ func PublishHeartbeat(nc *nats.Conn, prefix string, beat *nodeagentv1.Heartbeat)
 
 // SubscribeHeartbeats calls fn with every heartbeat, one at a time, until stop is called. A node
 // may publish only on its own subject, because permissions are given per subject. A heartbeat that
-// names another node than its subject is dropped.
+// names another node than its subject is dropped, and so is one with text that is not UTF-8,
+// because an answer of the registry with such text could not be encoded.
 func SubscribeHeartbeats(nc *nats.Conn, prefix string, fn func(*nodeagentv1.Heartbeat)) (stop func() error, err error) {
 	names, err := NewSubjects(prefix)
 	if err != nil {
@@ -38,7 +40,7 @@ func SubscribeHeartbeats(nc *nats.Conn, prefix string, fn func(*nodeagentv1.Hear
 	}
 	sub, err := nc.Subscribe(names.Heartbeats(), func(m *nats.Msg) {
 		beat := &nodeagentv1.Heartbeat{}
-		if beat.UnmarshalVT(m.Data) != nil || m.Subject != names.Heartbeat(beat.GetNode()) {
+		if proto.Unmarshal(m.Data, beat) != nil || m.Subject != names.Heartbeat(beat.GetNode()) {
 			return
 		}
 		fn(beat)

@@ -1,12 +1,8 @@
 package changes
 
-import (
-	"context"
+import "context"
 
-	registryv1 "portolan.dev/api/registry/v1"
-)
-
-// Log is the part of the registry's log that the relay uses. Its answers must come from the store,
+// Log is the part of the registry's log that the relay and Verify use. Its answers must come from the store,
 // not from a replica's view. A view may lag, and then the stream would seem to be ahead of a log
 // that was restored from a backup.
 type Log interface {
@@ -15,7 +11,7 @@ type Log interface {
 	Head(ctx context.Context) (epoch string, head, oldest uint64, err error)
 	// After returns at most limit changes that follow a revision, oldest first and without gaps. It
 	// returns none at the end of the log.
-	After(ctx context.Context, revision uint64, limit int) ([]*registryv1.Change, error)
+	After(ctx context.Context, revision uint64, limit int) ([]LoggedChange, error)
 	// Lock runs fn under a lock that all processes with the same store share.
 	Lock(ctx context.Context, fn func(ctx context.Context) error) error
 	// NewEpoch gives the log a new epoch and stores it before returning. A new epoch says that the

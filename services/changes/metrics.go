@@ -7,7 +7,7 @@ import (
 
 type relayMetrics struct {
 	published, conflicts, rebuilds prometheus.Counter
-	lag                            prometheus.Gauge
+	lag, streamBytes               prometheus.Gauge
 }
 
 func newRelayMetrics(reg prometheus.Registerer) relayMetrics {
@@ -25,12 +25,15 @@ func newRelayMetrics(reg prometheus.Registerer) relayMetrics {
 		lag: factory.NewGauge(prometheus.GaugeOpts{
 			Name: "portolan_changes_relay_lag_revisions", Help: "Revisions of the log that the stream lacks.",
 		}),
+		streamBytes: factory.NewGauge(prometheus.GaugeOpts{
+			Name: "portolan_changes_relay_stream_bytes", Help: "Size of the stream in NATS. At its limit it drops its oldest changes, which followers then read from the registry's log.",
+		}),
 	}
 }
 
 type followerMetrics struct {
-	snapshots *prometheus.CounterVec
-	healed    prometheus.Counter
+	snapshots, forged *prometheus.CounterVec
+	healed            prometheus.Counter
 }
 
 // Reasons for which a follower takes a snapshot, as values of the metric's label.
@@ -41,6 +44,20 @@ const (
 	afterPrune = "pruned"
 	// The log has a new epoch.
 	afterEpoch = "epoch"
+	// NATS delivered changes that the log does not have.
+	afterForgery = "forged"
+	// Resync was called.
+	byRequest = "resync"
+)
+
+// Forgeries that a follower finds, as values of the metric's label.
+const (
+	// The changes of a range are not the log's.
+	forgedChanges = "changes"
+	// A message has not the change that its headers say.
+	forgedMessage = "message"
+	// A bookmark or a sequence number names another end of the log than the registry.
+	forgedHead = "head"
 )
 
 func newFollowerMetrics(reg prometheus.Registerer, f *Follower) followerMetrics {
@@ -53,13 +70,20 @@ func newFollowerMetrics(reg prometheus.Registerer, f *Follower) followerMetrics 
 	}, func() float64 { return f.Age().Seconds() })
 	snapshots := factory.NewCounterVec(prometheus.CounterOpts{
 		Name: "portolan_changes_snapshots_total",
-		Help: "Snapshots taken from the registry, by reason: start, pruned (the log no longer goes back to what the view has) or epoch (the log began anew).",
+		Help: "Snapshots taken from the registry, by reason: start, pruned (the log no longer goes back to what the view has), epoch (the log began anew), forged (NATS delivered changes that the log does not have) or resync (on request).",
 	}, []string{"reason"})
-	for _, reason := range []string{atStart, afterPrune, afterEpoch} {
+	for _, reason := range []string{atStart, afterPrune, afterEpoch, afterForgery, byRequest} {
 		snapshots.WithLabelValues(reason)
 	}
+	forged := factory.NewCounterVec(prometheus.CounterOpts{
+		Name: "portolan_changes_forged_total",
+		Help: "Times that NATS delivered what the registry's log does not have: changes (forged, altered or left out), message (not of the revision that it says) or head (another end of the log).",
+	}, []string{"what"})
+	for _, what := range []string{forgedChanges, forgedMessage, forgedHead} {
+		forged.WithLabelValues(what)
+	}
 	return followerMetrics{
-		snapshots: snapshots,
+		snapshots: snapshots, forged: forged,
 		healed: factory.NewCounter(prometheus.CounterOpts{
 			Name: "portolan_changes_healed_total", Help: "Changes read from the registry's log because the stream lacked them.",
 		}),

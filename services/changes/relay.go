@@ -32,6 +32,9 @@ type RelayConfig struct {
 	// messages and 512 MiB.
 	MaxMsgs, MaxBytes int64
 	Logger            *slog.Logger
+	// Verifier, if not nil, gets the digests of the changes that the relay reads, so that it need not
+	// read them again. It must be of the same log.
+	Verifier *Verifier
 	// Metrics may be nil.
 	Metrics prometheus.Registerer
 	// Tracer adds to the trace of each change the span of its publication. If it is nil, nothing is
@@ -67,6 +70,7 @@ type Relay struct {
 	verified   uint64
 	verifiedIn string
 	refusals   refusals
+	cautious   bool     // the last batch failed
 	patience   patience // with questions about the stream
 }
 
@@ -122,7 +126,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		}
 		r.js.CleanupPublisher()
 		pause = min(2*pause, time.Second)
-		pause = max(pause, 5*time.Millisecond+rand.N(40*time.Millisecond))
+		pause = max(pause, 5*time.Millisecond+rand.N(40*time.Millisecond)) // #nosec G404 -- a pause is no secret
 		app.Pause(ctx, pause)
 	}
 	r.js.CleanupPublisher()

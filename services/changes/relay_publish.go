@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	registryv1 "portolan.dev/api/registry/v1"
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/object"
 )
 
@@ -22,6 +23,9 @@ const (
 	// headerRoom is the number of bytes reserved for headers in the largest message that the server
 	// accepts.
 	headerRoom = 1 << 10
+	// maxMessage is the largest message that the stream takes, with which it is created. It is above
+	// the largest object (1.5 MiB) with the fields of a change.
+	maxMessage = 2 << 20
 )
 
 // errConflict is returned if the stream's last sequence is not the expected one, because another
@@ -72,6 +76,7 @@ func (r *Relay) feed(ctx context.Context, epoch string, last uint64) error {
 			return fmt.Errorf("read the log after %d: %w", last, err)
 		}
 		if len(pending) > 0 {
+			r.cfg.Verifier.note(epoch, pending)
 			if err := r.publish(ctx, epoch, last, pending); err != nil {
 				return err
 			}
@@ -96,40 +101,65 @@ func (r *Relay) feed(ctx context.Context, epoch string, last uint64) error {
 	}
 }
 
-// publish sends one batch and waits until the stream has acknowledged all of it. Every message
-// names the sequence that it must follow, so that a lost, late or foreign message makes the stream
-// refuse all later ones.
-func (r *Relay) publish(ctx context.Context, epoch string, last uint64, batch []*registryv1.Change) error {
+// publish sends one batch and waits until the stream has taken all of it. Every message names the
+// sequence that it must follow, so that a lost, late or foreign message makes the stream refuse all
+// later ones. The stream has therefore taken the whole batch once it has acknowledged the last
+// message, and only that one asks for it: an acknowledgement is a message in itself, and costs the
+// server and the relay a good part of what a change does. After a failure each message of the next
+// batch asks, so that the error is the one of the message that fails.
+func (r *Relay) publish(ctx context.Context, epoch string, last uint64, batch []LoggedChange) error {
+	err := r.send(ctx, epoch, last, batch)
+	r.cautious = err != nil
+	return err
+}
+
+func (r *Relay) send(ctx context.Context, epoch string, last uint64, batch []LoggedChange) error {
 	began := time.Now()
-	acks := make([]jetstream.PubAckFuture, 0, len(batch))
+	acks := make(map[int]jetstream.PubAckFuture) // by the place of the message in the batch
 	var sendErr error
 	for i, change := range batch {
-		if want := last + 1 + uint64(i); change.GetRevision() != want { //nolint:gosec // an index is not negative
+		if want := last + 1 + uint64(i); change.GetRevision() != want {
 			return fmt.Errorf("the log has revision %d where %d is due", change.GetRevision(), want)
 		}
 		msg, err := r.message(epoch, change)
 		if err != nil {
 			return err
 		}
-		ack, err := r.js.PublishMsgAsync(msg, jetstream.WithExpectLastSequence(change.GetRevision()-1),
-			jetstream.WithRetryAttempts(0), jetstream.WithStallWait(stallWait))
+		if r.cautious || i == len(batch)-1 {
+			acks[i], err = r.js.PublishMsgAsync(msg, jetstream.WithRetryAttempts(0), jetstream.WithStallWait(stallWait))
+		} else {
+			err = r.cfg.NATS.PublishMsg(msg)
+		}
 		if err != nil {
+			delete(acks, i)
 			sendErr = &refusal{err}
 			break
 		}
-		acks = append(acks, ack)
 	}
-	for i, ack := range acks {
-		if err := r.await(ctx, ack, batch[i].GetRevision()); err != nil {
+	taken := 0 // messages of the batch of which it is known
+	for i, change := range batch {
+		ack := acks[i]
+		if ack == nil {
+			continue
+		}
+		if err := r.await(ctx, ack, change.GetRevision()); err != nil {
 			return err
 		}
-		r.verified, r.verifiedIn = batch[i].GetRevision(), epoch
-		r.last.Store(r.verified)
-		r.metrics.published.Inc()
-		r.cfg.Tracer.RecordSpan(batch[i].GetTraceparent(), "publish", began)
-		r.refusals.forget()
+		r.acknowledged(epoch, batch[taken:i+1], began)
+		taken = i + 1
 	}
 	return sendErr
+}
+
+// acknowledged notes that the stream has taken messages.
+func (r *Relay) acknowledged(epoch string, batch []LoggedChange, began time.Time) {
+	r.verified, r.verifiedIn = batch[len(batch)-1].GetRevision(), epoch
+	r.last.Store(r.verified)
+	r.metrics.published.Add(float64(len(batch)))
+	for _, change := range batch {
+		r.cfg.Tracer.RecordSpan(change.GetTraceparent(), "publish", began)
+	}
+	r.refusals.forget()
 }
 
 func (r *Relay) await(ctx context.Context, ack jetstream.PubAckFuture, revision uint64) error {
@@ -152,23 +182,25 @@ func (r *Relay) await(ctx context.Context, ack jetstream.PubAckFuture, revision 
 	}
 }
 
-// message encodes a change. A change that is larger than the server accepts is sent without
-// payload, so that it never blocks the stream.
-func (r *Relay) message(epoch string, change *registryv1.Change) (*nats.Msg, error) {
+// message returns the message of a change. A change that is larger than the server accepts is sent
+// without payload, so that it never blocks the stream. So is a change of an object with private
+// parts.
+func (r *Relay) message(epoch string, change LoggedChange) (*nats.Msg, error) {
 	o := object.Unwrap(change.GetObject())
 	if o == nil {
 		return nil, fmt.Errorf("revision %d has no object of a known kind", change.GetRevision())
 	}
 	msg := nats.NewMsg(r.subjects.change(object.KeyOf(o)))
 	msg.Header.Set(headerEpoch, epoch)
-	payload, err := change.MarshalVT()
-	if err != nil {
-		return nil, fmt.Errorf("encode revision %d: %w", change.GetRevision(), err)
-	}
-	if int64(len(payload)) > r.cfg.NATS.MaxPayload()-headerRoom {
-		msg.Header.Set(headerElided, "1")
+	msg.Header.Set(headerEncoding, encoding)
+	msg.Header.Set(jetstream.ExpectedLastSeqHeader, strconv.FormatUint(change.GetRevision()-1, 10))
+	if !isPrivate(o) && int64(len(change.Payload)) <= min(r.cfg.NATS.MaxPayload(), maxMessage)-headerRoom {
+		msg.Data = change.Payload
 		return msg, nil
 	}
-	msg.Data = payload
+	msg.Header.Set(headerElided, "1")
+	if pod, ok := o.(*corev1.Pod); ok {
+		msg.Header.Set(headerNode, pod.GetSpec().GetNodeName())
+	}
 	return msg, nil
 }

@@ -78,6 +78,7 @@ func (r *Relay) compare(ctx context.Context) (comparison, error) {
 	}
 	info := stream.CachedInfo()
 	now.last = info.State.LastSeq
+	r.metrics.streamBytes.Set(float64(info.State.Bytes))
 	switch {
 	case !r.configMatches(info.Config):
 		now.mismatch = "it is not configured as ours"
@@ -155,7 +156,7 @@ func (r *Relay) sameAt(ctx context.Context, stream jetstream.Stream, now compari
 	}
 	if msg.Header.Get(headerElided) == "" {
 		published := &registryv1.Change{}
-		if published.UnmarshalVT(msg.Data) != nil || !sameChange(published, logged[0]) {
+		if published.UnmarshalVT(msg.Data) != nil || !sameChange(published, logged[0].Change) {
 			return false, nil
 		}
 	}
@@ -235,6 +236,7 @@ func (r *Relay) streamConfig(now comparison) jetstream.StreamConfig {
 		Replicas:    r.cfg.Replicas,
 		MaxMsgs:     r.cfg.MaxMsgs,
 		MaxBytes:    r.cfg.MaxBytes,
+		MaxMsgSize:  maxMessage,
 		Discard:     jetstream.DiscardOld,
 		AllowDirect: true,
 		DenyDelete:  true,

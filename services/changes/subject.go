@@ -12,9 +12,21 @@ const DefaultPrefix = "portolan"
 
 const headerEpoch = "Portolan-Epoch"
 
+// headerEncoding has the version of the encoding of changes. A follower takes no change of another
+// version from a message, because the registry would not have the same bytes for it: while an
+// installation is upgraded, relays of two versions may run.
+const (
+	headerEncoding = "Portolan-Encoding"
+	encoding       = "1"
+)
+
 // headerElided marks a change that is too large for a message. The message has no payload, and the
 // follower reads the change from the registry's log.
 const headerElided = "Portolan-Elided"
+
+// headerNode is on the elided change of a pod, with the name of the pod's node, so that followers of
+// other nodes need not read it.
+const headerNode = "Portolan-Node"
 
 // Subjects builds the names of the subjects and the stream of one installation.
 type Subjects struct{ prefix string }
@@ -67,23 +79,26 @@ func (s Subjects) StreamRequests() []string {
 	}
 }
 
-func (s Subjects) change(key object.Key) string {
-	return s.prefix + ".chg." + encodeToken(key.Kind) + "." + encodeToken(key.Namespace) + "." + encodeToken(key.Name)
+func (s Subjects) change(key object.Key) string { return s.prefix + ".chg." + subjectOf(key) }
+
+// subjectOf returns the subject of an object's changes without the prefix: kind, namespace and name.
+func subjectOf(key object.Key) string {
+	return encodeToken(key.Kind) + "." + encodeToken(key.Namespace) + "." + encodeToken(key.Name)
 }
 
-// kindOf splits the subject of a republished change. It returns the kind of the change and the
-// subject on which the change was published.
-func (s Subjects) kindOf(subject string) (kind, published string, ok bool) {
+// split splits the subject of a republished change. It returns the kind of the change, the subject
+// without the prefix as subjectOf does, and the subject on which the change was published.
+func (s Subjects) split(subject string) (kind, object, published string, ok bool) {
 	rest, ok := strings.CutPrefix(subject, s.prefix+".rep.")
 	if !ok {
-		return "", "", false
+		return "", "", "", false
 	}
-	tokens, ok := strings.CutPrefix(rest, "chg.")
+	object, ok = strings.CutPrefix(rest, "chg.")
 	if !ok {
-		return "", "", false
+		return "", "", "", false
 	}
-	kind, _, ok = strings.Cut(tokens, ".")
-	return kind, s.prefix + "." + rest, ok
+	kind, _, ok = strings.Cut(object, ".")
+	return kind, object, s.prefix + "." + rest, ok
 }
 
 const hexDigits = "0123456789ABCDEF"

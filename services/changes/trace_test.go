@@ -39,8 +39,12 @@ func TestApplyIsPartOfTheTraceOfAChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	traced := proto.CloneOf(logged[2])
+	traced := logged[2]
+	traced.Change = proto.CloneOf(traced.Change)
 	traced.Traceparent = "00-" + trace + "-0102030405060708-01"
+	if traced.Payload, err = traced.Change.MarshalVT(); err != nil {
+		t.Fatal(err)
+	}
 	d.must(follower.Drain(t.Context(), d.sent(1)))
 	d.must(follower.Drain(t.Context(), d.sent(2), republished(t, epoch, traced)))
 	if len(traceparents) != 3 || traceparents[0] != "" || traceparents[1] != "" || !strings.Contains(traceparents[2], trace) {

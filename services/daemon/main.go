@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
-	"time"
+	"path/filepath"
 
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/config"
@@ -41,13 +40,29 @@ func Main[C any, D app.Daemon, P configuration[C]](
 		if err := config.Load(name, P(&cfg), args, os.LookupEnv, os.Stdout); err != nil {
 			return err
 		}
+		placeRenewed(P(&cfg))
 		if ask {
-			return askReady(ctx, *P(&cfg).CommonConfig())
+			return askReady(ctx, name, *P(&cfg).CommonConfig())
 		}
 		return run(ctx, name, *P(&cfg).CommonConfig(), func(ctx context.Context, host app.Host) (app.Daemon, error) {
 			return build(ctx, cfg, host)
 		})
 	})
+}
+
+// keeper is a configuration with a folder for the daemon's data.
+type keeper interface {
+	// DataFolder returns the folder, or "" if none is configured.
+	DataFolder() string
+}
+
+// placeRenewed sets the folder of the renewed certificate, if it is not configured, to one below the
+// folder of the daemon's data.
+func placeRenewed[C any, P configuration[C]](cfg P) {
+	common := cfg.CommonConfig()
+	if kept, ok := any(cfg).(keeper); ok && common.TLSRenewed == "" && kept.DataFolder() != "" {
+		common.TLSRenewed = filepath.Join(kept.DataFolder(), "renewed")
+	}
 }
 
 // run does the work of Main after the configuration is loaded.
@@ -77,19 +92,33 @@ func Serve(
 	if err != nil {
 		return ListenError("http-addr", err)
 	}
-	host.Log.Info("starting", "http", lis.Addr().String(), "tls", host.Identity != nil)
+	debug, err := listenDebug(common.DebugAddr)
+	if err != nil {
+		return errors.Join(err, lis.Close())
+	}
+	if debug != nil {
+		defer debug.Close()
+	}
+	host.Log.Info("starting", "http", lis.Addr().String(), "debug", debugName(debug), "tls", host.Identity != nil)
+	self, err := newProber(lis.Addr().String(), httpTLS(common.HTTPAddr, host.Identity))
+	if err != nil {
+		return errors.Join(err, lis.Close())
+	}
 	if host.Tracer, err = tracing.New(ctx, tracing.Options{Daemon: name, Version: obs.Version(), Endpoint: common.TraceEndpoint, Log: host.Log}); err != nil {
 		return errors.Join(err, lis.Close())
 	}
 	defer host.Tracer.Close(host.Log)
+	if host.Audit, err = common.openAudit(name, host); err != nil {
+		return errors.Join(err, lis.Close())
+	}
+	defer host.Audit.Close() // after the last call is answered
 	host.Network = host.Tracer.Network(host.Network)
 	host.Health.Set(startCheck, errStarting)
 	err = app.RunTasks(ctx,
 		app.Task{Name: "certificate", Run: func(ctx context.Context) error { return keepIdentity(ctx, host.Identity) }},
-		app.Task{Name: "http", Run: func(ctx context.Context) error { return serveHTTP(ctx, lis, host, level) }},
-		app.Task{Name: "systemd", Run: func(ctx context.Context) error {
-			return notifySystemd(ctx, host.Health, "http://"+lis.Addr().String()+"/healthz")
-		}},
+		app.Task{Name: "http", Run: func(ctx context.Context) error { return serveMetrics(ctx, lis, common.HTTPAddr, host) }},
+		app.Task{Name: "debug", Run: func(ctx context.Context) error { return serveDebug(ctx, debug, common.DebugAddr, host, level) }},
+		app.Task{Name: "systemd", Run: func(ctx context.Context) error { return notifySystemd(ctx, host.Health, self) }},
 		app.Task{Run: func(ctx context.Context) error { return runDaemon(ctx, host, build) }},
 	)
 	host.Log.Info("stopped")
@@ -125,16 +154,4 @@ func runDaemon(ctx context.Context, host app.Host, build func(context.Context, a
 		return errors.New("ended without being told to")
 	}
 	return err
-}
-
-func serveHTTP(ctx context.Context, lis net.Listener, host app.Host, level *slog.LevelVar) error {
-	mux := http.NewServeMux()
-	mux.Handle("/", obs.Handler(host.Metrics, host.Health))
-	mux.Handle("/debug/loglevel", obs.LevelHandler(level))
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	defer context.AfterFunc(ctx, func() { srv.Close() })()
-	if err := srv.Serve(lis); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
 }

@@ -139,8 +139,13 @@ func TestDaemonServesAndStops(t *testing.T) {
 	if running["daemon"] != "sample" || running["addr"] != "127.0.0.1:7400" {
 		t.Errorf("log line %v", running)
 	}
-	for path, want := range map[string]string{"/readyz": "ok\n", "/healthz": "ok\n", "/metrics": "portolan_build_info", "/debug/loglevel": "info\n"} {
+	for path, want := range map[string]string{"/readyz": "ok\n", "/healthz": "ok\n", "/metrics": "portolan_build_info"} {
 		if code, body := get(t, base+path); code != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("%s: %d %.100q", path, code, body)
+		}
+	}
+	for _, path := range []string{"/debug/loglevel", "/debug/pprof/", "/debug/pprof/cmdline", "/debug/vars"} {
+		if code, body := get(t, base+path); code != http.StatusNotFound {
 			t.Errorf("%s: %d %.100q", path, code, body)
 		}
 	}
@@ -150,8 +155,8 @@ func TestDaemonServesAndStops(t *testing.T) {
 // TestLogLevelAtRunTime checks that a request to /debug/loglevel changes the log level of a running
 // daemon.
 func TestLogLevelAtRunTime(t *testing.T) {
-	c := start(t, "-behave=chatter")
-	url := fmt.Sprint("http://", c.event(t, "starting")["http"], "/debug/loglevel")
+	c := start(t, "-behave=chatter", "-debug-addr=127.0.0.1:0")
+	url := fmt.Sprint("http://", c.event(t, "starting")["debug"], "/debug/loglevel")
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url, strings.NewReader("debug"))
 	if err != nil {
 		t.Fatal(err)
@@ -201,6 +206,10 @@ func TestExitCodesSayWhatHappened(t *testing.T) {
 		{"-behave=fail", app.ExitError, "sample: broken"},
 		{"-behave=end", app.ExitError, "sample: ended without being told to"},
 		{"-http-addr=" + taken, app.ExitError, "sample: http-addr: listen tcp " + taken + ": bind: address already in use: stop the program that has this port, or choose another one"},
+		{"-debug-addr=" + taken, app.ExitError, "sample: debug-addr: listen tcp " + taken + ": bind: address already in use"},
+		{"-debug-addr=192.0.2.1:7600", app.ExitConfig, "debug-addr: other machines reach 192.0.2.1:7600"},
+		{"-debug-addr=unix:debug.sock", app.ExitConfig, `debug-addr: "unix:debug.sock" is no absolute path of a Unix socket`},
+		{"-debug-addr=unix:/nowhere/debug.sock", app.ExitError, "sample: debug-addr: "},
 		{"-log-level=loud", app.ExitConfig, `log-level (flag -log-level): "loud" is not a valid level`},
 		{"-log-format=xml", app.ExitConfig, `log-format (flag -log-format): "xml" is not a valid format: want auto, json or text`},
 		{"-adr=x", app.ExitUsage, "unknown flag -adr; did you mean -addr?"},

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"portolan.dev/services/changes"
+	"portolan.dev/services/kit/config"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/obs"
 )
@@ -30,7 +31,8 @@ func NATS(name string, common Common, log *slog.Logger, source *identity.Source,
 		}
 		nc, err := nats.Connect(common.NATSURL, append(opts, extra...)...)
 		if err != nil {
-			return nil, fmt.Errorf("connect to nats: %w", err)
+			text, _ := config.Redact(err.Error()) // a URL that cannot be parsed is in the error
+			return nil, errors.New("connect to nats: " + text)
 		}
 		return nc, nil
 	}

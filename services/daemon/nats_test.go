@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"strings"
 	"sync"
@@ -173,4 +174,14 @@ func (g *gate) forward(in net.Conn) {
 	_, _ = io.Copy(out, in)
 	out.Close()
 	back.Wait()
+}
+
+// TestNATSErrorsHaveNoPassword checks that the error of an invalid URL does not have its password.
+func TestNATSErrorsHaveNoPassword(t *testing.T) {
+	for _, url := range []string{"nats://portolan:hush%zz@127.0.0.1:4222", "nats://portolan:hush@127.0.0.1:port"} {
+		_, err := daemon.NATS("registry", daemon.Common{NATSURL: url, NATSPrefix: "portolan"}, slog.New(slog.DiscardHandler), nil)("relay")
+		if err == nil || strings.Contains(err.Error(), "hush") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
 }

@@ -4,42 +4,43 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"os"
 	"strings"
 	"time"
+
+	"portolan.dev/services/kit/identity"
 )
 
 // readyTimeout is the timeout of the request. It is short because the daemon answers from memory.
 const readyTimeout = 5 * time.Second
 
-// askReady asks the running daemon with this configuration whether it is ready. It serves as the
-// health check of containers without a shell and curl.
-func askReady(ctx context.Context, common Common) error {
-	addr, err := dialAddress(common.HTTPAddr)
+// askReady asks the running daemon with this configuration whether it is ready, with the daemon's
+// own certificate if there is one. It serves as the health check of containers without a shell and
+// curl.
+func askReady(ctx context.Context, name string, common Common) error {
+	var source *identity.Source
+	var err error
+	if !isLoopback(common.HTTPAddr) {
+		if source, err = common.Identity(identity.Options{Role: identity.Role(name), Log: slog.New(slog.DiscardHandler)}); err != nil {
+			return err
+		}
+	}
+	daemon, err := newProber(common.HTTPAddr, source)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/readyz", nil)
-	if err != nil {
-		return err
-	}
-	resp, err := http.DefaultClient.Do(req)
+	status, body, err := daemon.get(ctx, "/readyz")
 	if err != nil {
 		return fmt.Errorf("not running, or not at http-addr %s: %w", common.HTTPAddr, err)
 	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return errors.New("not ready: " + strings.TrimSpace(string(body)))
+	if status != http.StatusOK {
+		return errors.New("not ready: " + strings.TrimSpace(body))
 	}
 	fmt.Fprintln(os.Stdout, "ready")
 	return nil

@@ -15,9 +15,9 @@ import (
 
 // notifySystemd notifies systemd, if systemd started the process, that the daemon is up (READY),
 // which checks it waits for (STATUS), and that it is alive (WATCHDOG). To check the latter it
-// requests the URL alive from itself. A daemon that waits for other daemons counts as up, because
+// sends itself requests by self. A daemon that waits for other daemons counts as up, because
 // restarting it would not help. Without systemd, notifySystemd returns at once.
-func notifySystemd(ctx context.Context, checks *health.Registry, alive string) error {
+func notifySystemd(ctx context.Context, checks *health.Registry, self *prober) error {
 	if told, err := daemon.SdNotify(false, "STATUS=starting"); !told {
 		return err // nil without systemd
 	}
@@ -34,7 +34,7 @@ func notifySystemd(ctx context.Context, checks *health.Registry, alive string) e
 		<-ctx.Done()
 	}
 	for ctx.Err() == nil {
-		if respondsInTime(ctx, alive, interval/2) {
+		if respondsInTime(ctx, self, interval/2) {
 			_, _ = daemon.SdNotify(false, daemon.SdNotifyWatchdog)
 		}
 		app.Pause(ctx, interval/2)
@@ -57,17 +57,9 @@ func systemdState(ready error) string {
 }
 
 // respondsInTime reports whether the process answers an HTTP request in time.
-func respondsInTime(ctx context.Context, url string, within time.Duration) bool {
+func respondsInTime(ctx context.Context, self *prober, within time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return false
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return false
-	}
-	resp.Body.Close()
-	return resp.StatusCode == http.StatusOK
+	status, _, err := self.get(ctx, "/healthz")
+	return err == nil && status == http.StatusOK
 }

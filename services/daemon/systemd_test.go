@@ -86,7 +86,7 @@ func TestReadyAsksTheRunningDaemon(t *testing.T) {
 	if code, rest := start(t, "ready", "-http-addr="+addr).end(t); code != app.ExitError || !strings.Contains(rest, "not running") {
 		t.Errorf("exit code %d, %s", code, rest)
 	}
-	if code, rest := start(t, "ready", "-http-addr=:0").end(t); code != app.ExitError || !strings.Contains(rest, "name a port") {
+	if code, rest := start(t, "ready", "-http-addr=127.0.0.1:0").end(t); code != app.ExitError || !strings.Contains(rest, "name a port") {
 		t.Errorf("exit code %d, %s", code, rest)
 	}
 }

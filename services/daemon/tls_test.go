@@ -48,6 +48,8 @@ func TestBadCertificatesEndTheStart(t *testing.T) {
 		{"all addresses", []string{"-addr=:7400"}, "addr: other machines reach :7400, and without TLS they may do everything"},
 		{"another address", []string{"-addr=192.0.2.1:7400"}, "or listen on 127.0.0.1, or accept it by insecure"},
 		{"a name", []string{"-addr=registry:7400"}, "addr: other machines reach registry:7400"},
+		{"http at all addresses", []string{"-http-addr=:7500"}, "http-addr: other machines reach :7500, and without TLS they may read everything"},
+		{"debug at another address", append(tlsFlags(good), "-insecure", "-debug-addr=192.0.2.1:7600"), "debug-addr: other machines reach 192.0.2.1:7600"},
 	}
 	for _, tt := range tests {
 		code, rest := startAs(t, "registry", tt.args...).end(t)
@@ -56,7 +58,7 @@ func TestBadCertificatesEndTheStart(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{
-		{"-addr=:7400", "-insecure"}, {"-addr=[::1]:7400"}, {"-addr=127.0.0.9:7400"}, {"-addr=localhost:7400"}, append(tlsFlags(good), "-addr=:7400"),
+		{"-addr=:7400", "-insecure"}, {"-http-addr=:7500", "-insecure"}, append(tlsFlags(good), "-http-addr=:7500"), {"-addr=[::1]:7400"}, {"-addr=127.0.0.9:7400"}, {"-addr=localhost:7400"}, append(tlsFlags(good), "-addr=:7400"),
 	} {
 		if code, rest := startAs(t, "registry", append(args, "-check-config")...).end(t); code != app.ExitOK {
 			t.Errorf("%v: exit code %d\n%s", args, code, rest)

@@ -17,6 +17,8 @@ type Kind struct {
 	Short      []string // "svc"
 	Namespaced bool
 	Access     Access
+	// MaxBytes is the largest encoded size of an object.
+	MaxBytes int
 
 	message protoreflect.MessageType
 	fields  spec.Fields

@@ -16,6 +16,8 @@ type row[T object.Object] struct {
 	short      []string // default: none
 	namespaced bool
 	access     Access // default: operators write, viewers read
+	// maxBytes is the largest encoded size of an object. Default: defaultMaxBytes.
+	maxBytes int
 
 	// fields are the fields to select by, besides the name and the namespace.
 	fields map[string]func(T) string
@@ -37,6 +39,16 @@ type row[T object.Object] struct {
 	warnings       func(T) []string // default: spec.Warnings
 }
 
+// The largest encoded sizes of objects. Kinds that every node agent writes, and writes often, have
+// the small one, because each version of an object is kept in the log and in memory for watchers. A
+// Node as Kubernetes has it takes some 3 KiB without its images, which Portolan does not have.
+const (
+	defaultMaxBytes = 3 << 19 // 1.5 MiB
+	smallMaxBytes   = 16 << 10
+	// podMaxBytes leaves room for large environments. Workloads write Pods too.
+	podMaxBytes = 256 << 10
+)
+
 // kind returns the description of the row's kind, with functions that have the same type for all
 // kinds.
 func (r row[T]) kind() *Kind {
@@ -49,7 +61,8 @@ func (r row[T]) kind() *Kind {
 	}
 	return &Kind{
 		Name: name, Plural: cmp.Or(r.plural, strings.ToLower(name)+"s"), Short: r.short, Namespaced: r.namespaced, Access: r.access,
-		message: message, fields: r.selectable(), meta: meta, oldNames: r.oldNames,
+		MaxBytes: cmp.Or(r.maxBytes, defaultMaxBytes),
+		message:  message, fields: r.selectable(), meta: meta, oldNames: r.oldNames,
 		fill: erase(r.fill), prepareCreate: erase(r.prepareCreate), prepareUpdate: r.erasedPrepareUpdate(),
 		validate: eraseCheck(r.validate), validateUpdate: r.erasedValidateUpdate(), validateStatus: eraseCheck(r.validateStatus),
 		warnings: r.erasedWarnings(),

@@ -23,6 +23,7 @@ var All = []*Kind{
 		access: Access{
 			Create: {identity.NodeAgent}, Get: {identity.NodeAgent}, UpdateStatus: {identity.NodeAgent, identity.EndpointCtl},
 		},
+		maxBytes: smallMaxBytes,
 		fields: map[string]func(*corev1.Node) string{
 			"spec.unschedulable": func(n *corev1.Node) string { return strconv.FormatBool(n.GetSpec().GetUnschedulable()) },
 		},
@@ -30,7 +31,9 @@ var All = []*Kind{
 	}.kind(),
 	row[*corev1.Service]{
 		short: []string{"svc"}, namespaced: true,
-		access: Access{Get: {identity.Allocator}},
+		access: Access{
+			Get: {identity.Allocator, identity.LBCtl}, List: {identity.Allocator}, Update: {identity.LBCtl}, UpdateStatus: {identity.LBCtl},
+		},
 		fields: map[string]func(*corev1.Service) string{
 			"spec.type":      func(s *corev1.Service) string { return spec.EnumName(s.GetSpec().GetType()) },
 			"spec.clusterIP": func(s *corev1.Service) string { return s.GetSpec().GetClusterIp() },
@@ -41,13 +44,18 @@ var All = []*Kind{
 	}.kind(),
 	row[*corev1.Pod]{
 		short: []string{"po"}, namespaced: true,
-		access: Access{Get: {identity.Allocator, identity.NodeAgent}, UpdateStatus: {identity.NodeAgent}},
+		access: Access{
+			Create: {identity.Workload}, Get: {identity.Allocator, identity.NodeAgent, identity.Workload},
+			List: {identity.Workload}, Watch: {identity.Workload},
+			Update: {identity.Workload}, UpdateStatus: {identity.NodeAgent, identity.Workload}, Delete: {identity.Workload},
+		},
 		fields: map[string]func(*corev1.Pod) string{
 			"spec.nodeName": func(p *corev1.Pod) string { return p.GetSpec().GetNodeName() },
 			"status.phase":  func(p *corev1.Pod) string { return spec.EnumName(p.GetStatus().GetPhase()) },
 			"status.podIP":  func(p *corev1.Pod) string { return p.GetStatus().GetPodIp() },
 		},
-		fill: spec.DefaultPod, validate: spec.ValidatePod, validateUpdate: spec.ValidatePodUpdate, validateStatus: spec.ValidatePodStatus,
+		maxBytes: podMaxBytes,
+		fill:     spec.DefaultPod, validate: spec.ValidatePod, validateUpdate: spec.ValidatePodUpdate, validateStatus: spec.ValidatePodStatus,
 	}.kind(),
 	row[*corev1.Endpoints]{
 		plural: "endpoints", short: []string{"ep"}, namespaced: true,
@@ -61,7 +69,10 @@ var All = []*Kind{
 	}.kind(),
 	row[*corev1.Lease]{
 		namespaced: true,
-		access:     Access{Create: {identity.EndpointCtl}, Get: {identity.EndpointCtl}, Update: {identity.EndpointCtl}},
+		access: Access{
+			Create: {identity.EndpointCtl, identity.LBCtl}, Get: {identity.Allocator, identity.EndpointCtl, identity.LBCtl},
+			Update: {identity.EndpointCtl, identity.LBCtl}, Delete: {identity.Allocator},
+		},
 		fields: map[string]func(*corev1.Lease) string{
 			"spec.holderIdentity": func(l *corev1.Lease) string { return l.GetSpec().GetHolderIdentity() },
 		},
@@ -69,9 +80,18 @@ var All = []*Kind{
 	}.kind(),
 	row[*corev1.Event]{
 		short: []string{"ev"}, namespaced: true,
-		access: Access{Create: {identity.Allocator, identity.EndpointCtl, identity.NodeAgent}},
-		fields: eventFields(),
-		fill:   spec.DefaultEvent, validate: spec.ValidateEvent,
+		access:   Access{Create: {identity.Allocator, identity.EndpointCtl, identity.LBCtl, identity.NodeAgent}},
+		maxBytes: smallMaxBytes,
+		fields:   eventFields(),
+		fill:     spec.DefaultEvent, validate: spec.ValidateEvent,
+	}.kind(),
+	row[*corev1.Revocation]{
+		maxBytes: smallMaxBytes,
+		fields: map[string]func(*corev1.Revocation) string{
+			"spec.identity": func(r *corev1.Revocation) string { return r.GetSpec().GetIdentity() },
+			"spec.serial":   func(r *corev1.Revocation) string { return r.GetSpec().GetSerial() },
+		},
+		fill: spec.DefaultRevocation, validate: spec.ValidateRevocation, validateUpdate: spec.ValidateRevocationUpdate,
 	}.kind(),
 }
 

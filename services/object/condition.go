@@ -22,3 +22,11 @@ func IsTrue(conditions []*corev1.Condition, conditionType string) bool {
 
 // IsReady reports whether the Ready condition is true.
 func IsReady(conditions []*corev1.Condition) bool { return IsTrue(conditions, ConditionReady) }
+
+// Conditions of a service of type LoadBalancer. ConditionLoadBalancer tells whether its provider has
+// given it addresses, and otherwise what it waits for. ConditionAnnounced tells whether nodes
+// announce the addresses.
+const (
+	ConditionLoadBalancer = "portolan.dev/LoadBalancer"
+	ConditionAnnounced    = "portolan.dev/Announced"
+)

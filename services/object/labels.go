@@ -30,6 +30,11 @@ const (
 	ManagedByEndpoints = "endpoint-controller"
 )
 
+// AnnotationWorkload is the annotation of a pod that a workload registered. Its value is the path of
+// the workload's identity, such as workload/n1/default. The holder of that identity may change and
+// delete the pod; see package access.
+const AnnotationWorkload = "portolan.dev/workload"
+
 // Annotations of a service.
 const (
 	// AnnotationSourceRanges is the older form of spec.loadBalancerSourceRanges. The field takes
@@ -42,4 +47,21 @@ const (
 	// AnnotationTopologyModeOlder is its older name.
 	AnnotationTopologyMode      = "service.kubernetes.io/topology-mode"
 	AnnotationTopologyModeOlder = "service.kubernetes.io/topology-aware-hints"
+
+	// AnnotationBalancerPool names the pool that the load-balancer addresses of a service come from.
+	// AnnotationBalancerIPs lists the addresses that it requests, separated by commas. Services of a
+	// namespace with the same value of AnnotationBalancerShare have the same addresses. Each has the
+	// name that MetalLB gives it as its older one.
+	AnnotationBalancerPool       = "loadbalancer.portolan.dev/pool"
+	AnnotationBalancerPoolOlder  = "metallb.io/address-pool"
+	AnnotationBalancerIPs        = "loadbalancer.portolan.dev/ips"
+	AnnotationBalancerIPsOlder   = "metallb.io/loadBalancerIPs"
+	AnnotationBalancerShare      = "loadbalancer.portolan.dev/share"
+	AnnotationBalancerShareOlder = "metallb.io/allow-shared-ip"
+	// AnnotationBalancerProvider is set by lbctl, with its finalizer, to the class of the provider that
+	// has made the load balancer. A service that loses its type loses its class too.
+	AnnotationBalancerProvider = "loadbalancer.portolan.dev/provider"
 )
+
+// FinalizerLoadBalancer keeps a service until lbctl has had its load balancer deleted.
+const FinalizerLoadBalancer = "service.kubernetes.io/load-balancer-cleanup"

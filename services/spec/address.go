@@ -18,6 +18,13 @@ type Rules struct {
 	// PodCIDRs are the ranges of the pods' addresses. Addresses outside the cluster must not lie in
 	// them either.
 	PodCIDRs []netip.Prefix
+	// ExternalIPs are the ranges that externalIPs may be added from. A node takes all traffic for an
+	// external IP, so an address outside them would take away the traffic of a foreign machine
+	// (CVE-2020-8554).
+	ExternalIPs []netip.Prefix
+	// NodeAddresses are the ranges that nodes may have addresses in. Empty: all unicast addresses
+	// but those of loopback, link-local and cluster ranges, see [NodeAddressProblem].
+	NodeAddresses []netip.Prefix
 	// LoadBalancerSCTP reports whether the load-balancer provider forwards SCTP.
 	LoadBalancerSCTP bool
 }
@@ -67,27 +74,63 @@ func checkEndpointAddress(c *checks, field, value string, rules Rules) (netip.Ad
 
 // checkNotSpecial refuses addresses that have another meaning on every node.
 func checkNotSpecial(c *checks, field string, addr netip.Addr) bool {
-	var kind string
+	kind := specialKind(addr)
+	if kind != "" {
+		c.invalid(field, addr, "may not be %s", kind)
+	}
+	return kind == ""
+}
+
+// specialKind returns what an address is that has another meaning on every node, and "" for other
+// addresses.
+func specialKind(addr netip.Addr) string {
 	switch {
 	case addr.IsUnspecified():
-		kind = "the unspecified address"
+		return "the unspecified address"
 	case addr.IsLoopback():
-		kind = "in the loopback range (127.0.0.0/8, ::1/128)"
+		return "in the loopback range (127.0.0.0/8, ::1/128)"
 	case addr.IsLinkLocalUnicast():
-		kind = "in the link-local range (169.254.0.0/16, fe80::/10)"
+		return "in the link-local range (169.254.0.0/16, fe80::/10)"
 	case addr.IsLinkLocalMulticast():
-		kind = "in the link-local multicast range (224.0.0.0/24, ff02::/16)"
-	default:
-		return true
+		return "in the link-local multicast range (224.0.0.0/24, ff02::/16)"
 	}
-	c.invalid(field, addr, "may not be %s", kind)
-	return false
+	return ""
+}
+
+// NodeAddressProblem returns why no node of the installation may have an address, or "" if one may.
+// With NodeAddresses the operator also allows special addresses, because an installation on one
+// machine has nodes at loopback addresses. One with LoopbackEndpoints is such an installation.
+func NodeAddressProblem(addr netip.Addr, rules Rules) string {
+	kind := specialKind(addr)
+	switch {
+	case !isUnicast(addr):
+		return "is no unicast address"
+	case contains(rules.ServiceCIDRs, addr):
+		return "lies in the range of the virtual IPs"
+	case contains(rules.PodCIDRs, addr):
+		return "lies in the range of the pods"
+	case len(rules.NodeAddresses) > 0 && !contains(rules.NodeAddresses, addr):
+		return "is not in a range that the operator allows, see the registry's node-address-ranges"
+	case len(rules.NodeAddresses) > 0, addr.IsLoopback() && len(rules.LoopbackEndpoints) > 0:
+		return ""
+	case kind != "":
+		return "may not be " + kind + " unless the registry's node-address-ranges has it"
+	}
+	return ""
+}
+
+// isUnicast reports whether an address can belong to one machine.
+func isUnicast(addr netip.Addr) bool {
+	return !addr.IsMulticast() && addr != netip.AddrFrom4([4]byte{255, 255, 255, 255})
 }
 
 // checkExternalAddress refuses addresses of the cluster in fields for external addresses, because
-// nodes would take the traffic of such an address away from its owner.
+// nodes would take the traffic of such an address away from its owner. It also refuses addresses of
+// many machines, which no service can answer at.
 func checkExternalAddress(c *checks, field string, addr netip.Addr, rules Rules) {
 	switch {
+	case !isUnicast(addr):
+		c.invalid(field, addr, "is no unicast address")
 	case contains(rules.ServiceCIDRs, addr):
 		c.invalid(field, addr, "lies in the range of the virtual IPs; take an address that is routed to the nodes")
 	case contains(rules.PodCIDRs, addr):

@@ -6,11 +6,6 @@ import (
 	"portolan.dev/services/object"
 )
 
-const (
-	maxEventReason  = 128
-	maxEventMessage = 1024
-)
-
 // ValidateEvent checks a new event. An event must be in the namespace of its object, or in the
 // default namespace if its object has none.
 func ValidateEvent(event *corev1.Event, _ Rules) apierr.Violations {
@@ -30,11 +25,24 @@ func ValidateEvent(event *corev1.Event, _ Rules) apierr.Violations {
 	}
 	if event.GetReason() == "" {
 		c.required("reason", "says what happened, as one word")
-	} else if len(event.GetReason()) > maxEventReason {
-		c.tooLong("reason", maxEventReason)
 	}
-	if len(event.GetMessage()) > maxEventMessage {
-		c.tooLong("message", maxEventMessage)
+	regarding := event.GetRegarding()
+	for _, field := range []struct {
+		name, value string
+		limit       int
+	}{
+		{"reason", event.GetReason(), maxReason},
+		{"message", event.GetMessage(), maxMessage},
+		{"reportingComponent", event.GetReportingComponent(), maxReporter},
+		{"reportingInstance", event.GetReportingInstance(), maxReporter},
+		{"regarding.kind", regarding.GetKind(), maxReference},
+		{"regarding.namespace", regarding.GetNamespace(), maxReference},
+		{"regarding.name", regarding.GetName(), maxReference},
+		{"regarding.uid", regarding.GetUid(), maxReference},
+		{"regarding.apiVersion", regarding.GetApiVersion(), maxReference},
+		{"regarding.fieldPath", regarding.GetFieldPath(), maxFieldPath},
+	} {
+		c.text(field.name, field.value, field.limit)
 	}
 	checkEnum(&c, "type", event.GetType())
 	return c.found

@@ -39,6 +39,8 @@ func example(kind string) object.Object {
 		return &corev1.Lease{Metadata: meta, Spec: &corev1.LeaseSpec{HolderIdentity: "a", LeaseDurationSeconds: 15}}
 	case "Event":
 		return &corev1.Event{Metadata: meta, Reason: "Listening", Regarding: &corev1.ObjectReference{Kind: "Service", Name: "web", Namespace: "default"}}
+	case "Revocation":
+		return &corev1.Revocation{Metadata: meta, Spec: &corev1.RevocationSpec{Identity: "nodeagent/n1", Reason: "stolen"}}
 	}
 	row, _ := kinds.Named(kind)
 	o := row.New() // a kind without rules needs a name only
@@ -377,7 +379,7 @@ func TestValidateLeaseEventNamespace(t *testing.T) {
 	}{
 		{&corev1.Lease{Metadata: meta()}, nil},
 		{&corev1.Lease{Metadata: meta(), Spec: &corev1.LeaseSpec{HolderIdentity: "a"}}, []string{"spec.leaseDurationSeconds REQUIRED"}},
-		{&corev1.Lease{Metadata: meta(), Spec: &corev1.LeaseSpec{LeaseDurationSeconds: -1, LeaseTransitions: -1}}, []string{"spec.leaseDurationSeconds INVALID", "spec.leaseTransitions INVALID"}},
+		{&corev1.Lease{Metadata: meta(), Spec: &corev1.LeaseSpec{LeaseDurationSeconds: -1, LeaseTransitions: -1, Shards: -1}}, []string{"spec.leaseDurationSeconds INVALID", "spec.leaseTransitions INVALID", "spec.shards INVALID"}},
 		{&corev1.Event{Metadata: meta()}, []string{"regarding.kind REQUIRED", "regarding.name REQUIRED", "reason REQUIRED"}},
 		{&corev1.Event{Metadata: meta(), Regarding: regarding("other"), Reason: "R"}, []string{"regarding.namespace INVALID"}},
 		{&corev1.Event{Metadata: meta(), Regarding: regarding(""), Reason: "R", Message: strings.Repeat("m", 1024)}, nil},

@@ -18,5 +18,8 @@ func ValidateLease(lease *corev1.Lease, _ Rules) apierr.Violations {
 	if spec.GetLeaseTransitions() < 0 {
 		c.invalid("spec.leaseTransitions", spec.GetLeaseTransitions(), "may not be negative")
 	}
+	if spec.GetShards() < 0 {
+		c.invalid("spec.shards", spec.GetShards(), "may not be negative")
+	}
 	return c.found
 }

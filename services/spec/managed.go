@@ -2,10 +2,41 @@ package spec
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/object"
 )
+
+// ControllerLease is the default name of the Lease of the endpoint controller's replicas, in the
+// namespace default. Other names that the controller may use begin with it and a hyphen.
+const ControllerLease = "endpointctl"
+
+// IsControllerLease reports whether a Lease belongs to the endpoint controller.
+func IsControllerLease(lease *corev1.Lease) bool {
+	meta := lease.GetMetadata()
+	return meta.GetNamespace() == object.DefaultNamespace && IsControllerLeaseName(meta.GetName())
+}
+
+// IsControllerLeaseName reports whether the endpoint controller may have a Lease of this name.
+func IsControllerLeaseName(name string) bool {
+	return name == ControllerLease || strings.HasPrefix(name, ControllerLease+"-")
+}
+
+// BalancerLease is the default name of the Lease of lbctl's replicas, in the namespace default. Other
+// names that lbctl may use begin with it and a hyphen.
+const BalancerLease = "lbctl"
+
+// IsBalancerLease reports whether a Lease belongs to lbctl.
+func IsBalancerLease(lease *corev1.Lease) bool {
+	meta := lease.GetMetadata()
+	return meta.GetNamespace() == object.DefaultNamespace && IsBalancerLeaseName(meta.GetName())
+}
+
+// IsBalancerLeaseName reports whether lbctl may have a Lease of this name.
+func IsBalancerLeaseName(name string) bool {
+	return name == BalancerLease || strings.HasPrefix(name, BalancerLease+"-")
+}
 
 // managedByReserved is a value of object.LabelManagedBy that must not be used, because Kubernetes
 // reserves it.

@@ -38,9 +38,16 @@ func ValidateMeta(o object.Object, rules MetaRules) apierr.Violations {
 	case namespace != "":
 		c.syntax("metadata.namespace", namespace, DNSLabel(namespace))
 	}
-	checkLabels(&c, "metadata.labels", meta.GetLabels())
+	if c.atMost("metadata.labels", len(meta.GetLabels()), maxLabels) {
+		checkLabels(&c, "metadata.labels", meta.GetLabels())
+	}
 	checkAnnotations(&c, meta.GetAnnotations())
-	checkOwners(&c, meta.GetOwnerReferences())
+	if c.atMost("metadata.ownerReferences", len(meta.GetOwnerReferences()), maxOwners) {
+		checkOwners(&c, meta.GetOwnerReferences())
+	}
+	if !c.atMost("metadata.finalizers", len(meta.GetFinalizers()), maxFinalizers) {
+		return c.found
+	}
 	for i, finalizer := range meta.GetFinalizers() {
 		field := indexed("metadata.finalizers", i)
 		c.syntax(field, finalizer, QualifiedName(finalizer))
@@ -81,6 +88,7 @@ func checkOwners(c *checks, owners []*corev1.OwnerReference) {
 			if value == "" {
 				c.required(field+"."+name, "says who the owner is")
 			}
+			c.text(field+"."+name, value, maxOwnerText)
 		}
 		if owner.GetController() {
 			controllers++

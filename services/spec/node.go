@@ -18,7 +18,10 @@ var (
 func ValidateNode(node *corev1.Node, rules Rules) apierr.Violations {
 	var c checks
 	checkPodCIDRs(&c, node.GetSpec())
-	checkTaints(&c, node.GetSpec().GetTaints())
+	if c.atMost("spec.taints", len(node.GetSpec().GetTaints()), maxTaints) {
+		checkTaints(&c, node.GetSpec().GetTaints())
+	}
+	c.text("spec.providerID", node.GetSpec().GetProviderId(), maxText)
 	c.add(ValidateNodeStatus(node, rules))
 	return c.found
 }
@@ -37,8 +40,16 @@ func ValidateNodeUpdate(updated, old *corev1.Node, rules Rules) apierr.Violation
 // ValidateNodeStatus checks the status of a node.
 func ValidateNodeStatus(node *corev1.Node, _ Rules) apierr.Violations {
 	var c checks
-	checkConditions(&c, node.GetStatus().GetConditions())
-	for i, address := range node.GetStatus().GetAddresses() {
+	status := node.GetStatus()
+	checkConditions(&c, status.GetConditions())
+	c.text("status.proxyMode", status.GetProxyMode(), maxText)
+	c.text("status.agentAddress", status.GetAgentAddress(), maxText)
+	c.text("status.agentVersion", status.GetAgentVersion(), maxText)
+	c.text("status.kernelVersion", status.GetKernelVersion(), maxText)
+	if !c.atMost("status.addresses", len(status.GetAddresses()), maxNodeAddrs) {
+		return c.found
+	}
+	for i, address := range status.GetAddresses() {
 		field := indexed("status.addresses", i)
 		if !slices.Contains(nodeAddressTypes, address.GetType()) {
 			c.unsupported(field+".type", address.GetType(), nodeAddressTypes)
@@ -48,6 +59,8 @@ func ValidateNodeStatus(node *corev1.Node, _ Rules) apierr.Violations {
 			c.required(field+".address", "an address is not empty")
 		case strings.HasSuffix(address.GetType(), "IP"):
 			checkAddress(&c, field+".address", address.GetAddress())
+		default:
+			c.text(field+".address", address.GetAddress(), maxText)
 		}
 	}
 	return c.found
@@ -58,6 +71,9 @@ func checkPodCIDRs(c *checks, spec *corev1.NodeSpec) {
 	if len(ranges) > 0 && spec.GetPodCidr() != ranges[0] {
 		c.invalid("spec.podCIDR", spec.GetPodCidr(), "must equal the first of spec.podCIDRs, %q", truncate(ranges[0]))
 	}
+	if !c.atMost("spec.podCIDRs", len(ranges), 2) {
+		return
+	}
 	var parsed []netip.Prefix
 	for i, text := range ranges {
 		prefix, err := netip.ParsePrefix(text)
@@ -67,7 +83,7 @@ func checkPodCIDRs(c *checks, spec *corev1.NodeSpec) {
 		}
 		parsed = append(parsed, prefix)
 	}
-	if len(ranges) > 2 || (len(parsed) == 2 && parsed[0].Addr().Is4() == parsed[1].Addr().Is4()) {
+	if len(parsed) == 2 && parsed[0].Addr().Is4() == parsed[1].Addr().Is4() {
 		c.invalid("spec.podCIDRs", strings.Join(ranges, ","), "there can be one range of each family")
 	}
 }

@@ -33,14 +33,19 @@ func ValidatePodStatus(pod *corev1.Pod, rules Rules) apierr.Violations {
 		checkEnum(&c, "status.phase", status.GetPhase())
 	}
 	checkConditions(&c, status.GetConditions())
+	c.text("status.reason", status.GetReason(), maxReason)
+	c.text("status.message", status.GetMessage(), maxMessage)
 	ips := status.GetPodIps()
+	if !c.atMost("status.podIPs", len(ips), 2) {
+		return c.found
+	}
 	if len(ips) > 0 && status.GetPodIp() != ips[0] {
 		c.invalid("status.podIP", status.GetPodIp(), "must equal the first of status.podIPs, %q", truncate(ips[0]))
 	}
 	for i, ip := range ips {
 		checkEndpointAddress(&c, indexed("status.podIPs", i), ip, rules)
 	}
-	if len(ips) > 2 || (len(ips) == 2 && FamilyOf(ips[0]) == FamilyOf(ips[1])) {
+	if len(ips) == 2 && FamilyOf(ips[0]) == FamilyOf(ips[1]) {
 		c.invalid("status.podIPs", strings.Join(ips, ","), "there can be one address of each family")
 	}
 	if ip := status.GetHostIp(); ip != "" {
@@ -67,6 +72,17 @@ func checkPodSpec(c *checks, spec *corev1.PodSpec) {
 		c.invalid("spec.weight", spec.GetWeight(), "must be between 0 and %d", maxWeight)
 	}
 	checkRestartPolicy(c, "spec.restartPolicy", spec.GetRestartPolicy(), "Always", "OnFailure", "Never")
+	for _, list := range []struct {
+		field       string
+		have, limit int
+	}{
+		{"spec.readinessGates", len(spec.GetReadinessGates()), maxGates},
+		{"spec.containers", len(spec.GetContainers()), maxContainers}, {"spec.initContainers", len(spec.GetInitContainers()), maxContainers},
+	} {
+		if !c.atMost(list.field, list.have, list.limit) {
+			return
+		}
+	}
 	for i, gate := range spec.GetReadinessGates() {
 		c.syntax(indexed("spec.readinessGates", i)+".conditionType", gate.GetConditionType(), QualifiedName(gate.GetConditionType()))
 	}
@@ -97,6 +113,9 @@ func checkContainer(c *checks, field string, container *corev1.Container, names 
 		c.syntax(field+".name", name, DNSLabel(name))
 		names[name] = true
 	}
+	if !c.atMost(field+".ports", len(container.GetPorts()), maxPodPorts) || !c.atMost(field+".env", len(container.GetEnv()), maxContainerEnv) {
+		return
+	}
 	ports := map[string]bool{}
 	for i, port := range container.GetPorts() {
 		checkContainerPort(c, indexed(field+".ports", i), port, ports)
@@ -107,6 +126,7 @@ func checkContainer(c *checks, field string, container *corev1.Container, names 
 		} else if strings.ContainsAny(env.GetName(), "=\x00") {
 			c.invalid(indexed(field+".env", i)+".name", env.GetName(), "may not contain '='")
 		}
+		c.text(indexed(field+".env", i)+".name", env.GetName(), maxEnvName)
 	}
 	if probe := container.GetReadinessProbe(); probe != nil {
 		checkProbe(c, field+".readinessProbe", probe)
@@ -166,6 +186,10 @@ func checkHTTPGet(c *checks, field string, get *corev1.HTTPGetAction) {
 	if schemes := []string{"HTTP", "HTTPS"}; !slices.Contains(schemes, get.GetScheme()) {
 		c.unsupported(field+".scheme", get.GetScheme(), schemes)
 	}
+	c.text(field+".path", get.GetPath(), maxPath)
+	if !c.atMost(field+".httpHeaders", len(get.GetHttpHeaders()), maxHTTPHeaders) {
+		return
+	}
 	for i, header := range get.GetHttpHeaders() {
 		if !isToken(header.GetName()) {
 			c.invalid(indexed(field+".httpHeaders", i)+".name", header.GetName(), "must be the name of an HTTP header")
@@ -195,6 +219,9 @@ func isToken(s string) bool {
 }
 
 func checkConditions(c *checks, conditions []*corev1.Condition) {
+	if !c.atMost("status.conditions", len(conditions), maxConditions) {
+		return
+	}
 	seen := map[string]bool{}
 	for i, condition := range conditions {
 		field := indexed("status.conditions", i)
@@ -208,5 +235,7 @@ func checkConditions(c *checks, conditions []*corev1.Condition) {
 			seen[name] = true
 		}
 		checkEnum(c, field+".status", condition.GetStatus())
+		c.text(field+".reason", condition.GetReason(), maxReason)
+		c.text(field+".message", condition.GetMessage(), maxMessage)
 	}
 }

@@ -154,33 +154,3 @@ func FuzzParseSelector(f *testing.F) {
 		}
 	})
 }
-
-// FuzzValidateService admits two arbitrary services that decode. No input may cause a panic, and an
-// admitted service must be admitted again.
-func FuzzValidateService(f *testing.F) {
-	for _, svc := range []*corev1.Service{
-		{}, web(), web(headless, byHand), web(ofType(loadBalancer), affinity(5), externalPolicy(local)), web(ofType(externalName)),
-		web(onIP("10.0.0.1", "fd00::1"), policy(prefer)), {Spec: &corev1.ServiceSpec{Ports: []*corev1.ServicePort{{}, {}}, ClusterIps: []string{""}}},
-	} {
-		data, err := proto.Marshal(svc)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(data, data)
-	}
-	f.Fuzz(func(t *testing.T, first, second []byte) {
-		old, updated := &corev1.Service{}, &corev1.Service{}
-		if proto.Unmarshal(first, old) != nil || proto.Unmarshal(second, updated) != nil {
-			return
-		}
-		valid := len(admit(old, dualStack, spec.Rules{})) == 0
-		admitUpdate(updated, old, dualStack)
-		kinds.Of(updated).Warnings(updated)
-		spec.LoadBalancerSourceRanges(updated)
-		if again := object.Clone(old); valid {
-			if violations := admitUpdate(again, old, dualStack); len(violations) > 0 {
-				t.Fatalf("admitted, then refused: %s\n%v", violations, old)
-			}
-		}
-	})
-}

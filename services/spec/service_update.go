@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"net/netip"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -89,12 +90,18 @@ func ValidateServiceStatus(svc *corev1.Service, rules Rules) apierr.Violations {
 	return c.found
 }
 
+// isLocalBalancer reports whether an address is a loopback address in an installation on one machine,
+// whose load balancers have no other addresses.
+func isLocalBalancer(addr netip.Addr, rules Rules) bool {
+	return addr.IsLoopback() && len(rules.LoopbackEndpoints) > 0
+}
+
 func checkIngress(c *checks, field string, ingress *corev1.LoadBalancerIngress, rules Rules) {
 	if ingress.GetIp() == "" && ingress.GetHostname() == "" {
 		c.required(field+".ip", "an ingress has an ip or a hostname")
 	}
 	if ingress.GetIp() != "" {
-		if addr, ok := checkAddress(c, field+".ip", ingress.GetIp()); ok && checkNotSpecial(c, field+".ip", addr) {
+		if addr, ok := checkAddress(c, field+".ip", ingress.GetIp()); ok && (isLocalBalancer(addr, rules) || checkNotSpecial(c, field+".ip", addr)) {
 			checkExternalAddress(c, field+".ip", addr, rules)
 		}
 		checkEnum(c, field+".ipMode", ingress.GetIpMode())

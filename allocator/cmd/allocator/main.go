@@ -1,10 +1,14 @@
 // Command allocator allocates virtual IPs, ports and addresses.
+//
+//	allocator [flags]          runs the allocator
+//	allocator export [flags]   writes what a store has into a file
+//	allocator import [flags]   fills an empty store from such a file
 package main
 
 import (
 	"os"
 
-	"portolan.dev/allocator"
+	"portolan.dev/allocator/program"
 )
 
-func main() { os.Exit(allocator.Main()) }
+func main() { os.Exit(program.Main()) }

@@ -21,6 +21,9 @@ type ClaimRequest struct {
 	Family corev1.IPFamily
 	Value  string // exactly this value; empty: any
 	Pool   string // only from this pool; empty: any
+	// Protocols are those for which a port is needed; empty: all. They matter in pools with a value
+	// for each protocol.
+	Protocols []pool.Protocol
 	// Repair allows a value that an object already has to come from a retired pool.
 	Repair bool
 }
@@ -32,9 +35,17 @@ type Failure struct {
 	Pool    string // the pool that was tried, if any
 	Reason  allocatorv1.FailureReason
 	Message string
+	// Recall is the requested value, if it is in a reserve and must be recalled.
+	Recall pool.Value
 }
 
-// ClaimResult is a value that was allocated for a claim.
+// IsAtHand reports whether the claim may be served once the holders of reserves have returned values.
+func (f *Failure) IsAtHand() bool {
+	return f.Reason == allocatorv1.FailureReason_FAILURE_REASON_AT_HAND
+}
+
+// ClaimResult is a value that was allocated for a claim. If there is one for each protocol, it is the
+// one of the first protocol.
 type ClaimResult struct {
 	Value  pool.Value
 	Pool   string
@@ -43,7 +54,8 @@ type ClaimResult struct {
 	New    bool // the owner did not have it before
 }
 
-// Allocate serves all claims of an owner, or none. If any claim fails, it returns the failures.
+// Allocate serves all claims of an owner, or none. If any claim fails, it returns the failures. Those
+// of claims that only wait for values in reserves are left out if other claims fail anyway.
 func (t *Table) Allocate(now time.Time, owner store.Owner, wants []ClaimRequest, c *Change) ([]ClaimResult, []Failure) {
 	mark := c.Mark()
 	got := make([]ClaimResult, 0, len(wants))
@@ -60,15 +72,23 @@ func (t *Table) Allocate(now time.Time, owner store.Owner, wants []ClaimRequest,
 	}
 	if len(failures) > 0 {
 		c.Rollback(mark)
-		return nil, failures
+		return nil, withoutWaiting(failures)
 	}
 	return got, nil
+}
+
+func withoutWaiting(failures []Failure) []Failure {
+	final := slices.DeleteFunc(slices.Clone(failures), func(f Failure) bool { return f.IsAtHand() })
+	if len(final) > 0 {
+		return final
+	}
+	return failures
 }
 
 func (t *Table) allocateOne(now time.Time, owner store.Owner, w ClaimRequest, seen map[string]bool, c *Change) (ClaimResult, *Failure) {
 	switch {
 	case owner.UID == "":
-		return ClaimResult{}, invalid("owner.uid is required")
+		return ClaimResult{}, invalid("owner.uid is required: a value belongs to an object, which its uid identifies")
 	case w.Slot == "":
 		return ClaimResult{}, invalid("slot is required")
 	case seen[w.Slot]:
@@ -85,11 +105,14 @@ func (t *Table) allocateOne(now time.Time, owner store.Owner, w ClaimRequest, se
 
 // allocateAny returns the value that the slot already has, or allocates a free one.
 func (t *Table) allocateAny(now time.Time, owner store.Owner, w ClaimRequest, c *Change) (ClaimResult, *Failure) {
-	if has := t.owners[owner.UID][w.Slot]; len(has) > 0 {
+	if has := t.claimsOf(owner.UID, w.Slot); len(has) > 0 {
 		h := has[len(has)-1].allocation
 		e := t.pool(h.pool)
 		if e.Use != w.Use {
 			return ClaimResult{}, invalid("slot %q has %s, which is for %s", w.Slot, h.value, useName(e.Use))
+		}
+		if e.PerProtocol {
+			return t.allocatePort(now, owner, w, e, h.value.Port(), c)
 		}
 		t.addClaim(now, owner, w.Slot, h, c)
 		return ClaimResult{Value: h.value, Pool: e.Name, Use: e.Use}, nil
@@ -98,22 +121,26 @@ func (t *Table) allocateAny(now time.Time, owner store.Owner, w ClaimRequest, c 
 	if len(pools) == 0 {
 		return ClaimResult{}, t.noPool(w)
 	}
-	e, v, found := t.pick(now, pools)
+	e, v, found := t.pick(now, pools, w.protocols())
 	if !found {
-		return ClaimResult{}, &Failure{Pool: pools[0].Name, Reason: allocatorv1.FailureReason_FAILURE_REASON_FULL, Message: "range is full: " + ranges(pools)}
+		return ClaimResult{}, noneFree(pools)
+	}
+	if e.PerProtocol {
+		return t.allocatePort(now, owner, w, e, v.Port(), c)
 	}
 	t.addClaim(now, owner, w.Slot, t.assign(owner, e, v, c), c)
 	return ClaimResult{Value: v, Pool: e.Name, Use: e.Use, New: true}, nil
 }
 
-// pick returns a value of the best class that any pool has.
-func (t *Table) pick(now time.Time, pools []*poolState) (best *poolState, value pool.Value, found bool) {
+// pick returns a value of the best class that any pool has. From a pool with values for each protocol
+// it returns a number that none of the protocols has in use.
+func (t *Table) pick(now time.Time, pools []*poolState, protocols []pool.Protocol) (best *poolState, value pool.Value, found bool) {
 	var class pool.Class
 	for _, e := range pools {
 		if e.State != allocatorv1.PoolState_POOL_STATE_ACTIVE {
 			continue
 		}
-		v, c, err := e.values.Pick(now)
+		v, c, err := e.pick(now, protocols)
 		if err != nil || found && c >= class {
 			continue
 		}
@@ -133,8 +160,13 @@ func (t *Table) allocateExact(now time.Time, owner store.Owner, w ClaimRequest, 
 	}
 	pools := t.candidates(w)
 	for _, e := range pools {
-		if _, ok := e.values.Space().Index(v); !ok {
+		if !e.values.Space().HasNumber(v) {
 			continue
+		}
+		if e.PerProtocol {
+			got, f := t.allocatePort(now, owner, w, e, v.Port(), c)
+			got.Static = true
+			return got, f
 		}
 		return t.allocateFrom(now, owner, w, e, v, c)
 	}
@@ -149,8 +181,13 @@ func (t *Table) allocateFrom(now time.Time, owner store.Owner, w ClaimRequest, e
 	got := ClaimResult{Value: v, Pool: e.Name, Use: e.Use, Static: true}
 	h := t.values[v]
 	switch {
+	case h != nil && h.reserved != nil:
+		return ClaimResult{}, &Failure{
+			Pool: e.Name, Reason: allocatorv1.FailureReason_FAILURE_REASON_AT_HAND, Recall: v,
+			Message: fmt.Sprintf("provided %s %s is at hand at a registry that has not returned it yet; try again", valueName(w.Use), v),
+		}
 	case h != nil && h.owner.UID != owner.UID:
-		return ClaimResult{}, &Failure{Pool: e.Name, Reason: allocatorv1.FailureReason_FAILURE_REASON_ALLOCATED, Message: "provided " + valueName(w.Use) + " is already allocated"}
+		return ClaimResult{}, &Failure{Pool: e.Name, Reason: allocatorv1.FailureReason_FAILURE_REASON_ALLOCATED, Message: "provided " + valueName(w.Use) + " is already allocated" + forProtocol(v)}
 	case h == nil && e.State == allocatorv1.PoolState_POOL_STATE_RETIRED && !w.Repair:
 		return ClaimResult{}, &Failure{Pool: e.Name, Reason: allocatorv1.FailureReason_FAILURE_REASON_NOT_IN_RANGE, Message: fmt.Sprintf("provided %s is of pool %q, which is retired", valueName(w.Use), e.Name)}
 	case h == nil:
@@ -165,7 +202,7 @@ func (t *Table) allocateFrom(now time.Time, owner store.Owner, w ClaimRequest, e
 // dropUnconfirmed drops unconfirmed claims of the slot on other values, because another value is
 // requested now.
 func (t *Table) dropUnconfirmed(now time.Time, owner store.Owner, slot string, v pool.Value, c *Change) {
-	for _, has := range slices.Clone(t.owners[owner.UID][slot]) {
+	for _, has := range slices.Clone(t.claimsOf(owner.UID, slot)) {
 		if !has.confirmed && has.allocation.value != v {
 			t.removeClaim(now, has, c)
 		}
@@ -178,7 +215,7 @@ func (t *Table) assign(owner store.Owner, e *poolState, v pool.Value, c *Change)
 	if err := e.values.Allocate(v); err != nil {
 		panic(fmt.Sprintf("allocation: %s is not allocated and not free: %v", v, err))
 	}
-	h := &allocation{value: v, pool: e.Name, owner: owner}
+	h := newAllocation(v, e, owner)
 	t.values[v] = h
 	c.add(step{allocation: h, newlyAllocated: true, undo: func() {
 		delete(t.values, v)
@@ -201,7 +238,7 @@ func (t *Table) addClaim(now time.Time, owner store.Owner, slot string, h *alloc
 		c.add(step{allocation: h, undo: func() { has.since = before }})
 		return
 	}
-	fresh := &claim{slot: slot, allocation: h, since: now}
+	fresh := &claim{slot: intern(slot), allocation: h, since: now}
 	t.link(fresh)
 	c.add(step{allocation: h, undo: func() { t.unlink(fresh) }})
 }

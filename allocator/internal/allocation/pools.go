@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	allocatorv1 "portolan.dev/api/allocator/v1"
@@ -26,7 +27,10 @@ func (t *Table) CheckCreate(p store.Pool) (store.Pool, error) {
 		v.Add("name", apierr.ReasonInvalid, "%q is no DNS-1123 label: lower-case letters, digits and '-', at most 63 characters", p.Name)
 	}
 	if p.Use == allocatorv1.Use_USE_UNSPECIFIED || allocatorv1.Use_name[int32(p.Use)] == "" {
-		v.Add("use", apierr.ReasonRequired, "use is required")
+		v.Add("use", apierr.ReasonRequired, "use is required: cluster IPs, node ports, load-balancer IPs or pod IPs")
+	}
+	if p.PerProtocol && p.Use != allocatorv1.Use_USE_NODE_PORT {
+		v.Add("perProtocol", apierr.ReasonInvalid, "only node ports have protocols; leave it out for %s", useName(p.Use))
 	}
 	space := checkRange(p, &v)
 	p.State = checkState(p.State, &v)
@@ -37,7 +41,7 @@ func (t *Table) CheckCreate(p store.Pool) (store.Pool, error) {
 		return p, apierr.AlreadyExists(poolKind, p.Name)
 	}
 	if other := t.overlapping(p.Name, space); other != nil {
-		return p, apierr.AlreadyExists(poolKind, fmt.Sprintf("%s with range %s", other.Name, other.Range))
+		return p, overlaps(space, other)
 	}
 	if p.Band == 0 {
 		p.Band = space.Band()
@@ -63,26 +67,41 @@ func (t *Table) CheckUpdate(p store.Pool) (store.Pool, error) {
 	if p.Range == "" {
 		p.Range = e.Range
 	}
-	space := checkRange(store.Pool{Use: p.Use, Range: p.Range}, &v)
+	if p.PerProtocol && !e.PerProtocol {
+		v.Add("perProtocol", apierr.ReasonImmutable, "the numbers of the pool are of all protocols, which cannot be changed; create another pool")
+	}
+	p.PerProtocol = e.PerProtocol
+	space := checkRange(store.Pool{Use: p.Use, Range: p.Range, PerProtocol: p.PerProtocol}, &v)
 	band := e.band(space)
 	if p.Band != 0 && p.Band != e.Band && p.Band != band {
 		v.Add("staticBand", apierr.ReasonImmutable, "the static band is %d and cannot be chosen anew", band)
 	}
+	if len(v) == 0 && band > space.Span() {
+		v.Add("range", apierr.ReasonInvalid, "%s is smaller than the static band of %d with which the pool was created; choose a larger one", space, band)
+	}
 	p.Band = band
+	if p.State == allocatorv1.PoolState_POOL_STATE_UNSPECIFIED {
+		p.State = e.State
+	}
 	p.State = checkState(p.State, &v)
 	if len(v) > 0 {
 		return p, apierr.Invalid(poolKind, p.Name, v)
 	}
 	if other := t.overlapping(p.Name, space); other != nil {
-		return p, apierr.FailedPrecondition(fmt.Sprintf("range %s overlaps pool %q with range %s", space, other.Name, other.Range))
+		return p, overlaps(space, other)
 	}
-	for value, h := range t.values {
-		if _, ok := space.Index(value); h.pool == p.Name && !ok {
-			return p, apierr.FailedPrecondition(fmt.Sprintf("range %s leaves out %s, which %s %s/%s has", space, value, h.owner.Kind, h.owner.Namespace, h.owner.Name))
-		}
+	if first, n := e.values.LeftOutBy(space); n > 0 {
+		o := t.values[first].owner
+		return p, apierr.FailedPrecondition(fmt.Sprintf("range: %s leaves out %d values in use, such as %s of %s %s/%s; delete or change what has them first, or keep them in the range",
+			space, n, first, o.Kind, o.Namespace, o.Name))
 	}
 	p.Range = space.String()
 	return p, nil
+}
+
+// overlaps returns the error for a range that has values in common with another pool.
+func overlaps(space pool.Space, other *poolState) error {
+	return apierr.FailedPrecondition(fmt.Sprintf("range: %s overlaps pool %q with range %s; choose a range apart from it, or enlarge that pool", space, other.Name, other.Range))
 }
 
 // band returns the static band of a pool that gets another range. It is the band of a new pool with
@@ -101,39 +120,36 @@ func (t *Table) CheckDelete(name string) error {
 	case e == nil:
 		return apierr.NotFound(poolKind, name)
 	case e.State != allocatorv1.PoolState_POOL_STATE_RETIRED:
-		return apierr.FailedPrecondition(fmt.Sprintf("pool %q is not retired", name))
+		return apierr.FailedPrecondition(fmt.Sprintf("state: pool %q is %s; only a retired pool can be deleted", name, stateName(e.State)))
 	case e.values.Used() > 0:
-		return apierr.FailedPrecondition(fmt.Sprintf("pool %q has %d values in use", name, e.values.Used()))
+		return apierr.FailedPrecondition(fmt.Sprintf("used: pool %q has %d values in use; delete or change what has them first", name, e.values.Used()))
 	}
 	return nil
 }
 
 // PutPool adds or replaces a pool that was checked and stored.
 func (t *Table) PutPool(p store.Pool, now time.Time) error {
-	space, err := pool.Parse(p.Range)
+	space, err := p.Space()
 	if err != nil {
 		return err
 	}
-	fresh := &poolState{Pool: p, values: pool.New(space, p.Band, t.rest)}
-	if old := t.pool(p.Name); old != nil {
-		old.values.Resting(now)
-		old.values.EachResting(func(v pool.Value, since time.Time) {
-			if fresh.values.Allocate(v) == nil {
-				fresh.values.Release(v, since)
-			}
-		})
+	old := t.pool(p.Name)
+	switch {
+	case old == nil:
+		t.pools = append(t.pools, &poolState{Pool: p, values: pool.New(space, p.Band, t.rest)})
+		t.sortPools()
+		return nil
+	case old.Range == p.Range && old.Band == p.Band:
+		old.Pool = p
+		return nil
 	}
-	for v, h := range t.values {
-		if h.pool != p.Name {
-			continue
-		}
-		if err := fresh.values.Allocate(v); err != nil {
-			return fmt.Errorf("pool %s: %s: %w", p.Name, v, err)
-		}
+	old.values.Resting(now) // ends the rests that are over
+	resized, err := old.values.Resized(space, p.Band)
+	if err != nil {
+		return fmt.Errorf("pool %s: %w", p.Name, err)
 	}
-	t.RemovePool(p.Name)
-	t.pools = append(t.pools, fresh)
-	t.sortPools()
+	old.Pool, old.values = p, resized
+	t.recountReserved(old)
 	return nil
 }
 
@@ -161,16 +177,28 @@ func (t *Table) overlapping(name string, s pool.Space) *poolState {
 }
 
 func checkRange(p store.Pool, v *apierr.Violations) pool.Space {
-	space, err := pool.Parse(p.Range)
+	space, err := p.Space()
 	switch {
 	case err != nil:
 		v.Add("range", apierr.ReasonInvalid, "%v", err)
 	case space.IsAddresses() == (p.Use == allocatorv1.Use_USE_NODE_PORT):
-		v.Add("range", apierr.ReasonInvalid, "%s cannot be for %s", space, useName(p.Use))
-	case p.Band > space.Size():
-		v.Add("staticBand", apierr.ReasonInvalid, "the static band of %d is larger than the range", p.Band)
+		v.Add("range", apierr.ReasonInvalid, "%s cannot be for %s, which need %s", space, useName(p.Use), rangeOf(p.Use))
+	case p.Band > space.Span():
+		v.Add("staticBand", apierr.ReasonInvalid, "the static band of %d is larger than the range of %d values; leave it out, and it is computed", p.Band, space.Span())
 	}
 	return space
+}
+
+// rangeOf returns the form of the ranges of a use.
+func rangeOf(u allocatorv1.Use) string {
+	if u == allocatorv1.Use_USE_NODE_PORT {
+		return "ports, such as 30000-32767"
+	}
+	return "addresses, such as 10.96.0.0/16"
+}
+
+func stateName(s allocatorv1.PoolState) string {
+	return strings.ToLower(strings.TrimPrefix(s.String(), "POOL_STATE_"))
 }
 
 func checkState(s allocatorv1.PoolState, v *apierr.Violations) allocatorv1.PoolState {

@@ -16,9 +16,11 @@ func (t *Table) Confirm(now time.Time, uid string, slots []string, c *Change) (c
 		if slots = t.slots(uid); len(slots) == 0 {
 			return 0, []string{uid + "/"}
 		}
+	} else {
+		slots = t.withProtocols(uid, slots)
 	}
 	for _, slot := range slots {
-		has := slices.Clone(t.owners[uid][slot])
+		has := slices.Clone(t.claimsOf(uid, slot))
 		if len(has) == 0 {
 			unknown = append(unknown, uid+"/"+slot)
 			continue
@@ -48,10 +50,12 @@ func (t *Table) Release(now time.Time, uid string, slots []string, c *Change) []
 	all := len(slots) == 0
 	if all {
 		slots = t.slots(uid)
+	} else {
+		slots = t.withProtocols(uid, slots)
 	}
 	var freed []pool.Value
 	for _, slot := range slots {
-		has := slices.Clone(t.owners[uid][slot])
+		has := slices.Clone(t.claimsOf(uid, slot))
 		if !all && len(has) > 1 {
 			has = slices.DeleteFunc(has, func(x *claim) bool { return x.confirmed })
 		}
@@ -65,10 +69,11 @@ func (t *Table) Release(now time.Time, uid string, slots []string, c *Change) []
 }
 
 // Reclaim removes all claims on a value if its allocation has not changed since it was seen: it has
-// the same owner, and no claim was made or renewed. It reports whether it did.
+// the same owner, and no claim was made or renewed. Values in reserves stay. It reports whether it
+// did.
 func (t *Table) Reclaim(now time.Time, seen Allocation, c *Change) bool {
 	h := t.values[seen.Value]
-	if h == nil || h.owner.UID != seen.Owner.UID || !slices.EqualFunc(h.storedClaims(), seen.Claims, sameClaim) {
+	if h == nil || h.reserved != nil || h.owner.UID != seen.Owner.UID || !slices.EqualFunc(h.storedClaims(), seen.Claims, sameClaim) {
 		return false
 	}
 	for _, x := range slices.Clone(h.claims) {

@@ -1,41 +1,63 @@
 package api_test
 
 import (
-	"path/filepath"
+	"context"
+	"net/netip"
 	"testing"
-	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
 	allocatorv1 "portolan.dev/api/allocator/v1"
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/kit/kittest"
+	"portolan.dev/services/object"
 
 	"portolan.dev/allocator/allocatortest"
 	"portolan.dev/allocator/internal/api"
-	"portolan.dev/allocator/internal/engine"
-	"portolan.dev/allocator/internal/sqlite"
+	"portolan.dev/allocator/pool"
 )
 
-func TestConformance(t *testing.T) {
-	allocatortest.Run(t, func(t *testing.T) allocatorv1.AllocatorServiceClient {
-		st, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "allocator.db"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		e, err := engine.New(t.Context(), engine.Config{Store: st, Log: kittest.Logger(t), Metrics: prometheus.NewRegistry(), Rest: 5 * time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
-		takenUp := make(chan struct{})
-		close(takenUp)
-		conn := kittest.Conn(t, func(s grpc.ServiceRegistrar) { allocatorv1.RegisterAllocatorServiceServer(s, api.New(e, takenUp)) })
-		t.Cleanup(func() {
-			e.Close()
-			if err := st.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-		return allocatorv1.NewAllocatorServiceClient(conn)
+// node is the only node that a registry has. The zero value is no node.
+type node struct {
+	name    string
+	address netip.Addr
+}
+
+// NodeIn implements api.Nodes.
+func (n node) NodeIn(space pool.Space) (string, netip.Addr) {
+	if n.name == "" || !space.Prefix().Contains(n.address) {
+		return "", netip.Addr{}
+	}
+	return n.name, n.address
+}
+
+// adopted is a registry whose values are known.
+type adopted struct{}
+
+// Adopted implements api.Values.
+func (adopted) Adopted(context.Context) (string, error) { return "epoch-1", nil }
+
+// everyLease is a registry with all Leases except one.
+type everyLease struct{}
+
+// Get implements api.Leases.
+func (everyLease) Get(_ context.Context, key object.Key) (object.Object, error) {
+	if key.Name == allocatortest.ClosedHolder {
+		return nil, nil
+	}
+	return &corev1.Lease{Metadata: &corev1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}, nil
+}
+
+// open returns a client of a new allocator without pools, which knows the given nodes.
+func open(t *testing.T, nodes api.Nodes) allocatorv1.AllocatorServiceClient {
+	t.Helper()
+	e := newEngine(t)
+	conn := kittest.Conn(t, func(s grpc.ServiceRegistrar) {
+		allocatorv1.RegisterAllocatorServiceServer(s, api.New(e, adopted{}, everyLease{}, nodes))
 	})
+	return allocatorv1.NewAllocatorServiceClient(conn)
+}
+
+func TestConformance(t *testing.T) {
+	allocatortest.Run(t, func(t *testing.T) allocatorv1.AllocatorServiceClient { return open(t, node{}) })
 }

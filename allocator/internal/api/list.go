@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -33,6 +34,7 @@ func (s *Server) ListAllocations(ctx context.Context, req *allocatorv1.ListAlloc
 		size = defaultPage
 	}
 	q := store.Query{Pool: req.GetPool(), Limit: min(size, maxPage) + 1}
+	checkText("pool", q.Pool, &v)
 	if err := readToken(req.GetPageToken(), &q); err != nil {
 		v.Add("pageToken", apierr.ReasonInvalid, "pageToken is none of ours")
 	}
@@ -41,7 +43,7 @@ func (s *Server) ListAllocations(ctx context.Context, req *allocatorv1.ListAlloc
 	}
 	found, err := s.list(ctx, req.GetOwnerUid(), q)
 	if err != nil {
-		return nil, apierr.Internal(err)
+		return nil, err
 	}
 	resp := &allocatorv1.ListAllocationsResponse{}
 	if len(found) == q.Limit {
@@ -55,10 +57,25 @@ func (s *Server) ListAllocations(ctx context.Context, req *allocatorv1.ListAlloc
 }
 
 func (s *Server) list(ctx context.Context, uid string, q store.Query) ([]store.Allocation, error) {
-	if uid != "" {
-		return s.engine.ListBy(uid, q), nil
+	if uid == "" {
+		found, err := s.engine.List(ctx, q)
+		if err != nil {
+			return nil, apierr.Internal(err)
+		}
+		return found, nil
 	}
-	return s.engine.List(ctx, q)
+	if err := s.refresh(ctx); err != nil {
+		return nil, err
+	}
+	return s.engine.ListBy(uid, q), nil
+}
+
+// refresh makes the engine agree with the store, or returns an error of the API.
+func (s *Server) refresh(ctx context.Context) error {
+	if err := s.engine.Refresh(ctx); err != nil {
+		return apierr.Unavailable("the allocator's store is not available", time.Second)
+	}
+	return nil
 }
 
 func writeToken(h store.Allocation) string {
@@ -74,8 +91,8 @@ func readToken(token string, q *store.Query) error {
 		return err
 	}
 	name, key, ok := strings.Cut(string(raw), "/")
-	if !ok {
-		return errors.New("no separator")
+	if !ok || strings.ContainsRune(name, 0) {
+		return errors.New("no name of a pool")
 	}
 	q.AfterPool = name
 	q.AfterValue, err = pool.ValueOfKey([]byte(key))
@@ -92,6 +109,14 @@ func writeHolding(h store.Allocation) []*allocatorv1.Allocation {
 	if !h.Released.IsZero() {
 		a := base()
 		a.State, a.Since = allocatorv1.AllocationState_ALLOCATION_STATE_RESTING, timestamppb.New(h.Released)
+		return []*allocatorv1.Allocation{a}
+	}
+	if h.Owner.Kind == store.KindReserve {
+		a := base()
+		a.State = allocatorv1.AllocationState_ALLOCATION_STATE_RESERVED
+		for _, c := range h.Claims[:min(len(h.Claims), 1)] { // the grant; the other claim says that the value was recalled
+			a.Slot, a.Since = c.Slot, timestamppb.New(c.Since)
+		}
 		return []*allocatorv1.Allocation{a}
 	}
 	all := make([]*allocatorv1.Allocation, len(h.Claims))

@@ -2,15 +2,22 @@ package api
 
 import (
 	"context"
+	"fmt"
 
 	allocatorv1 "portolan.dev/api/allocator/v1"
 
+	"portolan.dev/services/kit/apierr"
+
 	"portolan.dev/allocator/internal/allocation"
+	"portolan.dev/allocator/pool"
 	"portolan.dev/allocator/store"
 )
 
-// ListPools implements AllocatorService.
-func (s *Server) ListPools(context.Context, *allocatorv1.ListPoolsRequest) (*allocatorv1.ListPoolsResponse, error) {
+// ListPools implements AllocatorService. It returns what any process has stored before the call.
+func (s *Server) ListPools(ctx context.Context, _ *allocatorv1.ListPoolsRequest) (*allocatorv1.ListPoolsResponse, error) {
+	if err := s.refresh(ctx); err != nil {
+		return nil, err
+	}
 	resp := &allocatorv1.ListPoolsResponse{}
 	for _, f := range s.engine.Pools() {
 		resp.Pools = append(resp.Pools, writePool(f))
@@ -20,6 +27,9 @@ func (s *Server) ListPools(context.Context, *allocatorv1.ListPoolsRequest) (*all
 
 // CreatePool implements AllocatorService.
 func (s *Server) CreatePool(ctx context.Context, req *allocatorv1.CreatePoolRequest) (*allocatorv1.CreatePoolResponse, error) {
+	if err := s.checkNodes(ctx, req.GetPool().GetRange()); err != nil {
+		return nil, err
+	}
 	f, err := s.engine.CreatePool(ctx, readPool(req.GetPool()))
 	if err != nil {
 		return nil, err
@@ -29,6 +39,9 @@ func (s *Server) CreatePool(ctx context.Context, req *allocatorv1.CreatePoolRequ
 
 // UpdatePool implements AllocatorService.
 func (s *Server) UpdatePool(ctx context.Context, req *allocatorv1.UpdatePoolRequest) (*allocatorv1.UpdatePoolResponse, error) {
+	if err := s.checkNodes(ctx, s.newRange(req.GetPool())); err != nil {
+		return nil, err
+	}
 	f, err := s.engine.UpdatePool(ctx, readPool(req.GetPool()))
 	if err != nil {
 		return nil, err
@@ -44,13 +57,41 @@ func (s *Server) DeletePool(ctx context.Context, req *allocatorv1.DeletePoolRequ
 	return &allocatorv1.DeletePoolResponse{}, nil
 }
 
+// newRange returns the range of an updated pool, or "" if the update does not change it. A pool that
+// has the address of a node can be drained all the same.
+func (s *Server) newRange(p *allocatorv1.Pool) string {
+	for _, f := range s.engine.Pools() {
+		if f.Name == p.GetName() && f.Range == p.GetRange() {
+			return ""
+		}
+	}
+	return p.GetRange()
+}
+
+// checkNodes returns an error of the API if a node has an address in a range. Services would get
+// that address, and the node could no longer be reached. Everything else that may be wrong with the
+// range is left to the engine.
+func (s *Server) checkNodes(ctx context.Context, text string) error {
+	space, err := pool.Parse(text)
+	if err != nil || !space.IsAddresses() {
+		return nil
+	}
+	if _, err := s.waitUntilAdopted(ctx); err != nil {
+		return err
+	}
+	if node, address := s.nodes.NodeIn(space); node != "" {
+		return apierr.FailedPrecondition(fmt.Sprintf("range: %s has %s, which is an address of node %s; choose a range without addresses of nodes", space, address, node))
+	}
+	return nil
+}
+
 func readPool(p *allocatorv1.Pool) store.Pool {
-	return store.Pool{Name: p.GetName(), Use: p.GetUse(), Range: p.GetRange(), State: p.GetState(), Band: p.GetStaticBand()}
+	return store.Pool{Name: p.GetName(), Use: p.GetUse(), Range: p.GetRange(), State: p.GetState(), Band: p.GetStaticBand(), PerProtocol: p.GetPerProtocol()}
 }
 
 func writePool(f allocation.PoolStatus) *allocatorv1.Pool {
 	return &allocatorv1.Pool{
 		Name: f.Name, Use: f.Use, Range: f.Range, State: f.State, StaticBand: f.Band,
-		Size: f.Size, Used: f.Used, Resting: f.Resting,
+		Size: f.Size, Used: f.Used, StaticUsed: f.StaticUsed, Resting: f.Resting, Reserved: f.Reserved, PerProtocol: f.PerProtocol,
 	}
 }

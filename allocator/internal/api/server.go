@@ -3,14 +3,19 @@ package api
 import (
 	"context"
 	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
 	allocatorv1 "portolan.dev/api/allocator/v1"
+	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/access"
 	"portolan.dev/services/kit/apierr"
 
 	"portolan.dev/allocator/internal/allocation"
 	"portolan.dev/allocator/internal/engine"
-	"portolan.dev/allocator/store"
+	"portolan.dev/allocator/pool"
 )
 
 // Limits of a request.
@@ -29,30 +34,43 @@ const adoptTimeout = 3 * time.Second
 type Server struct {
 	allocatorv1.UnsafeAllocatorServiceServer
 
-	engine  *engine.Engine
-	adopted <-chan struct{}
+	engine *engine.Engine
+	values Values
+	leases Leases
+	nodes  Nodes
 }
 
 var _ allocatorv1.AllocatorServiceServer = (*Server)(nil)
 
-// New returns a server on an engine. It allocates nothing before adopted is closed.
-func New(e *engine.Engine, adopted <-chan struct{}) *Server {
-	return &Server{engine: e, adopted: adopted}
+// Values says whether the values in use are known.
+type Values interface {
+	// Adopted waits until the values of all objects are allocated to them, and returns the epoch of
+	// the registry's log for which that is so. The error is that of ctx.
+	Adopted(ctx context.Context) (epoch string, err error)
 }
 
-// waitUntilAdopted waits for a short time until the values in use are known. They are known right
-// after the start, unless the registry is unavailable.
-func (s *Server) waitUntilAdopted(ctx context.Context) error {
-	patience := time.NewTimer(adoptTimeout)
-	defer patience.Stop()
-	select {
-	case <-s.adopted:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-patience.C:
-		return apierr.Unavailable("the allocator has not read from the registry yet which values are in use", time.Second)
+// Nodes knows the addresses of nodes.
+type Nodes interface {
+	// NodeIn returns a node that has an address in a range, and that address; "" if there is none.
+	NodeIn(space pool.Space) (node string, address netip.Addr)
+}
+
+// New returns a server on an engine. It allocates nothing, and adds no range, before the values in use
+// are known. From then on nodes has the addresses that no pool may have.
+func New(e *engine.Engine, values Values, leases Leases, nodes Nodes) *Server {
+	return &Server{engine: e, values: values, leases: leases, nodes: nodes}
+}
+
+// waitUntilAdopted waits for a short time until the values in use are known, and returns the epoch of
+// the registry's log. They are known right after the start, unless the registry is unavailable.
+func (s *Server) waitUntilAdopted(ctx context.Context) (epoch string, err error) {
+	patient, cancel := context.WithTimeout(ctx, adoptTimeout)
+	defer cancel()
+	epoch, err = s.values.Adopted(patient)
+	if err != nil && ctx.Err() == nil {
+		return "", apierr.Unavailable("the allocator has not read from the registry yet which values are in use, and which addresses nodes have", time.Second)
 	}
+	return epoch, err
 }
 
 // Allocate implements AllocatorService.
@@ -64,19 +82,29 @@ func (s *Server) Allocate(ctx context.Context, req *allocatorv1.AllocateRequest)
 	}
 	sets := make([]engine.Set, len(req.GetSets()))
 	for i, set := range req.GetSets() {
+		for _, c := range set.GetClaims() {
+			if err := access.CheckClaim(ctx, c.GetUse(), c.GetSlot()); err != nil {
+				return nil, err
+			}
+		}
 		sets[i] = readSet(fmt.Sprintf("sets[%d]", i), set, &v)
 	}
 	if len(v) > 0 {
 		return nil, apierr.Invalid("AllocateRequest", "", v)
 	}
-	if err := s.waitUntilAdopted(ctx); err != nil {
-		return nil, err
-	}
-	results, err := s.engine.Allocate(ctx, sets, req.GetDryRun())
+	epoch, err := s.waitUntilAdopted(ctx)
 	if err != nil {
 		return nil, err
 	}
-	resp := &allocatorv1.AllocateResponse{Results: make([]*allocatorv1.ClaimSetResult, len(results))}
+	allocate := s.engine.Allocate
+	if req.GetWait() {
+		allocate = s.engine.AllocatePatiently
+	}
+	results, err := allocate(ctx, sets, req.GetDryRun())
+	if err != nil {
+		return nil, err
+	}
+	resp := &allocatorv1.AllocateResponse{Results: make([]*allocatorv1.ClaimSetResult, len(results)), LogEpoch: epoch}
 	for i, r := range results {
 		resp.Results[i] = writeResult(r)
 	}
@@ -85,6 +113,9 @@ func (s *Server) Allocate(ctx context.Context, req *allocatorv1.AllocateRequest)
 
 // Confirm implements AllocatorService.
 func (s *Server) Confirm(ctx context.Context, req *allocatorv1.ConfirmRequest) (*allocatorv1.ConfirmResponse, error) {
+	if err := checkSettlement(ctx, req.GetOwners()); err != nil {
+		return nil, err
+	}
 	owners, err := readOwners("ConfirmRequest", req.GetOwners())
 	if err != nil {
 		return nil, err
@@ -98,7 +129,10 @@ func (s *Server) Confirm(ctx context.Context, req *allocatorv1.ConfirmRequest) (
 
 // Release implements AllocatorService.
 func (s *Server) Release(ctx context.Context, req *allocatorv1.ReleaseRequest) (*allocatorv1.ReleaseResponse, error) {
-	owners, err := readOwners("ReleaseRequest", req.GetOwners())
+	if err := checkSettlement(ctx, req.GetOwners()); err != nil {
+		return nil, err
+	}
+	owners, err := readReleases(req.GetOwners())
 	if err != nil {
 		return nil, err
 	}
@@ -109,25 +143,54 @@ func (s *Server) Release(ctx context.Context, req *allocatorv1.ReleaseRequest) (
 	return &allocatorv1.ReleaseResponse{Released: uint32(released)}, nil
 }
 
+// checkSettlement returns an error if the caller may not confirm or release values of these owners.
+func checkSettlement(ctx context.Context, owners []*allocatorv1.OwnerSlots) error {
+	for _, o := range owners {
+		if err := access.CheckSettlement(ctx, o.GetSlots(), len(o.GetValues())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func readSet(path string, set *allocatorv1.ClaimSet, v *apierr.Violations) engine.Set {
-	o := set.GetOwner()
-	checkText(path+".owner.uid", o.GetUid(), v)
-	checkText(path+".owner.kind", o.GetKind(), v)
-	checkText(path+".owner.namespace", o.GetNamespace(), v)
-	checkText(path+".owner.name", o.GetName(), v)
+	owner := readOwner(path+".owner", set.GetOwner(), v)
 	if n := len(set.GetClaims()); n > maxSlots {
 		v.Add(path+".claims", apierr.ReasonTooLong, "%d claims; at most %d", n, maxSlots)
 		return engine.Set{}
 	}
 	read := engine.Set{
-		Owner:    store.Owner{UID: o.GetUid(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()},
+		Owner:    owner,
 		Requests: make([]allocation.ClaimRequest, len(set.GetClaims())),
 	}
 	for i, c := range set.GetClaims() {
 		checkText(fmt.Sprintf("%s.claims[%d].slot", path, i), c.GetSlot(), v)
-		read.Requests[i] = allocation.ClaimRequest{Slot: c.GetSlot(), Use: c.GetUse(), Family: c.GetFamily(), Value: c.GetValue(), Pool: c.GetPool()}
+		read.Requests[i] = allocation.ClaimRequest{
+			Slot: c.GetSlot(), Use: c.GetUse(), Family: c.GetFamily(), Value: c.GetValue(), Pool: c.GetPool(),
+			Protocols: readProtocols(fmt.Sprintf("%s.claims[%d].protocols", path, i), c.GetProtocols(), v),
+		}
 	}
 	return read
+}
+
+// protocols are the protocols of ports.
+var protocols = map[corev1.Protocol]pool.Protocol{
+	corev1.Protocol_PROTOCOL_TCP: pool.TCP, corev1.Protocol_PROTOCOL_UDP: pool.UDP, corev1.Protocol_PROTOCOL_SCTP: pool.SCTP,
+}
+
+// readProtocols returns protocols in the order of their numbers, each once.
+func readProtocols(path string, requested []corev1.Protocol, v *apierr.Violations) []pool.Protocol {
+	var read []pool.Protocol
+	for _, p := range requested {
+		protocol, known := protocols[p]
+		if !known {
+			v.Add(path, apierr.ReasonNotSupported, "protocol %d is not known; protocols are TCP, UDP and SCTP", p)
+			return nil
+		}
+		read = append(read, protocol)
+	}
+	slices.Sort(read)
+	return slices.Compact(read)
 }
 
 func readOwners(request string, owners []*allocatorv1.OwnerSlots) ([]engine.OwnerSlots, error) {
@@ -153,9 +216,40 @@ func readOwners(request string, owners []*allocatorv1.OwnerSlots) ([]engine.Owne
 	return read, nil
 }
 
+// readReleases reads the owners of a Release, with their values in reserves.
+func readReleases(owners []*allocatorv1.OwnerSlots) ([]engine.OwnerSlots, error) {
+	const request = "ReleaseRequest"
+	read, err := readOwners(request, owners)
+	if err != nil {
+		return nil, err
+	}
+	var v apierr.Violations
+	for i, o := range owners {
+		path := fmt.Sprintf("owners[%d].values", i)
+		if n := len(o.GetValues()); n > maxSlots {
+			v.Add(path, apierr.ReasonTooLong, "%d values; at most %d", n, maxSlots)
+			continue
+		}
+		for n, text := range o.GetValues() {
+			value, err := pool.ParseAddr(text)
+			if err != nil {
+				v.Add(fmt.Sprintf("%s[%d]", path, n), apierr.ReasonInvalid, "%v", err)
+			}
+			read[i].Values = append(read[i].Values, value)
+		}
+	}
+	if len(v) > 0 {
+		return nil, apierr.Invalid(request, "", v)
+	}
+	return read, nil
+}
+
 func checkText(path, text string, v *apierr.Violations) {
 	if len(text) > maxText {
 		v.Add(path, apierr.ReasonTooLong, "%d bytes; at most %d", len(text), maxText)
+	}
+	if strings.ContainsRune(text, 0) {
+		v.Add(path, apierr.ReasonInvalid, "has a NUL character, which no database keeps")
 	}
 }
 
@@ -169,7 +263,7 @@ func writeResult(r engine.SetResult) *allocatorv1.ClaimSetResult {
 	}
 	out.Values = make([]string, len(r.Results))
 	for i, g := range r.Results {
-		out.Values[i] = g.Value.String()
+		out.Values[i] = g.Value.Without().String()
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -25,13 +26,44 @@ type SetResult struct {
 type OwnerSlots struct {
 	UID   string
 	Slots []string
+	// Values, for Release, are values of the owner that may still be in a reserve.
+	Values []pool.Value
 }
 
-// Allocate serves each set as a whole or not at all. With dryRun it allocates nothing.
+// Allocate serves each set as a whole or not at all. With dryRun it allocates nothing. Values in
+// reserves that a claim requests are recalled; AllocatePatiently also waits for them.
 func (e *Engine) Allocate(ctx context.Context, sets []Set, dryRun bool) ([]SetResult, error) {
+	results, err := e.allocate(ctx, sets, dryRun)
+	if err == nil && !dryRun {
+		e.metrics.count(sets, results)
+	}
+	return results, err
+}
+
+// Adopt is Allocate for values that objects have. It is also served after the store went back.
+func (e *Engine) Adopt(ctx context.Context, sets []Set) ([]SetResult, error) {
 	var results []SetResult
-	err := e.submit(ctx, func(b *allocation.Table, now time.Time, c *allocation.Change) {
-		results = make([]SetResult, len(sets))
+	if err := e.submit(ctx, allocateAll(sets, false, &results)); err != nil {
+		return nil, err
+	}
+	e.metrics.count(sets, results)
+	return results, nil
+}
+
+func (e *Engine) allocate(ctx context.Context, sets []Set, dryRun bool) ([]SetResult, error) {
+	var results []SetResult
+	var refused error
+	if err := e.submit(ctx, e.ofClient(&refused, allocateAll(sets, dryRun, &results))); err != nil || refused != nil {
+		return nil, cmp.Or(err, refused)
+	}
+	return results, nil
+}
+
+// allocateAll returns the decision about sets.
+func allocateAll(sets []Set, dryRun bool, all *[]SetResult) request {
+	return func(b *allocation.Table, now time.Time, c *allocation.Change) {
+		results := make([]SetResult, len(sets))
+		*all = results
 		mark := c.Mark()
 		for i, s := range sets {
 			results[i].Results, results[i].Failures = b.Allocate(now, s.Owner, s.Requests, c)
@@ -39,14 +71,8 @@ func (e *Engine) Allocate(ctx context.Context, sets []Set, dryRun bool) ([]SetRe
 		if dryRun {
 			c.Rollback(mark)
 		}
-	})
-	if err != nil {
-		return nil, err
+		recall(b, now, results, c)
 	}
-	if !dryRun {
-		e.metrics.count(sets, results)
-	}
-	return results, nil
 }
 
 // Confirm makes held values permanent. It returns how many slots have a confirmed value now, and
@@ -63,12 +89,12 @@ func (e *Engine) Confirm(ctx context.Context, owners []OwnerSlots) (confirmed in
 	return confirmed, unknown, err
 }
 
-// Release releases values. It returns how many are free now.
+// Release releases values, those that are still in reserves too. It returns how many are free now.
 func (e *Engine) Release(ctx context.Context, owners []OwnerSlots) (released int, err error) {
 	err = e.submit(ctx, func(b *allocation.Table, now time.Time, c *allocation.Change) {
 		released = 0
 		for _, o := range owners {
-			released += len(b.Release(now, o.UID, o.Slots, c))
+			released += len(b.Release(now, o.UID, o.Slots, c)) + len(b.ReleaseReserved(now, o.UID, o.Values, c))
 		}
 	})
 	return released, err
@@ -88,7 +114,24 @@ func (e *Engine) Reclaim(ctx context.Context, seen []allocation.Allocation) (fre
 	return freed, err
 }
 
-// Allocations returns all values in use, in any order.
+// Replace frees the value of an allocation as Reclaim does, and serves a set in the same transaction, so
+// that the set gets the value before others.
+func (e *Engine) Replace(ctx context.Context, seen allocation.Allocation, set Set) (result SetResult, err error) {
+	err = e.submit(ctx, func(b *allocation.Table, now time.Time, c *allocation.Change) {
+		b.Reclaim(now, seen, c)
+		result.Results, result.Failures = b.Allocate(now, set.Owner, set.Requests, c)
+	})
+	return result, err
+}
+
+// AllocationOf returns the allocation of a value, and whether it has one.
+func (e *Engine) AllocationOf(v pool.Value) (allocation.Allocation, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.table.AllocationOf(v)
+}
+
+// Allocations returns all values in use or in reserves, in any order.
 func (e *Engine) Allocations() []allocation.Allocation {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -102,6 +145,13 @@ func (e *Engine) Owns(uid string, v pool.Value) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.table.Owns(uid, v)
+}
+
+// IsPerProtocol reports whether a port is of a pool with one value for each protocol.
+func (e *Engine) IsPerProtocol(port pool.Value) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.table.IsPerProtocol(port)
 }
 
 // OwnerOf returns the owner of a value, and whether it has one.

@@ -23,9 +23,6 @@ func TestStoreIsTheArbiter(t *testing.T) {
 	}
 	defer st.Close()
 	port := allocatorv1.Use_USE_NODE_PORT
-	if err := st.CreatePool(t.Context(), store.Pool{Name: "ports", Use: port, Range: "30000-30009", State: allocatorv1.PoolState_POOL_STATE_ACTIVE}); err != nil {
-		t.Fatal(err)
-	}
 	var engines [2]*Engine
 	for i := range engines {
 		engines[i], err = New(t.Context(), Config{Store: st, Log: kittest.Logger(t), Metrics: prometheus.NewRegistry(), Rest: time.Minute})
@@ -34,6 +31,7 @@ func TestStoreIsTheArbiter(t *testing.T) {
 		}
 		defer engines[i].Close()
 	}
+	createPool(t, engines[0], ports)
 	take := func(e *Engine, uid, value string) SetResult {
 		t.Helper()
 		results, err := e.Allocate(t.Context(), []Set{{Owner: store.Owner{UID: uid}, Requests: []allocation.ClaimRequest{{Slot: "p", Use: port, Value: value}}}}, false)

@@ -1,7 +1,16 @@
 // Package engine combines the table and the store: requests are decided in memory and written to
 // the store, many in one transaction.
 //
-// The invariant is that a result is returned only after it is stored. If the store fails a batch,
-// the batch is undone in memory, and the table is read anew before the next batch, because a commit
-// that returned an error may have been stored nevertheless.
+// The first invariant is that a result is returned only after it is stored. If the store fails a
+// batch, the batch is undone in memory. It may have been stored nevertheless; then the next batch
+// learns it from the store.
+//
+// The second is that a batch is decided from the present state of the store, of which other
+// processes may have changed parts. The store gives the engine what they have changed, under its
+// lock, before the decision. Readers that must see what others have stored call Refresh first:
+// lists, metrics and the verifier.
+//
+// The third: if the store went back to an older state, clients get no values until the verifier has
+// said that all values in use are allocated again. The engine checks this in the decision, because a
+// check before the call would let requests pass that the same batch then decides from the old state.
 package engine

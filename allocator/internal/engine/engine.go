@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -17,7 +16,8 @@ import (
 	"portolan.dev/allocator/store"
 )
 
-// maxAttempts is how often a batch is decided if another process has taken one of its values.
+// maxAttempts is how often a batch is decided, if the table was outdated, or the database refused or
+// lost the batch without having stored it.
 const maxAttempts = 5
 
 // Config is the configuration of an [Engine].
@@ -40,10 +40,15 @@ type Engine struct {
 	clock   func() time.Time
 	outage  obs.Outage // of the store
 	group   *batch.Group[request, struct{}]
+	freed   *signal // values were freed
 
 	mu       lock
 	table    *allocation.Table // guarded by mu
-	outdated bool              // guarded by mu: the table may differ from the store
+	position store.Position    // guarded by mu: the state of the store that the table has
+	outdated bool              // guarded by mu: the news since position cannot be had
+	losses   uint64            // guarded by mu: how often the store went back
+	adopted  uint64            // guarded by mu: the losses after which all values in use were allocated again
+	lost     chan struct{}
 }
 
 // request decides one request. It may run again, on another table.
@@ -52,16 +57,16 @@ type request func(b *allocation.Table, now time.Time, c *allocation.Change)
 // New reads the store and returns an engine. Close ends it.
 func New(ctx context.Context, cfg Config) (*Engine, error) {
 	e := &Engine{
-		store: cfg.Store, log: cfg.Log, rest: cfg.Rest, clock: cfg.Now, mu: newLock(),
+		store: cfg.Store, log: cfg.Log, rest: cfg.Rest, clock: cfg.Now, mu: newLock(), freed: newSignal(), lost: make(chan struct{}, 1),
 		outage: obs.Outage{Log: cfg.Log, Down: "store refuses what is allocated", Up: "store takes what is allocated again"},
 	}
 	if e.clock == nil {
 		e.clock = time.Now
 	}
-	if err := e.reload(ctx); err != nil {
+	if err := e.load(ctx); err != nil {
 		return nil, err
 	}
-	e.metrics = newMetrics(cfg.Metrics, e.Pools)
+	e.metrics = newMetrics(cfg.Metrics, e.scrape, e.Reserves)
 	e.group = batch.New(batch.Options[request]{MaxItems: 512, Observe: e.metrics.observe}, e.run)
 	return e, nil
 }
@@ -71,23 +76,6 @@ func (e *Engine) Close() { e.group.Close() }
 
 // now returns the time with the precision of the store.
 func (e *Engine) now() time.Time { return e.clock().Truncate(time.Millisecond) }
-
-// reload reads the table from the store. The caller holds mu, unless the engine is not shared yet.
-func (e *Engine) reload(ctx context.Context) error {
-	pools, err := e.store.Pools(ctx)
-	if err != nil {
-		return err
-	}
-	fresh, err := allocation.New(pools, e.rest)
-	if err != nil {
-		return err
-	}
-	if err := e.store.Load(ctx, fresh.Restore); err != nil {
-		return fmt.Errorf("load allocations: %w", err)
-	}
-	e.table, e.outdated = fresh, false
-	return nil
-}
 
 // submit runs a job as a part of a batch.
 func (e *Engine) submit(ctx context.Context, j request) error {
@@ -102,57 +90,19 @@ func (e *Engine) submit(ctx context.Context, j request) error {
 func (e *Engine) run(ctx context.Context, requests []request) []batch.Outcome[struct{}] {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for range maxAttempts {
-		err := e.runOnce(ctx, requests)
-		var conflict *store.ConflictError
-		switch {
-		case err == nil:
-			e.outage.Over()
-			return make([]batch.Outcome[struct{}], len(requests))
-		case errors.As(err, &conflict):
-			e.log.Warn("value was taken elsewhere", "value", conflict.Value.String())
-		default:
-			e.outage.Failed(err)
-			return batch.Fail[struct{}](len(requests), apierr.Unavailable("the allocator's store is not available", time.Second))
+	var c allocation.Change
+	err := e.transact(ctx, func() (store.Batch, error) {
+		now := e.now()
+		for _, r := range requests {
+			r(e.table, now, &c)
 		}
+		return c.Batch(), nil
+	}, func() { c.Rollback(0) })
+	if err != nil {
+		return batch.Fail[struct{}](len(requests), unavailable)
 	}
-	return batch.Fail[struct{}](len(requests), apierr.Unavailable("too many others allocate the same values", time.Second))
-}
-
-func (e *Engine) runOnce(ctx context.Context, requests []request) error {
-	if err := e.refresh(ctx); err != nil {
-		return err
+	if c.FreesValues() {
+		e.freed.fire()
 	}
-	var (
-		c   allocation.Change
-		now = e.now()
-	)
-	for _, r := range requests {
-		r(e.table, now, &c)
-	}
-	writes := c.Writes()
-	if len(writes) == 0 {
-		return nil
-	}
-	if err := e.store.Apply(ctx, writes); err != nil {
-		c.Rollback(0) // readers must not see a partial batch until the table is read anew
-		e.outdated = true
-		return err
-	}
-	return nil
-}
-
-// Refresh reads the table from the store if the two may differ. A write that returned an error may
-// have been stored; without Refresh only the next request would notice.
-func (e *Engine) Refresh(ctx context.Context) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.refresh(ctx)
-}
-
-func (e *Engine) refresh(ctx context.Context) error {
-	if !e.outdated {
-		return nil
-	}
-	return e.reload(ctx)
+	return make([]batch.Outcome[struct{}], len(requests))
 }

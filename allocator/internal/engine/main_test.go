@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"testing"
+
+	"portolan.dev/services/kit/kittest"
 )
 
 // TestMain reduces the number of random runs below the default, because each writes to a disk.
@@ -13,5 +15,5 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	kittest.Main(m)
 }

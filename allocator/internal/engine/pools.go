@@ -2,84 +2,125 @@ package engine
 
 import (
 	"context"
-	"errors"
+	"time"
 
-	"portolan.dev/services/kit/apierr"
+	"google.golang.org/grpc/status"
+
+	allocatorv1 "portolan.dev/api/allocator/v1"
 
 	"portolan.dev/allocator/internal/allocation"
+	"portolan.dev/allocator/pool"
 	"portolan.dev/allocator/store"
 )
 
-// Pools returns the pools with their fill levels, ordered by name.
+// Pools returns the pools with their fill levels, ordered by name, as this process knows them.
 func (e *Engine) Pools() []allocation.PoolStatus {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.table.Pools(e.now())
 }
 
+// scrapeTimeout limits how long metrics wait for the store.
+const scrapeTimeout = time.Second
+
+// scrape returns the pools for the metrics: as they are in the store if it answers, and otherwise as
+// this process knows them.
+func (e *Engine) scrape() []allocation.PoolStatus {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	if err := e.Refresh(ctx); err != nil {
+		e.log.Debug("metrics of pools are not current", "err", err)
+	}
+	return e.Pools()
+}
+
 // CreatePool adds a pool. It returns errors of the API.
 func (e *Engine) CreatePool(ctx context.Context, p store.Pool) (allocation.PoolStatus, error) {
-	return e.changePool(ctx, p, (*allocation.Table).CheckCreate, e.store.CreatePool)
+	return e.putPool(ctx, func() (store.Pool, error) { return e.table.CheckCreate(p) })
 }
 
-// UpdatePool changes the range or the state of a pool. It returns errors of the API.
+// UpdatePool changes the range or the state of a pool. Values in reserves that the new range leaves
+// out are recalled before. If the pool drains or is retired, UpdatePool waits for its values in
+// reserves, for the time of Patience at most, so that objects get none of them afterwards. It returns
+// errors of the API.
 func (e *Engine) UpdatePool(ctx context.Context, p store.Pool) (allocation.PoolStatus, error) {
-	return e.changePool(ctx, p, (*allocation.Table).CheckUpdate, e.store.UpdatePool)
+	if space, err := pool.Parse(p.Range); p.Range != "" && err == nil {
+		if err := e.bringBack(ctx, p.Name, space); err != nil {
+			return allocation.PoolStatus{}, err
+		}
+	}
+	fill, err := e.putPool(ctx, func() (store.Pool, error) { return e.table.CheckUpdate(p) })
+	if err != nil || fill.State == allocatorv1.PoolState_POOL_STATE_ACTIVE || fill.Reserved == 0 {
+		return fill, err
+	}
+	err = e.waitFor(ctx, func() (bool, error) {
+		fill, err = e.freshFill(ctx, p.Name)
+		return fill.Reserved == 0, err
+	})
+	return fill, err
 }
 
-func (e *Engine) changePool(
-	ctx context.Context, p store.Pool, check func(*allocation.Table, store.Pool) (store.Pool, error), save func(context.Context, store.Pool) error,
-) (allocation.PoolStatus, error) {
+// freshFill returns the present fill level of a pool, also if another process on the same store has
+// changed it.
+func (e *Engine) freshFill(ctx context.Context, name string) (fill allocation.PoolStatus, err error) {
+	err = e.submit(ctx, func(b *allocation.Table, now time.Time, _ *allocation.Change) { fill, _ = b.PoolStatus(name, now) })
+	return fill, err
+}
+
+func (e *Engine) putPool(ctx context.Context, check func() (store.Pool, error)) (allocation.PoolStatus, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.refresh(ctx); err != nil {
-		return allocation.PoolStatus{}, poolError(p.Name, err)
-	}
-	p, err := check(e.table, p)
+	p, err := e.changePool(ctx, func() (store.PoolWrite, error) {
+		p, err := check()
+		return store.PoolWrite{Pool: p}, err
+	})
 	if err != nil {
 		return allocation.PoolStatus{}, err
 	}
-	if err := save(ctx, p); err != nil {
-		e.outdated = true
-		return allocation.PoolStatus{}, poolError(p.Name, err)
-	}
 	if err := e.table.PutPool(p, e.now()); err != nil {
-		e.outdated = true
-		return allocation.PoolStatus{}, apierr.Internal(err)
+		e.outdated = true // the next call reads the table anew
+		return allocation.PoolStatus{}, unavailable
 	}
 	fill, _ := e.table.PoolStatus(p.Name, e.now())
 	return fill, nil
 }
 
-// DeletePool removes a retired pool. It returns errors of the API.
+// DeletePool removes a retired pool, whose values in reserves are waited for. It returns errors of the
+// API.
 func (e *Engine) DeletePool(ctx context.Context, name string) error {
+	if e.isRetired(name) {
+		if err := e.bringBack(ctx, name, pool.Space{}); err != nil {
+			return err
+		}
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.refresh(ctx); err != nil {
-		return poolError(name, err)
+	_, err := e.changePool(ctx, func() (store.PoolWrite, error) {
+		return store.PoolWrite{Pool: store.Pool{Name: name}, Removed: true}, e.table.CheckDelete(name)
+	})
+	if err == nil {
+		e.table.RemovePool(name)
 	}
-	if err := e.table.CheckDelete(name); err != nil {
-		return err
-	}
-	if err := e.store.DeletePool(ctx, name); err != nil {
-		e.outdated = true
-		return poolError(name, err)
-	}
-	e.table.RemovePool(name)
-	return nil
+	return err
 }
 
-// poolError converts an error of the store to an error of the API. After the checks of the table,
-// such an error occurs only if another process has changed the pools, or if the store fails.
-func poolError(name string, err error) error {
-	switch {
-	case errors.Is(err, store.ErrPoolExists):
-		return apierr.AlreadyExists("Pool", name)
-	case errors.Is(err, store.ErrPoolNotFound):
-		return apierr.NotFound("Pool", name)
-	case errors.Is(err, store.ErrPoolInUse):
-		return apierr.FailedPrecondition("pool has values in use")
-	default:
-		return apierr.Internal(err)
+func (e *Engine) isRetired(name string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	fill, ok := e.table.PoolStatus(name, e.now())
+	return ok && fill.State == allocatorv1.PoolState_POOL_STATE_RETIRED
+}
+
+// changePool stores a change of a pool and returns the pool. The table is changed only when it is
+// stored, because a change of a pool cannot be undone in memory. The caller holds mu.
+func (e *Engine) changePool(ctx context.Context, decide func() (store.PoolWrite, error)) (store.Pool, error) {
+	var w store.PoolWrite
+	err := e.transact(ctx, func() (b store.Batch, err error) {
+		w, err = decide()
+		return store.Batch{Pools: []store.PoolWrite{w}}, err
+	}, func() {})
+	if _, ofAPI := status.FromError(err); err != nil && !ofAPI {
+		err = unavailable
 	}
+	return w.Pool, err
 }

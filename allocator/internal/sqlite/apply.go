@@ -3,12 +3,10 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
-	"portolan.dev/allocator/pool"
+	"portolan.dev/allocator/internal/row"
 	"portolan.dev/allocator/store"
 )
 
@@ -19,29 +17,28 @@ const writeSQL = `INSERT INTO holdings (value, pool, uid, kind, namespace, name,
 		name = excluded.name, released = excluded.released, claims = excluded.claims
 	WHERE holdings.released <> 0 OR holdings.uid = ?9`
 
-// Apply implements store.Store.
-func (s *Store) Apply(ctx context.Context, puts []store.Write) error {
-	if len(puts) == 0 {
-		return nil
-	}
-	return s.inTransaction(ctx, func(tx *sql.Tx) error {
-		stmt := tx.StmtContext(ctx, s.writeStmt)
-		for i := range puts {
-			if err := apply(ctx, stmt, &puts[i]); err != nil {
-				return err
-			}
+func (s *Store) apply(ctx context.Context, tx *sql.Tx, b store.Batch) error {
+	for _, w := range b.Pools {
+		if err := applyPool(ctx, tx, w); err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	stmt := tx.StmtContext(ctx, s.writeStmt)
+	for i := range b.Writes {
+		if err := applyWrite(ctx, stmt, &b.Writes[i]); err != nil {
+			return err
+		}
+	}
+	return applyReserves(ctx, tx, b.Reserves)
 }
 
-func apply(ctx context.Context, stmt *sql.Stmt, p *store.Write) error {
-	claims, err := writeClaims(p.Claims)
+func applyWrite(ctx context.Context, stmt *sql.Stmt, p *store.Write) error {
+	claims, err := row.EncodeClaims(p.Claims)
 	if err != nil {
 		return err
 	}
 	o := &p.Owner
-	res, err := stmt.ExecContext(ctx, p.Value.Key(), p.Pool, o.UID, o.Kind, o.Namespace, o.Name, millis(p.Released), claims, p.ExpectedOwner)
+	res, err := stmt.ExecContext(ctx, p.Value.Key(), p.Pool, o.UID, o.Kind, o.Namespace, o.Name, row.Millis(p.Released), claims, p.ExpectedOwner)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", p.Value, err)
 	}
@@ -57,61 +54,8 @@ func apply(ctx context.Context, stmt *sql.Stmt, p *store.Write) error {
 
 // DeleteExpired implements store.Store.
 func (s *Store) DeleteExpired(ctx context.Context, t time.Time) error {
-	if _, err := s.db.Writer.ExecContext(ctx, `DELETE FROM holdings WHERE released <> 0 AND released < ?`, millis(t)); err != nil {
+	if _, err := s.db.Writer.ExecContext(ctx, `DELETE FROM holdings WHERE released <> 0 AND released < ?`, row.Millis(t)); err != nil {
 		return fmt.Errorf("forget what rested: %w", err)
 	}
 	return nil
-}
-
-// claim is a claim in its stored form: [slot, 1 if confirmed, milliseconds since 1970].
-type claim [3]any
-
-func writeClaims(claims []store.Claim) (string, error) {
-	stored := make([]claim, len(claims))
-	for i, c := range claims {
-		confirmed := 0
-		if c.Confirmed {
-			confirmed = 1
-		}
-		stored[i] = claim{c.Slot, confirmed, millis(c.Since)}
-	}
-	text, err := json.Marshal(stored)
-	if err != nil {
-		return "", fmt.Errorf("encode claims: %w", err)
-	}
-	return string(text), nil
-}
-
-func readClaims(value pool.Value, text []byte) ([]store.Claim, error) {
-	var stored []claim
-	if err := json.Unmarshal(text, &stored); err != nil {
-		return nil, fmt.Errorf("claims on %s: %w", value, err)
-	}
-	var claims []store.Claim
-	for _, c := range stored {
-		slot, isText := c[0].(string)
-		confirmed, isNumber := c[1].(float64)
-		since, isTime := c[2].(float64)
-		if !isText || !isNumber || !isTime {
-			return nil, fmt.Errorf("claims on %s: %w", value, errClaim)
-		}
-		claims = append(claims, store.Claim{Slot: slot, Confirmed: confirmed != 0, Since: fromMillis(int64(since))})
-	}
-	return claims, nil
-}
-
-var errClaim = errors.New("want [slot, confirmed, since]")
-
-func millis(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMilli()
-}
-
-func fromMillis(ms int64) time.Time {
-	if ms == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(ms)
 }

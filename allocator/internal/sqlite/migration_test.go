@@ -27,8 +27,15 @@ func TestClaimsMoveIntoTheirHoldings(t *testing.T) {
 	}
 	defer s.Close()
 	var got []store.Allocation
-	if err := s.Load(t.Context(), func(h store.Allocation) error {
-		got = append(got, h)
+	var pools []store.Pool
+	if err := s.Snapshot(t.Context(), func(content store.Snapshot) error {
+		pools = content.Pools
+		for h, err := range content.Allocations {
+			if err != nil {
+				return err
+			}
+			got = append(got, h)
+		}
 		return nil
 	}); err != nil {
 		t.Fatal(err)
@@ -41,6 +48,9 @@ func TestClaimsMoveIntoTheirHoldings(t *testing.T) {
 	}
 	if !slices.EqualFunc(got, want, sameHolding) {
 		t.Errorf("got\n%+v, want\n%+v", got, want)
+	}
+	if len(pools) != 1 || pools[0].Name != "ports" || pools[0].PerProtocol {
+		t.Errorf("pools %+v; want the one of before, with numbers of all protocols", pools)
 	}
 }
 

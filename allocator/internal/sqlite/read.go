@@ -5,16 +5,44 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"iter"
 
+	"portolan.dev/allocator/internal/row"
 	"portolan.dev/allocator/pool"
 	"portolan.dev/allocator/store"
 )
 
 const columns = `value, pool, uid, kind, namespace, name, released, claims`
 
-// Load implements store.Store.
-func (s *Store) Load(ctx context.Context, fn func(store.Allocation) error) error {
-	return s.read(ctx, fn, `SELECT `+columns+` FROM holdings ORDER BY value`)
+// Snapshot implements store.Store.
+func (s *Store) Snapshot(ctx context.Context, read func(store.Snapshot) error) (err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	content := store.Snapshot{Position: s.position, Allocations: s.all(ctx)}
+	if content.Pools, err = s.pools(ctx); err != nil {
+		return err
+	}
+	if content.Reserves, err = s.reserves(ctx); err != nil {
+		return err
+	}
+	return read(content)
+}
+
+// errStop ends a read early.
+var errStop = errors.New("stop")
+
+func (s *Store) all(ctx context.Context) iter.Seq2[store.Allocation, error] {
+	return func(yield func(store.Allocation, error) bool) {
+		err := s.read(ctx, func(h store.Allocation) error {
+			if !yield(h, nil) {
+				return errStop
+			}
+			return nil
+		}, `SELECT `+columns+` FROM holdings ORDER BY value`)
+		if err != nil && !errors.Is(err, errStop) {
+			yield(store.Allocation{}, err)
+		}
+	}
 }
 
 // List implements store.Store.
@@ -67,7 +95,9 @@ func scan(rows *sql.Rows) (store.Allocation, error) {
 	if h.Value, err = pool.ValueOfKey(key); err != nil {
 		return h, err
 	}
-	h.Released = fromMillis(released)
-	h.Claims, err = readClaims(h.Value, claims)
-	return h, err
+	h.Released = row.FromMillis(released)
+	if h.Claims, err = row.DecodeClaims(claims); err != nil {
+		return h, fmt.Errorf("%s: %w", h.Value, err)
+	}
+	return h, nil
 }

@@ -7,8 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
+	"sync"
 
-	allocatorv1 "portolan.dev/api/allocator/v1"
 	"portolan.dev/services/kit/sqldb"
 
 	"portolan.dev/allocator/store"
@@ -21,17 +22,22 @@ var migrations embed.FS
 type Store struct {
 	db        *sqldb.Embedded
 	writeStmt *sql.Stmt
+
+	mu       sync.Mutex     // held while a batch is decided and stored, or a snapshot is read
+	position store.Position // guarded by mu; another one after each change and each failure
 }
 
 var _ store.Store = (*Store)(nil)
 
-// Open opens the database in a file, and creates it if it does not exist.
+// Open opens the database in a file, and creates it if it does not exist. The error is
+// [sqldb.ErrInUse] if a process has it open.
 func Open(ctx context.Context, path string) (*Store, error) {
 	db, err := sqldb.OpenEmbedded(ctx, path)
 	if err != nil {
 		return nil, err
 	}
 	s := &Store{db: db}
+	s.forget()
 	if err := s.prepare(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -61,76 +67,40 @@ func (s *Store) Close() error {
 	return errors.Join(err, s.db.Close())
 }
 
-// Pools implements store.Store.
-func (s *Store) Pools(ctx context.Context) (pools []store.Pool, err error) {
-	rows, err := s.db.Reader.QueryContext(ctx, `SELECT name, use, range, state, static_band FROM pools ORDER BY name`)
-	if err != nil {
-		return nil, fmt.Errorf("read pools: %w", err)
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var (
-			p          store.Pool
-			use, state int32
-			band       int64
-		)
-		if err := rows.Scan(&p.Name, &use, &p.Range, &state, &band); err != nil {
-			return nil, fmt.Errorf("read pools: %w", err)
-		}
-		p.Use, p.State, p.Band = allocatorv1.Use(use), allocatorv1.PoolState(state), uint64(band)
-		pools = append(pools, p)
-	}
-	return pools, rows.Err()
+// forget makes all positions outdated. The caller holds mu, unless the store is not shared yet.
+func (s *Store) forget() {
+	s.position.Version++
+	s.position.Mark = rand.Int64() // #nosec G404 -- it tells positions apart
 }
 
-// CreatePool implements store.Store.
-func (s *Store) CreatePool(ctx context.Context, p store.Pool) error {
-	return s.execOne(ctx, "create pool", store.ErrPoolExists,
-		`INSERT INTO pools (name, use, range, state, static_band) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-		p.Name, int32(p.Use), p.Range, int32(p.State), int64(p.Band))
-}
-
-// UpdatePool implements store.Store.
-func (s *Store) UpdatePool(ctx context.Context, p store.Pool) error {
-	return s.execOne(ctx, "update pool", store.ErrPoolNotFound,
-		`UPDATE pools SET use = ?, range = ?, state = ?, static_band = ? WHERE name = ?`,
-		int32(p.Use), p.Range, int32(p.State), int64(p.Band), p.Name)
-}
-
-// execOne runs a statement that must change one row. If it changes no row, execOne returns none.
-func (s *Store) execOne(ctx context.Context, what string, none error, query string, args ...any) error {
-	res, err := s.db.Writer.ExecContext(ctx, query, args...)
-	if err != nil {
-		return fmt.Errorf("%s: %w", what, err)
+// News implements store.Store. The news is always empty, because only this process changes the database.
+func (s *Store) News(_ context.Context, seen store.Position) (store.News, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if seen != s.position {
+		return store.News{}, store.ErrOutdated
 	}
-	if n, err := res.RowsAffected(); err != nil || n == 0 {
-		return errors.Join(none, err)
-	}
-	return nil
+	return store.News{Position: seen}, nil
 }
 
-// DeletePool implements store.Store.
-func (s *Store) DeletePool(ctx context.Context, name string) error {
-	return s.inTransaction(ctx, func(tx *sql.Tx) error {
-		var used int
-		if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM holdings WHERE pool = ? AND released = 0`, name).Scan(&used); err != nil {
-			return fmt.Errorf("delete pool: %w", err)
-		}
-		if used > 0 {
-			return store.ErrPoolInUse
-		}
-		if _, err := tx.ExecContext(ctx, `DELETE FROM holdings WHERE pool = ?`, name); err != nil {
-			return fmt.Errorf("delete pool: %w", err)
-		}
-		res, err := tx.ExecContext(ctx, `DELETE FROM pools WHERE name = ?`, name)
-		if err != nil {
-			return fmt.Errorf("delete pool: %w", err)
-		}
-		if n, err := res.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(store.ErrPoolNotFound, err)
-		}
-		return nil
-	})
+// Transact implements store.Store. After a failure every position is outdated, because a commit that
+// returned an error may have been stored.
+func (s *Store) Transact(ctx context.Context, seen store.Position, decide func(store.News) (store.Batch, error)) (store.Position, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if seen != s.position {
+		return seen, store.ErrOutdated
+	}
+	b, err := decide(store.News{Position: seen})
+	if err != nil || b.Empty() {
+		return seen, err
+	}
+	if err := s.inTransaction(ctx, func(tx *sql.Tx) error { return s.apply(ctx, tx, b) }); err != nil {
+		s.forget()
+		return seen, err
+	}
+	s.position.Version++
+	return s.position, nil
 }
 
 // inTransaction runs do in a transaction, which it commits unless do fails.

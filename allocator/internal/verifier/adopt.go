@@ -6,11 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"time"
 
-	"portolan.dev/services/changes"
-	"portolan.dev/services/kit/app"
-	"portolan.dev/services/kit/obs"
 	"portolan.dev/services/object"
 
 	"portolan.dev/allocator/internal/allocation"
@@ -24,76 +20,98 @@ const (
 	HealthCheck = "values"
 	// adoptBatchSize is the number of values that are adopted in one transaction.
 	adoptBatchSize = 500
-	// adoptRetry is the pause after a failure of the store.
-	adoptRetry = time.Second
 )
 
-var errNotAdopted = errors.New("the values that services and pods have are not known yet: no snapshot from the registry")
+var (
+	errNotAdopted = errors.New("the values that services and pods have are not known yet: no snapshot from the registry")
+	errStoreLost  = errors.New("the allocator's store went back to an older state, and the values that services and pods have are not all known again yet")
+	errNewLog     = errors.New("the registry's log has begun anew, and the values that services and pods have are not all known yet")
+)
 
-// Adopted returns a channel that is closed once every value of the objects in a complete snapshot
-// is allocated. Before that, a newly allocated value could be in use, because the store may be new
-// or an old copy.
-func (v *Verifier) Adopted() <-chan struct{} { return v.adopted }
+// Adopted waits until every value of the objects in a complete view is allocated, and returns the
+// epoch of the view's log. Before that, a newly allocated value could be in use, because the store may
+// be new or an old copy, or the registry may have been restored from a backup. The error is that of
+// ctx.
+func (v *Verifier) Adopted(ctx context.Context) (epoch string, err error) { return v.gate.wait(ctx) }
 
-// adoptSnapshot allocates to the objects of the first snapshot the values that they have. If two
-// objects have the same value, the older one gets it, and Run reports the other. Unlike
-// [Verifier.allocate], it does not ask the registry about each object: a value of an object that
-// was deleted in the meantime is freed after the grace.
-func (v *Verifier) adoptSnapshot(ctx context.Context, snapshot []changes.Change) error {
-	missing := v.missing(snapshot)
-	outage := obs.Outage{Log: v.cfg.Log, Down: "values of objects not adopted, still trying", Up: "values of objects adopted"}
+// adopt makes the allocations complete for the log of the view: it closes all reserves, so that no
+// value is stored in an object any more that is not known here, and allocates to the objects of the
+// view the values that they have. If two objects have the same value, the older one gets it, and the
+// comparison reports the other. Unlike [Verifier.allocate], adopt does not ask the registry about each
+// object: a value of an object that was deleted in the meantime is freed after the grace.
+//
+// losses is how often the allocator's store has gone back. If it goes back again meanwhile, the
+// engine goes on to refuse clients.
+func (v *Verifier) adopt(ctx context.Context, epoch string, losses uint64) error {
+	if err := v.cfg.Engine.Refresh(ctx); err != nil {
+		return err
+	}
+	if err := v.closeReserves(ctx, v.allReserves()); err != nil {
+		return err
+	}
+	objects := v.view.all()
+	if err := v.cfg.Engine.Refresh(ctx); err != nil { // other replicas have allocated values for new objects
+		return err
+	}
+	missing := v.missing(objects)
 	for batch := range slices.Chunk(missing, adoptBatchSize) {
-		for {
-			err := v.adoptBatch(ctx, batch)
-			if err == nil {
-				outage.Over()
-				break
-			}
-			outage.Failed(err)
-			if !app.Pause(ctx, adoptRetry) {
-				return ctx.Err()
-			}
+		if err := v.adoptBatch(ctx, batch); err != nil {
+			return err
 		}
 	}
-	v.cfg.Log.Info("values of objects are known", "objects", len(snapshot), "taken_up", len(missing))
+	if at, _ := v.view.position(); at.epoch != epoch {
+		return errNewLog
+	}
+	v.cfg.Log.Info("values of objects are known", "objects", len(objects), "taken_up", len(missing), "epoch", epoch)
+	v.cfg.Engine.Adopted(losses)
+	v.losses = losses
+	v.gate.open(epoch)
 	v.cfg.Health.Set(HealthCheck, nil)
-	close(v.adopted)
 	return nil
+}
+
+// allReserves returns the holders of all reserves, of the store and of the registry. The store may be
+// an old copy that does not know the reserves of the registry.
+func (v *Verifier) allReserves() []string {
+	holders := v.view.reserveLeases()
+	for _, r := range v.cfg.Engine.Reserves() {
+		holders = append(holders, r.Holder)
+	}
+	slices.Sort(holders)
+	return slices.Compact(holders)
 }
 
 // missing returns a set for each value that an object has without an allocation, the older objects
 // first.
-func (v *Verifier) missing(snapshot []changes.Change) []engine.Set {
-	objects := make([]object.Object, 0, len(snapshot))
-	for _, c := range snapshot {
-		objects = append(objects, c.New)
-	}
+func (v *Verifier) missing(objects []object.Object) []engine.Set {
 	slices.SortFunc(objects, byAge)
 	var sets []engine.Set
 	for _, o := range objects {
-		owner := ownerOf(o)
-		for _, w := range valuesOf(o) {
-			value, err := parse(w)
-			if err != nil || v.cfg.Engine.Owns(owner.UID, value) {
+		for _, a := range v.allocatablesOf(o) {
+			owner := ownerOfValue(o, a.use)
+			if a.err != nil || v.cfg.Engine.Owns(owner.UID, a.value) {
 				continue // a malformed value is reported by Run
 			}
-			sets = append(sets, engine.Set{Owner: owner, Requests: []allocation.ClaimRequest{
-				{Slot: repairedSlots + value.String(), Use: w.use, Value: w.text, Repair: true},
-			}})
+			sets = append(sets, engine.Set{Owner: owner, Requests: []allocation.ClaimRequest{a.request()}})
 		}
 	}
 	return sets
 }
 
-// adoptBatch allocates and confirms the values that can be allocated. A value that another owner
-// has, or that is in no pool, is left to Run, which reports it.
+// adoptBatch allocates and confirms the values that can be allocated. A value that another object has
+// too, or that is in no pool, is left to the comparison, which reports it.
 func (v *Verifier) adoptBatch(ctx context.Context, sets []engine.Set) error {
-	results, err := v.cfg.Engine.Allocate(ctx, sets, false)
+	results, err := v.cfg.Engine.Adopt(ctx, sets)
 	if err != nil {
 		return err
 	}
 	var slots []engine.OwnerSlots
 	for i, r := range results {
+		if len(r.Failures) > 0 {
+			if r, err = v.adoptFromGone(ctx, sets[i], r); err != nil {
+				return err
+			}
+		}
 		if len(r.Failures) == 0 {
 			slots = append(slots, engine.OwnerSlots{UID: sets[i].Owner.UID, Slots: []string{sets[i].Requests[0].Slot}})
 		}
@@ -103,6 +121,21 @@ func (v *Verifier) adoptBatch(ctx context.Context, sets []engine.Set) error {
 	}
 	v.metrics.readded.Add(float64(len(slots)))
 	return nil
+}
+
+// adoptFromGone gives a value to an object if the store, which may be an old copy, has it for one that
+// has it no more. To free the value first and allocate it later would let others have it in between.
+func (v *Verifier) adoptFromGone(ctx context.Context, set engine.Set, refused engine.SetResult) (engine.SetResult, error) {
+	w := set.Requests[0]
+	value, err := parse(objectValue{use: w.Use, text: w.Value})
+	if err != nil {
+		return refused, nil
+	}
+	seen, ok := v.cfg.Engine.AllocationOf(value)
+	if !ok || seen.Owner.Kind == store.KindReserve || v.classify(seen) != unowned {
+		return refused, nil
+	}
+	return v.cfg.Engine.Replace(ctx, seen, set)
 }
 
 func byAge(a, b object.Object) int {

@@ -7,10 +7,25 @@
 // the view has been complete for a while, after the difference has lasted for the whole grace, and
 // after the registry itself has confirmed that the object is gone or has another value.
 //
-// At each start, before any value is allocated, the values of the objects in a complete snapshot
-// are adopted ([Verifier.Adopted]). The alternative, doing so only if the store is empty, would
-// not notice an old copy of a store. It would also save nothing, because only registries call the
-// allocator.
+// The verifier also follows nodes. A node with an address in the range of a pool is reported as an
+// Event on the node, and the API refuses a pool over the address of a node. The alternative, asking
+// the registry for its nodes at CreatePool, would not notice a node that comes later.
+//
+// At each start, and whenever the registry's log has another epoch because the registry was restored,
+// the values of the objects in the complete view are adopted before any value is allocated
+// ([Verifier.Adopted]). The alternative, doing so only if the store is empty, would not notice an
+// old copy of a store. It would also save nothing, because only registries call the allocator. The
+// registry stores newly allocated values only in a log of the epoch that the allocator has told it.
+//
+// The verifier also closes reserves: those of registry processes that were not heard, and all of them
+// before it adopts values. It deletes the Lease by which the holder fences its commits, reads the head
+// of the log, and waits until the view has everything up to there. Since no value of the reserve is
+// stored after the deletion, the view then has all services with such values. They get their values,
+// and the other values rest. Values in a reserve are never freed in another way. A service that has a
+// value of a reserve for the whole grace gets it; the holder's settlement was lost.
+//
+// The closing runs apart from the comparison, which pauses for changes to settle, and waits for the
+// view without blocking Apply, which moves the view.
 //
 // A value is allocated before its object is stored, and released after the object is deleted. A
 // crash may happen in between, and the verifier corrects the result. It examines only kinds that

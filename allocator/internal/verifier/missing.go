@@ -3,6 +3,7 @@ package verifier
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	allocatorv1 "portolan.dev/api/allocator/v1"
@@ -32,20 +33,20 @@ const (
 
 // allocateMissing allocates the values that services have without an allocation.
 func (v *Verifier) allocateMissing(ctx context.Context, services []*corev1.Service) {
-	if !v.cfg.ViewCurrent() {
+	if !v.mayDecide() {
 		return
 	}
 	for _, svc := range services {
-		uid := svc.GetMetadata().GetUid()
-		for _, w := range valuesOf(svc) {
-			value, err := parse(w)
+		for _, a := range v.allocatablesOf(svc) {
 			switch {
-			case err != nil:
-				v.report(ctx, svc, w, "", ipNotValid, portNotValid, fmt.Sprintf("%s: %v", w.field, err))
-			case v.cfg.Engine.Owns(uid, value):
-			case v.justReleased(value):
+			case a.err != nil:
+				v.report(ctx, svc, a.objectValue, "", ipNotValid, portNotValid, fmt.Sprintf("%s: %v", a.field, a.err))
+			case v.cfg.Engine.Owns(ownerOfValue(svc, a.use).UID, a.value):
+			case v.movesBetweenOwners(svc, a):
+			case v.isReserved(a.value): // the holder settles it, or freeUnowned does after the grace
+			case v.justReleased(a.value):
 			default:
-				v.allocate(ctx, svc, w, value)
+				v.allocate(ctx, svc, a)
 			}
 		}
 	}
@@ -53,16 +54,13 @@ func (v *Verifier) allocateMissing(ctx context.Context, services []*corev1.Servi
 
 // allocate allocates a value to the service that already has it. The value is requested explicitly,
 // so the request fails if another owner has it.
-func (v *Verifier) allocate(ctx context.Context, svc *corev1.Service, w objectValue, value pool.Value) {
-	meta := svc.GetMetadata()
+func (v *Verifier) allocate(ctx context.Context, svc *corev1.Service, a allocatable) {
+	meta, w, value := svc.GetMetadata(), a.objectValue, a.value
 	if !v.confirmedByRegistry(ctx, svc, w, value) {
 		return
 	}
-	slot := repairedSlots + value.String()
-	set := engine.Set{
-		Owner:    ownerOf(svc),
-		Requests: []allocation.ClaimRequest{{Slot: slot, Use: w.use, Value: w.text, Repair: true}},
-	}
+	request := a.request()
+	set := engine.Set{Owner: ownerOfValue(svc, a.use), Requests: []allocation.ClaimRequest{request}}
 	results, err := v.cfg.Engine.Allocate(ctx, []engine.Set{set}, false)
 	if err != nil {
 		v.cfg.Log.Warn("values of a service not allocated", "service", meta.GetName(), "value", w.text, "err", err)
@@ -72,9 +70,18 @@ func (v *Verifier) allocate(ctx context.Context, svc *corev1.Service, w objectVa
 		v.reportRefused(ctx, svc, w, value, failures[0])
 		return
 	}
-	v.confirm(ctx, []engine.OwnerSlots{{UID: meta.GetUid(), Slots: []string{slot}}})
+	v.confirm(ctx, []engine.OwnerSlots{{UID: set.Owner.UID, Slots: []string{request.Slot}}})
+	if !results[0].Results[0].New {
+		return // another replica was faster, and reports it
+	}
 	v.metrics.readded.Inc()
 	v.report(ctx, svc, w, "", ipRepaired, portRepaired, fmt.Sprintf("%s: %s was not allocated; it is now", w.field, w.text))
+}
+
+// isReserved reports whether a value is in a reserve.
+func (v *Verifier) isReserved(value pool.Value) bool {
+	owner, ok := v.cfg.Engine.OwnerOf(value)
+	return ok && owner.Kind == store.KindReserve
 }
 
 // justReleased reports whether a value was released within the grace. Its owner is probably being
@@ -94,7 +101,8 @@ func (v *Verifier) confirmedByRegistry(ctx context.Context, svc *corev1.Service,
 	if err != nil {
 		return false
 	}
-	return o != nil && o.GetMetadata().GetUid() == svc.GetMetadata().GetUid() && hasValue(o, w.use, value)
+	now, ok := o.(*corev1.Service)
+	return ok && now.GetMetadata().GetUid() == svc.GetMetadata().GetUid() && isStored(now, w.use, value)
 }
 
 func (v *Verifier) reportRefused(ctx context.Context, svc *corev1.Service, w objectValue, value pool.Value, f allocation.Failure) {
@@ -135,22 +143,36 @@ func (v *Verifier) reportToOwner(ctx context.Context, owner store.Owner, other *
 // that has the same value, if the event is about one.
 func (v *Verifier) report(ctx context.Context, svc *corev1.Service, w objectValue, other, ip, port, message string) {
 	reason, typ := ip, corev1.EventType_EVENT_TYPE_WARNING
-	if w.use == allocatorv1.Use_USE_NODE_PORT {
+	switch w.use {
+	case allocatorv1.Use_USE_NODE_PORT:
 		reason = port
+	case allocatorv1.Use_USE_LOAD_BALANCER_IP:
+		reason = "LoadBalancer" + strings.TrimPrefix(ip, "Cluster")
 	}
-	if reason == ipRepaired || reason == portRepaired {
+	if ip == ipRepaired {
 		typ = corev1.EventType_EVENT_TYPE_NORMAL
 	}
-	key, said := eventSubject{svc.GetMetadata().GetUid(), w.field, other}, reason+" "+w.text
+	v.reportOnce(ctx, svc, eventSubject{svc.GetMetadata().GetUid(), w.field, other}, event{typ, reason, w.text, message})
+}
+
+// event is an event to report. Its reason and subject tell whether it is the one reported before.
+type event struct {
+	typ                      corev1.EventType
+	reason, subject, message string
+}
+
+// reportOnce records an event on an object, unless the last event for the key was the same.
+func (v *Verifier) reportOnce(ctx context.Context, about object.Object, key eventSubject, e event) {
+	said := e.reason + " " + e.subject
 	v.foundInPass[key] = true
 	if v.reported[key] == said {
 		return
 	}
-	if err := v.cfg.Registry.Report(ctx, svc, typ, reason, message); err != nil {
-		v.outage.Failed(err, "event", reason)
+	if err := v.cfg.Registry.Report(ctx, about, e.typ, e.reason, e.message); err != nil {
+		v.outage.Failed(err, "event", e.reason)
 		return
 	}
 	v.outage.Over()
 	v.reported[key] = said
-	v.metrics.reports.WithLabelValues(reason).Inc()
+	v.metrics.reports.WithLabelValues(e.reason).Inc()
 }

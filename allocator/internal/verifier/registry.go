@@ -1,7 +1,9 @@
 package verifier
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -19,6 +21,8 @@ const component = "allocator"
 type client struct {
 	services registryv1.ServiceServiceClient
 	pods     registryv1.PodServiceClient
+	leases   registryv1.LeaseServiceClient
+	changes  registryv1.ChangeServiceClient
 	events   registryv1.EventServiceClient
 }
 
@@ -27,6 +31,8 @@ func NewRegistry(conn grpc.ClientConnInterface) Registry {
 	return &client{
 		services: registryv1.NewServiceServiceClient(conn),
 		pods:     registryv1.NewPodServiceClient(conn),
+		leases:   registryv1.NewLeaseServiceClient(conn),
+		changes:  registryv1.NewChangeServiceClient(conn),
 		events:   registryv1.NewEventServiceClient(conn),
 	}
 }
@@ -44,20 +50,60 @@ func (c *client) Get(ctx context.Context, key object.Key) (object.Object, error)
 }
 
 func (c *client) get(ctx context.Context, key object.Key) (object.Object, error) {
-	if key.Kind == kindPod {
+	switch key.Kind {
+	case kindPod:
 		resp, err := c.pods.GetPod(ctx, &registryv1.GetPodRequest{Namespace: key.Namespace, Name: key.Name})
 		return resp.GetPod(), err
+	case kindLease:
+		resp, err := c.leases.GetLease(ctx, &registryv1.GetLeaseRequest{Namespace: key.Namespace, Name: key.Name})
+		return resp.GetLease(), err
+	default:
+		resp, err := c.services.GetService(ctx, &registryv1.GetServiceRequest{Namespace: key.Namespace, Name: key.Name})
+		return resp.GetService(), err
 	}
-	resp, err := c.services.GetService(ctx, &registryv1.GetServiceRequest{Namespace: key.Namespace, Name: key.Name})
-	return resp.GetService(), err
+}
+
+// Services implements Registry.
+func (c *client) Services(ctx context.Context, namespace string) ([]*corev1.Service, error) {
+	var all []*corev1.Service
+	for token := ""; ; {
+		resp, err := c.services.ListServices(ctx, &registryv1.ListServicesRequest{Namespace: namespace, PageToken: token})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, resp.GetServices()...)
+		if token = resp.GetNextPageToken(); token == "" {
+			return all, nil
+		}
+	}
+}
+
+// DeleteLease implements Registry.
+func (c *client) DeleteLease(ctx context.Context, name string) error {
+	resp, err := c.leases.DeleteLease(ctx, &registryv1.DeleteLeaseRequest{Namespace: object.DefaultNamespace, Name: name})
+	switch {
+	case status.Code(err) == codes.NotFound:
+		return nil
+	case err != nil:
+		return err
+	case len(resp.GetLease().GetMetadata().GetFinalizers()) > 0:
+		return fmt.Errorf("lease %s: the finalizers %q keep it from being deleted; remove them", name, resp.GetLease().GetMetadata().GetFinalizers())
+	}
+	return nil
+}
+
+// Head implements Registry.
+func (c *client) Head(ctx context.Context) (epoch string, revision uint64, err error) {
+	resp, err := c.changes.GetHead(ctx, &registryv1.GetHeadRequest{})
+	return resp.GetEpoch(), resp.GetRevision(), err
 }
 
 // Report implements Registry.
-func (c *client) Report(ctx context.Context, svc *corev1.Service, typ corev1.EventType, reason, message string) error {
-	meta := svc.GetMetadata()
+func (c *client) Report(ctx context.Context, about object.Object, typ corev1.EventType, reason, message string) error {
+	meta := about.GetMetadata()
 	_, err := c.events.CreateEvent(ctx, &registryv1.CreateEventRequest{Event: &corev1.Event{
-		Metadata:  &corev1.ObjectMeta{GenerateName: meta.GetName() + ".", Namespace: meta.GetNamespace()},
-		Regarding: &corev1.ObjectReference{Kind: kindService, ApiVersion: "v1", Namespace: meta.GetNamespace(), Name: meta.GetName(), Uid: meta.GetUid()},
+		Metadata:  &corev1.ObjectMeta{GenerateName: meta.GetName() + ".", Namespace: cmp.Or(meta.GetNamespace(), object.DefaultNamespace)},
+		Regarding: &corev1.ObjectReference{Kind: object.KindOf(about), ApiVersion: "v1", Namespace: meta.GetNamespace(), Name: meta.GetName(), Uid: meta.GetUid()},
 		Reason:    reason, Message: message, Type: typ, ReportingComponent: component,
 	}})
 	return err

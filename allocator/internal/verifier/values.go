@@ -1,12 +1,16 @@
 package verifier
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
 
 	allocatorv1 "portolan.dev/api/allocator/v1"
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
 
+	"portolan.dev/allocator/internal/allocation"
 	"portolan.dev/allocator/pool"
 )
 
@@ -15,6 +19,10 @@ type objectValue struct {
 	use   allocatorv1.Use
 	text  string
 	field string
+	// protocol is the protocol of a node port. In most pools a number is of all protocols.
+	protocol pool.Protocol
+	// slot is the slot of a load-balancer address in its owner; other values have slots of the verifier.
+	slot string
 }
 
 // valuesOf returns the values of an object that should be allocated. A malformed value is included;
@@ -34,7 +42,7 @@ func valuesOf(o object.Object) []objectValue {
 func podValues(pod *corev1.Pod) []objectValue {
 	var all []objectValue
 	for i, ip := range pod.GetStatus().GetPodIps() {
-		all = append(all, objectValue{allocatorv1.Use_USE_POD_IP, ip, "status.podIPs[" + strconv.Itoa(i) + "]"})
+		all = append(all, objectValue{allocatorv1.Use_USE_POD_IP, ip, "status.podIPs[" + strconv.Itoa(i) + "]", pool.AllProtocols, ""})
 	}
 	return all
 }
@@ -45,31 +53,51 @@ func serviceValues(svc *corev1.Service) []objectValue {
 	if spec.GetType() != corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME {
 		for i, ip := range spec.GetClusterIps() {
 			if ip != "" && ip != object.ClusterIPNone {
-				all = append(all, objectValue{allocatorv1.Use_USE_CLUSTER_IP, ip, "spec.clusterIPs[" + strconv.Itoa(i) + "]"})
+				all = append(all, objectValue{allocatorv1.Use_USE_CLUSTER_IP, ip, "spec.clusterIPs[" + strconv.Itoa(i) + "]", pool.AllProtocols, ""})
 			}
 		}
 	}
-	seen := map[int32]bool{0: true} // one number may serve two protocols
-	add := func(port int32, field string) {
-		if !seen[port] {
-			seen[port] = true
-			all = append(all, objectValue{allocatorv1.Use_USE_NODE_PORT, strconv.Itoa(int(port)), field})
+	add := func(port int32, protocol corev1.Protocol, field string) {
+		if port != 0 {
+			all = append(all, objectValue{allocatorv1.Use_USE_NODE_PORT, strconv.Itoa(int(port)), field, protocolOf(protocol), ""})
 		}
 	}
 	for i, p := range spec.GetPorts() {
-		add(p.GetNodePort(), "spec.ports["+strconv.Itoa(i)+"].nodePort")
+		add(p.GetNodePort(), p.GetProtocol(), "spec.ports["+strconv.Itoa(i)+"].nodePort")
 	}
-	add(spec.GetHealthCheckNodePort(), "spec.healthCheckNodePort")
-	return all
+	add(spec.GetHealthCheckNodePort(), corev1.Protocol_PROTOCOL_TCP, "spec.healthCheckNodePort")
+	return append(all, balancerValues(svc)...)
+}
+
+// protocolOf returns the protocol of a service's port.
+func protocolOf(p corev1.Protocol) pool.Protocol {
+	switch p {
+	case corev1.Protocol_PROTOCOL_UDP:
+		return pool.UDP
+	case corev1.Protocol_PROTOCOL_SCTP:
+		return pool.SCTP
+	default:
+		return pool.TCP
+	}
 }
 
 // hasValue reports whether an object has a value that is allocated to it. It returns true if the
-// object cannot tell, as with addresses that a pod or a load balancer may still get.
+// object cannot tell, as with addresses that a pod may still get. A service with lbctl's finalizer
+// may still get load-balancer addresses: lbctl writes them after they are allocated, and releases them
+// before it removes the finalizer.
 func hasValue(o object.Object, use allocatorv1.Use, v pool.Value) bool {
 	svc, ok := o.(*corev1.Service)
-	if !ok || use != allocatorv1.Use_USE_CLUSTER_IP && use != allocatorv1.Use_USE_NODE_PORT {
+	switch {
+	case !ok || use == allocatorv1.Use_USE_POD_IP:
+		return true
+	case use == allocatorv1.Use_USE_LOAD_BALANCER_IP && spec.HasBalancerFinalizer(svc):
 		return true
 	}
+	return isStored(svc, use, v)
+}
+
+// isStored reports whether a value is in a service.
+func isStored(svc *corev1.Service, use allocatorv1.Use, v pool.Value) bool {
 	for _, w := range valuesOf(svc) {
 		if w.use == use && sameValue(w, v) {
 			return true
@@ -78,9 +106,46 @@ func hasValue(o object.Object, use allocatorv1.Use, v pool.Value) bool {
 	return false
 }
 
+// sameValue reports whether w is the value v, or the number of v for the protocol of v.
 func sameValue(w objectValue, v pool.Value) bool {
 	got, err := parse(w)
-	return err == nil && got == v
+	return err == nil && got == v.Without() && (v.Protocol() == pool.AllProtocols || v.Protocol() == w.protocol)
+}
+
+// allocatable is a value of an object in the form in which it is allocated.
+type allocatable struct {
+	objectValue
+	value pool.Value
+	err   error // the value is malformed
+}
+
+// request returns the claim for the value, in a slot of the verifier's own.
+func (a *allocatable) request() allocation.ClaimRequest {
+	r := allocation.ClaimRequest{Slot: cmp.Or(a.slot, repairedSlots+a.value.String()), Use: a.use, Value: a.text, Repair: true}
+	if a.protocol != pool.AllProtocols {
+		r.Protocols = []pool.Protocol{a.protocol}
+	}
+	return r
+}
+
+// allocatablesOf returns the values of an object that should be allocated, each once: in a pool with
+// one value for each protocol, a number that serves two of them is two values.
+func (v *Verifier) allocatablesOf(o object.Object) []allocatable {
+	var all []allocatable
+	for _, w := range valuesOf(o) {
+		value, err := parse(w)
+		if w.use == allocatorv1.Use_USE_LOAD_BALANCER_IP && (err != nil || !v.inBalancerPool(value)) {
+			continue // of a provider that does not use the allocator
+		}
+		if w.use == allocatorv1.Use_USE_NODE_PORT && err == nil && v.cfg.Engine.IsPerProtocol(value) {
+			value = pool.PortValueFor(value.Port(), w.protocol)
+		}
+		known := slices.ContainsFunc(all, func(a allocatable) bool { return a.use == w.use && a.text == w.text && a.value == value })
+		if !known {
+			all = append(all, allocatable{w, value, err})
+		}
+	}
+	return all
 }
 
 func parse(w objectValue) (pool.Value, error) {

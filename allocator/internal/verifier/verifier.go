@@ -14,18 +14,26 @@ import (
 	"portolan.dev/services/kit/health"
 	"portolan.dev/services/kit/obs"
 	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
 
 	"portolan.dev/allocator/internal/allocation"
 	"portolan.dev/allocator/internal/engine"
 	"portolan.dev/allocator/pool"
+	"portolan.dev/allocator/store"
 )
 
 // Registry is the registry as the verifier calls it directly.
 type Registry interface {
 	// Get returns an object, or nil if it does not exist.
 	Get(ctx context.Context, key object.Key) (object.Object, error)
-	// Report records an event on a service.
-	Report(ctx context.Context, svc *corev1.Service, typ corev1.EventType, reason, message string) error
+	// Services returns the services of a namespace.
+	Services(ctx context.Context, namespace string) ([]*corev1.Service, error)
+	// DeleteLease deletes a Lease of a reserve. It is no error if there is none.
+	DeleteLease(ctx context.Context, name string) error
+	// Head returns the newest revision of the log and the log's epoch.
+	Head(ctx context.Context) (epoch string, revision uint64, err error)
+	// Report records an event on a service or a node.
+	Report(ctx context.Context, about object.Object, typ corev1.EventType, reason, message string) error
 }
 
 // Config is the configuration of a [Verifier].
@@ -42,6 +50,8 @@ type Config struct {
 	Interval time.Duration
 	// ViewCurrent reports whether the view is up to date.
 	ViewCurrent func() bool
+	// Epoch returns the epoch of the log that the changes for Apply come from.
+	Epoch func() string
 }
 
 // Verifier compares the allocated values with the registry's objects. The follower calls Apply,
@@ -50,13 +60,16 @@ type Verifier struct {
 	cfg     Config
 	metrics *metrics
 	view    *view
-	wake    chan struct{}
-	adopted chan struct{}
+	wake    chan struct{} // services have changed
+	moved   chan struct{} // the view has moved on in the log
+	gate    *gate
+	keeping obs.Outage // of keepReserves
 
-	// applied belongs to the goroutine that calls Apply.
-	applied bool // the first snapshot was applied
+	// losses belongs to the goroutine of keepReserves: how often the engine's store had gone back when
+	// the values of all objects were adopted.
+	losses uint64
 
-	// The following fields belong to the goroutine of Run.
+	// The following fields belong to the goroutine of compare.
 
 	differences map[valueOwner]time.Time // since when a difference exists
 	reported    map[eventSubject]string  // the last event about it
@@ -82,37 +95,50 @@ type eventSubject struct {
 func New(cfg Config) *Verifier {
 	cfg.Health.Set(HealthCheck, errNotAdopted)
 	return &Verifier{
-		cfg: cfg, metrics: newMetrics(cfg.Metrics), view: newView(), wake: make(chan struct{}, 1), adopted: make(chan struct{}),
+		cfg: cfg, metrics: newMetrics(cfg.Metrics), view: newView(),
+		wake: make(chan struct{}, 1), moved: make(chan struct{}, 1), gate: newGate(),
+		keeping:     obs.Outage{Log: cfg.Log, Down: "values of objects not adopted, or reserves not closed, still trying", Up: "values of objects and reserves in order", Tolerate: time.Second},
 		differences: map[valueOwner]time.Time{}, reported: map[eventSubject]string{}, foundInPass: map[eventSubject]bool{},
 		outage: obs.Outage{Log: cfg.Log, Down: "registry does not answer the verifier", Up: "registry answers the verifier again"},
 	}
 }
 
-// Apply applies changes of the registry's objects. The first batch is a complete snapshot, for
-// which Apply returns when all its values are adopted.
-func (v *Verifier) Apply(ctx context.Context, batch []changes.Change, _ uint64) error {
-	if !v.applied {
-		if err := v.adoptSnapshot(ctx, batch); err != nil {
-			return err
-		}
-		v.applied = true
+// Apply applies changes of the registry's objects. The first batch is a complete snapshot.
+func (v *Verifier) Apply(_ context.Context, batch []changes.Change, revision uint64) error {
+	at := position{epoch: v.cfg.Epoch(), revision: revision}
+	if !v.gate.isOpenFor(at.epoch) && v.gate.shut() {
+		v.cfg.Health.Set(HealthCheck, errNewLog)
 	}
-	if v.view.apply(batch) {
-		select {
-		case v.wake <- struct{}{}:
-		default:
-		}
+	if v.view.apply(batch, at) {
+		notify(v.wake)
 	}
+	notify(v.moved)
 	return nil
+}
+
+// notify wakes the goroutine that reads a channel with room for one.
+func notify(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }
 
 // lagTolerance returns how long changes are collected, and how long a value may be missing before
 // it is allocated, because the view lags a little behind the registry.
 func (v *Verifier) lagTolerance() time.Duration { return min(2*time.Second, v.cfg.Grace/4) }
 
-// Run compares until ctx is done: changed services shortly after the change, and everything at each
-// interval.
+// Run compares, adopts and closes reserves until ctx is done.
 func (v *Verifier) Run(ctx context.Context) error {
+	return app.RunTasks(ctx,
+		app.Task{Name: "compare", Run: v.compare},
+		app.Task{Name: "reserves", Run: v.keepReserves},
+	)
+}
+
+// compare compares until ctx is done: changed services shortly after the change, and everything at
+// each interval.
+func (v *Verifier) compare(ctx context.Context) error {
 	ticker := time.NewTicker(v.cfg.Interval)
 	defer ticker.Stop()
 	for {
@@ -125,9 +151,19 @@ func (v *Verifier) Run(ctx context.Context) error {
 			if !app.Pause(ctx, v.lagTolerance()) {
 				return nil
 			}
-			v.allocateMissing(ctx, v.view.nextChanged())
+			v.reconcileChanged(ctx)
 		}
 	}
+}
+
+// reconcileChanged allocates what changed services have without an allocation. Another replica may
+// have allocated it.
+func (v *Verifier) reconcileChanged(ctx context.Context) {
+	if err := v.cfg.Engine.Refresh(ctx); err != nil {
+		v.cfg.Log.Warn("allocations not read", "err", err)
+		return // the next pass compares all services
+	}
+	v.allocateMissing(ctx, v.view.nextChanged())
 }
 
 // reconcileAll compares everything.
@@ -139,8 +175,8 @@ func (v *Verifier) reconcileAll(ctx context.Context) {
 		v.cfg.Log.Warn("allocations not read", "err", err)
 		return
 	}
-	if !v.cfg.ViewCurrent() {
-		return // an outdated view must not decide
+	if !v.mayDecide() {
+		return
 	}
 	v.view.nextChanged()
 	before := v.differences
@@ -148,9 +184,17 @@ func (v *Verifier) reconcileAll(ctx context.Context) {
 	clear(v.foundInPass)
 	v.freeUnowned(ctx, before)
 	v.allocateMissing(ctx, v.view.services())
+	v.reportNodes(ctx)
 	// A difference that has disappeared is reported again if it comes back.
 	maps.DeleteFunc(v.reported, func(n eventSubject, _ string) bool { return !v.foundInPass[n] })
 	v.metrics.passes.Inc()
+}
+
+// mayDecide reports whether differences to the view count: an outdated view does not decide, and
+// neither does one whose values are still being adopted.
+func (v *Verifier) mayDecide() bool {
+	at, _ := v.view.position()
+	return v.gate.isOpenFor(at.epoch) && v.cfg.ViewCurrent()
 }
 
 // ageOf returns how long a difference has lasted, and records it for the next pass.
@@ -163,13 +207,18 @@ func (v *Verifier) ageOf(s valueOwner, before map[valueOwner]time.Time, now time
 	return now.Sub(first)
 }
 
-// freeUnowned frees values that no object has, and confirms values of objects that were left
-// unconfirmed.
+// freeUnowned frees values that no object has, confirms values of objects that were left unconfirmed,
+// and settles values of objects that are still in reserves. Other values in reserves stay.
 func (v *Verifier) freeUnowned(ctx context.Context, before map[valueOwner]time.Time) {
 	now := time.Now()
 	var free []allocation.Allocation
 	var confirm []engine.OwnerSlots
+	var reserved []allocation.Allocation
 	for _, h := range v.cfg.Engine.Allocations() {
+		if h.Owner.Kind == store.KindReserve {
+			reserved = append(reserved, h)
+			continue
+		}
 		young := now.Sub(newest(h)) < v.cfg.Grace
 		verdict := v.classify(h)
 		switch {
@@ -183,6 +232,7 @@ func (v *Verifier) freeUnowned(ctx context.Context, before map[valueOwner]time.T
 	}
 	v.confirm(ctx, confirm)
 	v.free(ctx, free)
+	v.settleReserved(ctx, reserved, before)
 }
 
 // ownership is the result of classify for a value.
@@ -191,12 +241,18 @@ type ownership int
 const (
 	unknownOwner ownership = iota // of an owner that the registry does not have
 	owned
+	promised // of a live object that does not have it yet
 	unowned
 )
 
 func (v *Verifier) classify(h allocation.Allocation) ownership {
 	o := v.view.get(h.Owner.UID)
+	svc, isService := o.(*corev1.Service)
 	switch {
+	case h.Owner.Kind == spec.KindAddressShare:
+		return classifyShared(v.view.services(), h)
+	case isService && hasValue(svc, h.Use, h.Value) && !isStored(svc, h.Use, h.Value):
+		return promised
 	case o != nil && hasValue(o, h.Use, h.Value):
 		return owned
 	case o != nil:
@@ -224,6 +280,10 @@ func (v *Verifier) get(ctx context.Context, key object.Key) (object.Object, erro
 // absentInRegistry reports whether the owner no longer has the value according to the registry,
 // because the view may lag behind it.
 func (v *Verifier) absentInRegistry(ctx context.Context, h allocation.Allocation) bool {
+	if h.Owner.Kind == spec.KindAddressShare {
+		shared, err := v.sharedInRegistry(ctx, h)
+		return err == nil && !shared
+	}
 	if h.Owner.Kind != kindService && h.Owner.Kind != kindPod {
 		return true
 	}

@@ -20,6 +20,7 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/changes/changestest"
+	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/health"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
@@ -34,14 +35,19 @@ import (
 type unreliableStore struct {
 	store.Store
 	silent bool
+	// replaced makes the store say that it went back if it does not know a position.
+	replaced bool
 }
 
-func (m *unreliableStore) Apply(ctx context.Context, puts []store.Write) error {
-	err := m.Store.Apply(ctx, puts)
-	if err == nil && m.silent {
-		return errors.New("no answer")
+func (m *unreliableStore) Transact(ctx context.Context, seen store.Position, decide func(store.News) (store.Batch, error)) (store.Position, error) {
+	at, err := m.Store.Transact(ctx, seen, decide)
+	if m.replaced && errors.Is(err, store.ErrOutdated) {
+		return at, store.ErrWentBack
 	}
-	return err
+	if err == nil && m.silent && at != seen {
+		return at, errors.New("no answer")
+	}
+	return at, err
 }
 
 // testVerifier is a verifier with all its dependencies.
@@ -53,13 +59,21 @@ type testVerifier struct {
 	verifier *Verifier
 	feed     *changestest.Feed
 	registry *registry
+	health   *health.Registry
 	fresh    bool
+	epoch    string
+	ahead    time.Duration // of the engine's clock
 }
 
 // registry returns the objects of the feed unless the test sets others.
 type registry struct {
+	t    *testVerifier
 	feed *changestest.Feed
 	err  error
+	// kept are Leases that cannot be deleted.
+	kept map[string]bool
+	// onHead, if not nil, is what Head returns.
+	onHead func() (epoch string, revision uint64, err error)
 	// differs holds objects that the registry has and the view has not; nil: deleted.
 	differs map[object.Key]object.Object
 
@@ -75,24 +89,59 @@ func (r *registry) Get(_ context.Context, key object.Key) (object.Object, error)
 	return r.feed.Get(key), nil
 }
 
-func (r *registry) Report(_ context.Context, svc *corev1.Service, typ corev1.EventType, reason, message string) error {
+func (r *registry) Services(_ context.Context, namespace string) ([]*corev1.Service, error) {
+	var all []*corev1.Service
+	for _, svc := range r.t.verifier.view.services() {
+		if svc.GetMetadata().GetNamespace() == namespace {
+			all = append(all, svc)
+		}
+	}
+	for _, o := range r.differs {
+		if svc, ok := o.(*corev1.Service); ok {
+			all = append(all, svc)
+		}
+	}
+	return all, r.err
+}
+
+func (r *registry) DeleteLease(_ context.Context, name string) error {
+	key := object.Key{Kind: "Lease", Namespace: "default", Name: name}
+	switch {
+	case r.err != nil:
+		return r.err
+	case r.kept[name]:
+		return errors.New("the Lease has finalizers")
+	case r.feed.Get(key) != nil:
+		r.feed.Delete(key)
+	}
+	return nil
+}
+
+func (r *registry) Head(context.Context) (epoch string, revision uint64, err error) {
+	if r.onHead != nil {
+		return r.onHead()
+	}
+	return r.t.epoch, r.feed.Revision(), r.err
+}
+
+func (r *registry) Report(_ context.Context, about object.Object, typ corev1.EventType, reason, message string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.types[reason] = typ
-	r.events = append(r.events, svc.GetMetadata().GetName()+" "+reason+" "+message)
+	r.events = append(r.events, about.GetMetadata().GetName()+" "+reason+" "+message)
 	return nil
 }
 
 // newTestVerifier returns a verifier with a registry that has the objects of a snapshot.
 func newTestVerifier(t *testing.T, snapshot ...object.Object) *testVerifier {
-	w := &testVerifier{T: t, fresh: true}
+	w := &testVerifier{T: t, fresh: true, epoch: "epoch-1"}
 	st, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "a.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.store = &unreliableStore{Store: st}
 	reg := prometheus.NewRegistry()
-	w.engine, err = engine.New(t.Context(), engine.Config{Store: w.store, Log: kittest.Logger(t), Metrics: reg, Rest: time.Minute})
+	w.engine, err = engine.New(t.Context(), engine.Config{Store: w.store, Log: kittest.Logger(t), Metrics: reg, Rest: time.Minute, Now: func() time.Time { return time.Now().Add(w.ahead) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,13 +162,15 @@ func newTestVerifier(t *testing.T, snapshot ...object.Object) *testVerifier {
 		}
 	}
 	w.metrics = reg
-	w.registry = &registry{differs: map[object.Key]object.Object{}, types: map[string]corev1.EventType{}}
+	w.registry = &registry{t: w, kept: map[string]bool{}, differs: map[object.Key]object.Object{}, types: map[string]corev1.EventType{}}
+	w.health = health.New(kittest.Logger(t))
 	w.verifier = New(Config{
-		Engine: w.engine, Registry: w.registry, Log: kittest.Logger(t), Metrics: reg, Health: health.New(kittest.Logger(t)),
-		Grace: time.Nanosecond, Interval: time.Hour, ViewCurrent: func() bool { return w.fresh },
+		Engine: w.engine, Registry: w.registry, Log: kittest.Logger(t), Metrics: reg, Health: w.health,
+		Grace: time.Nanosecond, Interval: time.Hour, ViewCurrent: func() bool { return w.fresh }, Epoch: func() string { return w.epoch },
 	})
 	w.feed = changestest.NewFeed(t, w.verifier.Apply, snapshot...)
 	w.registry.feed = w.feed
+	w.verifier.keepReservesOnce(t.Context())
 	return w
 }
 
@@ -213,6 +264,7 @@ const (
 func TestWhatNoObjectHasIsFreed(t *testing.T) {
 	w := newTestVerifier(t)
 	web := service("web", "u1", "10.96.0.1", 30001)
+	web.Metadata.Finalizers = []string{object.FinalizerLoadBalancer} // it may still get its load-balancer address
 	pod := &corev1.Pod{Metadata: &corev1.ObjectMeta{Name: "p", Namespace: "default", Uid: "u3"}}
 	w.feed.Put(web, pod)
 	w.allocate(ownerOf(web), "ip", clusterIP, "10.96.0.1")
@@ -320,10 +372,8 @@ func TestASnapshotIsTakenUpBeforeAnythingIsAllocated(t *testing.T) {
 		Status:   &corev1.PodStatus{PodIp: "192.0.2.1", PodIps: []string{"192.0.2.1"}},
 	}
 	w := newTestVerifier(t, young, old, pod, elsewhere, service("broken", "u5", "no-ip"))
-	select {
-	case <-w.verifier.Adopted():
-	default:
-		t.Fatal("the snapshot is applied, and its values are not adopted")
+	if epoch, err := w.verifier.Adopted(t.Context()); err != nil || epoch != "epoch-1" {
+		t.Fatalf("the values of the snapshot are adopted for the log %q, %v", epoch, err)
 	}
 	w.want("10.96.0.1 u9", "30001 u9", "30002 u1", "10.97.0.7 u3")
 	w.wantEvents()
@@ -344,16 +394,16 @@ func TestASnapshotIsTakenUpBeforeAnythingIsAllocated(t *testing.T) {
 func TestTakingUpWaitsForTheStore(t *testing.T) {
 	w := newTestVerifier(t)
 	w.engine.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	v := New(Config{Engine: w.engine, Log: kittest.Logger(t), Metrics: prometheus.NewRegistry(), Health: health.New(kittest.Logger(t))})
-	if err := v.Apply(ctx, []changes.Change{{New: service("web", "u1", "10.96.0.1")}}, 1); err == nil {
-		t.Error("values that the store does not take count as adopted")
+	checks := health.New(kittest.Logger(t))
+	v := New(Config{Engine: w.engine, Log: kittest.Logger(t), Metrics: prometheus.NewRegistry(), Health: checks, Epoch: func() string { return "e" }})
+	if err := v.Apply(t.Context(), []changes.Change{{New: service("web", "u1", "10.96.0.1")}}, 1); err != nil {
+		t.Fatal(err)
 	}
-	select {
-	case <-v.Adopted():
-		t.Error("allocation is open though the values in use are not adopted")
-	default:
+	v.keepReservesOnce(t.Context())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if epoch, err := v.Adopted(ctx); err == nil || checks.Ready() == nil {
+		t.Errorf("allocation is open for the log %q though the values in use are not adopted", epoch)
 	}
 }
 
@@ -443,4 +493,35 @@ func TestAMissingValueMayComeLate(t *testing.T) {
 			w.wantEvents("web ClusterIPNotAllocated")
 		})
 	}
+}
+
+// TestAStoreThatWentBackIsAdoptedAgain replaces the store by a copy from the time before a service was
+// made. Its address looks free there.
+func TestAStoreThatWentBackIsAdoptedAgain(t *testing.T) {
+	w := newTestVerifier(t, service("web", "u1", "10.96.0.5"))
+	w.want("10.96.0.5 u1")
+	var old store.Snapshot
+	if err := w.store.Snapshot(t.Context(), func(content store.Snapshot) error {
+		old = store.Snapshot{Position: content.Position, Pools: content.Pools, Allocations: func(func(store.Allocation, error) bool) {}}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.store.Restore(t.Context(), old.Position, old); err != nil {
+		t.Fatal(err)
+	}
+	w.store.replaced = true
+	claim := []engine.Set{{Owner: store.Owner{UID: "other"}, Requests: []allocation.ClaimRequest{{Slot: "ip", Use: allocatorv1.Use_USE_CLUSTER_IP, Value: "10.96.0.5"}}}}
+	if results, err := w.engine.Allocate(t.Context(), claim, false); !apierr.IsUnavailable(err) {
+		t.Errorf("before the values in use are known again: %v, %v", results, err)
+	}
+	w.verifier.keepReservesOnce(t.Context())
+	if err := w.health.Ready(); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+	w.want("10.96.0.5 u1")
+	if results, err := w.engine.Allocate(t.Context(), claim, false); err != nil || len(results[0].Failures) != 1 {
+		t.Errorf("what a service has: %v, %v", results, err)
+	}
+	w.allocate(store.Owner{UID: "other"}, "ip", allocatorv1.Use_USE_CLUSTER_IP, "10.96.0.6")
 }

@@ -6,32 +6,59 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
 )
 
-// Kinds of objects that have allocated values.
+// Kinds of objects that the verifier follows: those that have allocated values, nodes, whose
+// addresses must not be in a pool, and Leases of reserves.
 const (
 	kindService = "Service"
 	kindPod     = "Pod"
+	kindNode    = "Node"
+	kindLease   = "Lease"
 )
 
 // Kinds returns the kinds that the verifier follows.
-func Kinds() []string { return []string{kindService, kindPod} }
+func Kinds() []string { return []string{kindService, kindPod, kindNode, kindLease} }
+
+// Keeps reports whether the verifier needs an object of the kinds that it follows.
+func Keeps(o object.Object) bool {
+	lease, ok := o.(*corev1.Lease)
+	return !ok || spec.IsReserveLease(lease)
+}
+
+// position is a place in the registry's log. The zero value is before the first snapshot.
+type position struct {
+	epoch    string
+	revision uint64
+}
 
 // view holds the registry's objects by UID.
 type view struct {
 	mu      sync.Mutex
 	byUID   map[string]object.Object   // guarded by mu
 	changed map[string]*corev1.Service // guarded by mu: services that changed
+	at      position                   // guarded by mu: everything up to here was applied
+	filled  bool                       // guarded by mu: a snapshot was applied
 }
 
 func newView() *view {
 	return &view{byUID: map[string]object.Object{}, changed: map[string]*corev1.Service{}}
 }
 
-// apply applies changes and reports whether a service changed.
-func (w *view) apply(batch []changes.Change) bool {
+// position returns the place in the log up to which everything was applied, and whether the view has
+// had a snapshot.
+func (w *view) position() (position, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	return w.at, w.filled
+}
+
+// apply applies changes up to a place in the log, and reports whether services have changed.
+func (w *view) apply(batch []changes.Change, at position) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.at, w.filled = at, true
 	for _, c := range batch {
 		if c.Old != nil {
 			uid := c.Old.GetMetadata().GetUid()
@@ -68,13 +95,32 @@ func (w *view) nextChanged() []*corev1.Service {
 	return taken
 }
 
-func (w *view) services() []*corev1.Service {
+func (w *view) services() []*corev1.Service { return objectsOf[*corev1.Service](w) }
+
+func (w *view) nodes() []*corev1.Node { return objectsOf[*corev1.Node](w) }
+
+// all returns all objects, in any order.
+func (w *view) all() []object.Object { return objectsOf[object.Object](w) }
+
+// reserveLeases returns the names of the Leases of reserves.
+func (w *view) reserveLeases() []string {
+	var names []string
+	for _, lease := range objectsOf[*corev1.Lease](w) {
+		if spec.IsReserveLease(lease) {
+			names = append(names, lease.GetMetadata().GetName())
+		}
+	}
+	return names
+}
+
+// objectsOf returns the objects of one kind, in any order.
+func objectsOf[O object.Object](w *view) []O {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var all []*corev1.Service
+	var all []O
 	for _, o := range w.byUID {
-		if svc, ok := o.(*corev1.Service); ok {
-			all = append(all, svc)
+		if one, ok := o.(O); ok {
+			all = append(all, one)
 		}
 	}
 	return all

@@ -32,6 +32,10 @@ func Run(t *testing.T, open Open) {
 		{"one of many takers", testRace},
 		{"list", testList},
 		{"forget", testDeleteExpired},
+		{"reserves", testReserves},
+		{"reserves and values together", testReservesAtomic},
+		{"positions", testPositions},
+		{"restore", testRestore},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, open(t)) })
 	}
@@ -71,19 +75,56 @@ func claim(slot string, confirmed bool, since time.Time) store.Claim {
 	return store.Claim{Slot: slot, Confirmed: confirmed, Since: since}
 }
 
+// position returns the present position of a store.
+func position(t *testing.T, s store.Store) (at store.Position) {
+	t.Helper()
+	if err := s.Snapshot(t.Context(), func(content store.Snapshot) error {
+		at = content.Position
+		return nil
+	}); err != nil {
+		t.Fatalf("Snapshot: %v", err)
+	}
+	return at
+}
+
+// try stores a batch without regard to the present state.
+func try(t *testing.T, s store.Store, b store.Batch) error {
+	t.Helper()
+	_, err := s.Transact(t.Context(), position(t, s), func(store.News) (store.Batch, error) { return b, nil })
+	return err
+}
+
+func applyBatch(t *testing.T, s store.Store, b store.Batch) {
+	t.Helper()
+	if err := try(t, s, b); err != nil {
+		t.Fatalf("Transact: %v", err)
+	}
+}
+
 func apply(t *testing.T, s store.Store, puts ...store.Write) {
 	t.Helper()
-	if err := s.Apply(t.Context(), puts); err != nil {
-		t.Fatalf("Apply: %v", err)
-	}
+	applyBatch(t, s, store.Batch{Writes: puts})
+}
+
+func putPool(p store.Pool) store.Batch {
+	return store.Batch{Pools: []store.PoolWrite{{Pool: p}}}
+}
+
+func removePool(name string) store.Batch {
+	return store.Batch{Pools: []store.PoolWrite{{Pool: store.Pool{Name: name}, Removed: true}}}
 }
 
 // want checks all allocations in text form.
 func want(t *testing.T, s store.Store, lines ...string) {
 	t.Helper()
 	var got []string
-	err := s.Load(t.Context(), func(h store.Allocation) error {
-		got = append(got, text(h))
+	err := s.Snapshot(t.Context(), func(content store.Snapshot) error {
+		for h, err := range content.Allocations {
+			if err != nil {
+				return err
+			}
+			got = append(got, text(h))
+		}
 		return nil
 	})
 	slices.Sort(got)
@@ -103,39 +144,39 @@ func text(h store.Allocation) string {
 	return line
 }
 
+func wantPools(t *testing.T, s store.Store, want ...store.Pool) {
+	t.Helper()
+	var got []store.Pool
+	err := s.Snapshot(t.Context(), func(content store.Snapshot) error {
+		got = content.Pools
+		return nil
+	})
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("pools %v (%v), want %v", got, err, want)
+	}
+}
+
 func testPools(t *testing.T, s store.Store) {
-	ctx := t.Context()
 	large := store.Pool{Name: "a-large", Use: allocatorv1.Use_USE_CLUSTER_IP, Range: "fd00::/64", State: allocatorv1.PoolState_POOL_STATE_DRAINING, Band: 256}
-	for _, p := range []store.Pool{ports("ports"), large} {
-		if err := s.CreatePool(ctx, p); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.CreatePool(ctx, p); !errors.Is(err, store.ErrPoolExists) {
-			t.Errorf("create again: %v", err)
-		}
-	}
+	split := ports("split")
+	split.PerProtocol = true
+	applyBatch(t, s, putPool(ports("ports")))
+	applyBatch(t, s, putPool(split))
+	applyBatch(t, s, putPool(large))
 	large.State = allocatorv1.PoolState_POOL_STATE_RETIRED
-	if err := s.UpdatePool(ctx, large); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.UpdatePool(ctx, store.Pool{Name: "none"}); !errors.Is(err, store.ErrPoolNotFound) {
-		t.Errorf("update of none: %v", err)
-	}
-	got, err := s.Pools(ctx)
-	if err != nil || !slices.Equal(got, []store.Pool{large, ports("ports")}) {
-		t.Errorf("pools %v, %v", got, err)
-	}
+	applyBatch(t, s, putPool(large))
+	wantPools(t, s, large, ports("ports"), split)
 	apply(t, s, allocate(v1, a))
-	if err := s.DeletePool(ctx, "ports"); !errors.Is(err, store.ErrPoolInUse) {
-		t.Errorf("delete in use: %v", err)
+	if err := try(t, s, removePool("ports")); !errors.Is(err, store.ErrPoolInUse) {
+		t.Errorf("remove a pool in use: %v", err)
 	}
+	want(t, s, "30001 ports a")
 	apply(t, s, rest(v1, a, t0))
-	if err := s.DeletePool(ctx, "ports"); err != nil {
-		t.Errorf("delete at rest: %v", err)
+	applyBatch(t, s, removePool("ports"))
+	if err := try(t, s, removePool("ports")); !errors.Is(err, store.ErrPoolInUse) {
+		t.Errorf("remove a pool that does not exist: %v", err)
 	}
-	if err := s.DeletePool(ctx, "ports"); !errors.Is(err, store.ErrPoolNotFound) {
-		t.Errorf("delete of none: %v", err)
-	}
+	wantPools(t, s, large, split)
 	want(t, s)
 }
 
@@ -148,7 +189,7 @@ func testOneOwner(t *testing.T, s store.Store) {
 		"release of what another has": rest(v1, b, t0),
 	} {
 		var conflict *store.ConflictError
-		if err := s.Apply(t.Context(), []store.Write{p}); !errors.As(err, &conflict) || conflict.Value != v1 {
+		if err := try(t, s, store.Batch{Writes: []store.Write{p}}); !errors.As(err, &conflict) || conflict.Value != v1 {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -176,14 +217,25 @@ func testClaims(t *testing.T, s store.Store) {
 func testAtomic(t *testing.T, s store.Store) {
 	prepare(t, s)
 	apply(t, s, allocate(v2, b))
-	if err := s.Apply(t.Context(), []store.Write{allocate(v1, a, claim("x", false, t0)), allocate(v2, a)}); err == nil {
+	if err := try(t, s, store.Batch{Writes: []store.Write{allocate(v1, a, claim("x", false, t0)), allocate(v2, a)}}); err == nil {
 		t.Error("a conflict was applied")
 	}
 	want(t, s, "30002 ports b")
+	at := position(t, s)
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := s.Apply(ctx, []store.Write{allocate(v1, a)}); err == nil {
+	_, err := s.Transact(ctx, at, func(store.News) (store.Batch, error) {
+		cancel()
+		return store.Batch{Writes: []store.Write{allocate(v1, a)}}, nil
+	})
+	if err == nil {
 		t.Error("applied although canceled")
+	}
+	want(t, s, "30002 ports b")
+	refused := errors.New("no")
+	if _, err := s.Transact(t.Context(), position(t, s), func(store.News) (store.Batch, error) {
+		return store.Batch{Writes: []store.Write{allocate(v1, a)}}, refused
+	}); !errors.Is(err, refused) {
+		t.Errorf("the decision's error became %v", err)
 	}
 	want(t, s, "30002 ports b")
 	apply(t, s)
@@ -198,7 +250,10 @@ func testRace(t *testing.T, s store.Store) {
 	for i := range 8 {
 		wg.Go(func() {
 			var conflict *store.ConflictError
-			err := s.Apply(t.Context(), []store.Write{allocate(v1, store.Owner{UID: fmt.Sprint(i)})})
+			err := store.ErrOutdated
+			for errors.Is(err, store.ErrOutdated) {
+				err = try(t, s, store.Batch{Writes: []store.Write{allocate(v1, store.Owner{UID: fmt.Sprint(i)})}})
+			}
 			switch {
 			case err == nil:
 				won.Add(1)
@@ -215,9 +270,7 @@ func testRace(t *testing.T, s store.Store) {
 
 func testList(t *testing.T, s store.Store) {
 	prepare(t, s)
-	if err := s.CreatePool(t.Context(), store.Pool{Name: "ips", Use: allocatorv1.Use_USE_CLUSTER_IP, Range: "10.0.0.0/16"}); err != nil {
-		t.Fatal(err)
-	}
+	applyBatch(t, s, putPool(store.Pool{Name: "ips", Use: allocatorv1.Use_USE_CLUSTER_IP, Range: "10.0.0.0/16"}))
 	for i, ip := range []string{"10.0.0.200", "10.0.1.1", "10.0.0.3"} {
 		v, _ := pool.ParseAddr(ip)
 		o := []store.Owner{a, b}[i%2]
@@ -261,7 +314,5 @@ func testDeleteExpired(t *testing.T, s store.Store) {
 
 func prepare(t *testing.T, s store.Store) {
 	t.Helper()
-	if err := s.CreatePool(t.Context(), ports("ports")); err != nil {
-		t.Fatal(err)
-	}
+	applyBatch(t, s, putPool(ports("ports")))
 }

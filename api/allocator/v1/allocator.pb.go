@@ -9,6 +9,7 @@ package allocatorv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	v1 "portolan.dev/api/core/v1"
 	reflect "reflect"
@@ -98,6 +99,10 @@ const (
 	FailureReason_FAILURE_REASON_ALLOCATED FailureReason = 3
 	// The claim itself is invalid.
 	FailureReason_FAILURE_REASON_INVALID FailureReason = 4
+	// The value, or the last ones of the range, are at hand at a registry process that has not given
+	// them back in time. It is the reason only if no claim of the set failed for another one. A later
+	// attempt may succeed.
+	FailureReason_FAILURE_REASON_AT_HAND FailureReason = 5
 )
 
 // Enum value maps for FailureReason.
@@ -108,6 +113,7 @@ var (
 		2: "FAILURE_REASON_NOT_IN_RANGE",
 		3: "FAILURE_REASON_ALLOCATED",
 		4: "FAILURE_REASON_INVALID",
+		5: "FAILURE_REASON_AT_HAND",
 	}
 	FailureReason_value = map[string]int32{
 		"FAILURE_REASON_UNSPECIFIED":  0,
@@ -115,6 +121,7 @@ var (
 		"FAILURE_REASON_NOT_IN_RANGE": 2,
 		"FAILURE_REASON_ALLOCATED":    3,
 		"FAILURE_REASON_INVALID":      4,
+		"FAILURE_REASON_AT_HAND":      5,
 	}
 )
 
@@ -157,6 +164,8 @@ const (
 	AllocationState_ALLOCATION_STATE_CONFIRMED AllocationState = 2
 	// Released, resting.
 	AllocationState_ALLOCATION_STATE_RESTING AllocationState = 3
+	// In the reserve of a registry process, for an object of the future.
+	AllocationState_ALLOCATION_STATE_RESERVED AllocationState = 4
 )
 
 // Enum value maps for AllocationState.
@@ -166,12 +175,14 @@ var (
 		1: "ALLOCATION_STATE_HELD",
 		2: "ALLOCATION_STATE_CONFIRMED",
 		3: "ALLOCATION_STATE_RESTING",
+		4: "ALLOCATION_STATE_RESERVED",
 	}
 	AllocationState_value = map[string]int32{
 		"ALLOCATION_STATE_UNSPECIFIED": 0,
 		"ALLOCATION_STATE_HELD":        1,
 		"ALLOCATION_STATE_CONFIRMED":   2,
 		"ALLOCATION_STATE_RESTING":     3,
+		"ALLOCATION_STATE_RESERVED":    4,
 	}
 )
 
@@ -206,7 +217,7 @@ func (AllocationState) EnumDescriptor() ([]byte, []int) {
 type PoolState int32
 
 const (
-	// Defaults to active.
+	// Active for a new pool; in an update, the state stays.
 	PoolState_POOL_STATE_UNSPECIFIED PoolState = 0
 	// Values are allocated.
 	PoolState_POOL_STATE_ACTIVE PoolState = 1
@@ -348,7 +359,9 @@ type Claim struct {
 	// The requested value ("10.96.0.10", "30080"); empty: any, from the upper band first.
 	Value string `protobuf:"bytes,4,opt,name=value,proto3" json:"value,omitempty"`
 	// Name of the pool to use; empty: any pool of the use and family.
-	Pool          string `protobuf:"bytes,5,opt,name=pool,proto3" json:"pool,omitempty"`
+	Pool string `protobuf:"bytes,5,opt,name=pool,proto3" json:"pool,omitempty"`
+	// Protocols for which a node port is needed; empty: all. It matters in pools with per_protocol.
+	Protocols     []v1.Protocol `protobuf:"varint,6,rep,packed,name=protocols,proto3,enum=portolan.core.v1.Protocol" json:"protocols,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -418,6 +431,13 @@ func (x *Claim) GetPool() string {
 	return ""
 }
 
+func (x *Claim) GetProtocols() []v1.Protocol {
+	if x != nil {
+		return x.Protocols
+	}
+	return nil
+}
+
 // ClaimSet is the set of all claims of one owner.
 type ClaimSet struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -479,7 +499,11 @@ type AllocateRequest struct {
 	// Sets, served independently of each other; at most 1000.
 	Sets []*ClaimSet `protobuf:"bytes,1,rep,name=sets,proto3" json:"sets,omitempty"`
 	// Validate the request and choose values without holding them.
-	DryRun        bool `protobuf:"varint,2,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	DryRun bool `protobuf:"varint,2,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// Wait up to 3 s for values that are at hand at registry processes. Otherwise sets that need one
+	// fail with AT_HAND at once. The values are recalled in either case. The answer is for all sets, so
+	// a caller repeats such a set in a call of its own.
+	Wait          bool `protobuf:"varint,3,opt,name=wait,proto3" json:"wait,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -528,11 +552,21 @@ func (x *AllocateRequest) GetDryRun() bool {
 	return false
 }
 
+func (x *AllocateRequest) GetWait() bool {
+	if x != nil {
+		return x.Wait
+	}
+	return false
+}
+
 // AllocateResponse is the answer of Allocate.
 type AllocateResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// One result per set, in order.
-	Results       []*ClaimSetResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
+	Results []*ClaimSetResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
+	// Epoch of the registry's log for which the allocator has taken over the values of all objects.
+	// The values may be stored only in a log of this epoch. Empty: in any.
+	LogEpoch      string `protobuf:"bytes,2,opt,name=log_epoch,json=logEpoch,proto3" json:"log_epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -572,6 +606,13 @@ func (x *AllocateResponse) GetResults() []*ClaimSetResult {
 		return x.Results
 	}
 	return nil
+}
+
+func (x *AllocateResponse) GetLogEpoch() string {
+	if x != nil {
+		return x.LogEpoch
+	}
+	return ""
 }
 
 // ClaimSetResult is the result of a set.
@@ -746,7 +787,10 @@ type OwnerSlots struct {
 	// Identity of the owner.
 	OwnerUid string `protobuf:"bytes,1,opt,name=owner_uid,json=ownerUid,proto3" json:"owner_uid,omitempty"`
 	// Slots of the values; empty: all.
-	Slots         []string `protobuf:"bytes,2,rep,name=slots,proto3" json:"slots,omitempty"`
+	Slots []string `protobuf:"bytes,2,rep,name=slots,proto3" json:"slots,omitempty"`
+	// For Release: values that the owner has got from a reserve. Those that are still in a reserve,
+	// because the holder has not settled them yet, are released when the holder settles or returns them.
+	Values        []string `protobuf:"bytes,3,rep,name=values,proto3" json:"values,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -791,6 +835,13 @@ func (x *OwnerSlots) GetOwnerUid() string {
 func (x *OwnerSlots) GetSlots() []string {
 	if x != nil {
 		return x.Slots
+	}
+	return nil
+}
+
+func (x *OwnerSlots) GetValues() []string {
+	if x != nil {
+		return x.Values
 	}
 	return nil
 }
@@ -942,6 +993,470 @@ func (x *ReleaseResponse) GetReleased() uint32 {
 	return 0
 }
 
+// ReserveRequest is the request of Reserve.
+type ReserveRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Holder of the reserve: name of the Lease in the registry's namespace "default" by which the holder
+	// fences every commit of an object with values of the reserve. Whoever deletes the Lease thereby
+	// ends the reserve.
+	Holder string `protobuf:"bytes,1,opt,name=holder,proto3" json:"holder,omitempty"`
+	// Values that the holder wishes to have at hand, at most one wish for each family.
+	Wishes []*ReserveWish `protobuf:"bytes,2,rep,name=wishes,proto3" json:"wishes,omitempty"`
+	// Values of the reserve that objects have got since the last call; at most 1000.
+	Settled []*Settlement `protobuf:"bytes,3,rep,name=settled,proto3" json:"settled,omitempty"`
+	// Values that the holder gives back unused; at most 5000.
+	Returned []*ReservedValue `protobuf:"bytes,4,rep,name=returned,proto3" json:"returned,omitempty"`
+	// Close the reserve: all its values were settled or are given back.
+	Close bool `protobuf:"varint,5,opt,name=close,proto3" json:"close,omitempty"`
+	// Number of the call, which grows with each call of a reserve, from 1. A call that arrives after a
+	// later one that was granted values is refused with ABORTED. 0: the holder does not number its
+	// calls.
+	Call uint64 `protobuf:"varint,6,opt,name=call,proto3" json:"call,omitempty"`
+	// With a call number: number of the newest grant that the holder has received. Values of later
+	// grants are taken back, because their answers were lost.
+	Received      uint64 `protobuf:"varint,7,opt,name=received,proto3" json:"received,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReserveRequest) Reset() {
+	*x = ReserveRequest{}
+	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReserveRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReserveRequest) ProtoMessage() {}
+
+func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReserveRequest.ProtoReflect.Descriptor instead.
+func (*ReserveRequest) Descriptor() ([]byte, []int) {
+	return file_portolan_allocator_v1_allocator_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ReserveRequest) GetHolder() string {
+	if x != nil {
+		return x.Holder
+	}
+	return ""
+}
+
+func (x *ReserveRequest) GetWishes() []*ReserveWish {
+	if x != nil {
+		return x.Wishes
+	}
+	return nil
+}
+
+func (x *ReserveRequest) GetSettled() []*Settlement {
+	if x != nil {
+		return x.Settled
+	}
+	return nil
+}
+
+func (x *ReserveRequest) GetReturned() []*ReservedValue {
+	if x != nil {
+		return x.Returned
+	}
+	return nil
+}
+
+func (x *ReserveRequest) GetClose() bool {
+	if x != nil {
+		return x.Close
+	}
+	return false
+}
+
+func (x *ReserveRequest) GetCall() uint64 {
+	if x != nil {
+		return x.Call
+	}
+	return 0
+}
+
+func (x *ReserveRequest) GetReceived() uint64 {
+	if x != nil {
+		return x.Received
+	}
+	return 0
+}
+
+// ReserveWish is the number of values that a holder wishes to have at hand.
+type ReserveWish struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Purpose of the values; only cluster IPs are reserved.
+	Use Use `protobuf:"varint,1,opt,name=use,proto3,enum=portolan.allocator.v1.Use" json:"use,omitempty"`
+	// Family of the addresses.
+	Family v1.IPFamily `protobuf:"varint,2,opt,name=family,proto3,enum=portolan.core.v1.IPFamily" json:"family,omitempty"`
+	// Number of values in all, those included that the holder has already; at most 4096.
+	Count         uint32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReserveWish) Reset() {
+	*x = ReserveWish{}
+	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReserveWish) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReserveWish) ProtoMessage() {}
+
+func (x *ReserveWish) ProtoReflect() protoreflect.Message {
+	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReserveWish.ProtoReflect.Descriptor instead.
+func (*ReserveWish) Descriptor() ([]byte, []int) {
+	return file_portolan_allocator_v1_allocator_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ReserveWish) GetUse() Use {
+	if x != nil {
+		return x.Use
+	}
+	return Use_USE_UNSPECIFIED
+}
+
+func (x *ReserveWish) GetFamily() v1.IPFamily {
+	if x != nil {
+		return x.Family
+	}
+	return v1.IPFamily(0)
+}
+
+func (x *ReserveWish) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+// Settlement says that an object has got a value of a reserve.
+type Settlement struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The value.
+	Value string `protobuf:"bytes,1,opt,name=value,proto3" json:"value,omitempty"`
+	// Number of the grant by which the holder got the value. The settlement of an earlier grant is
+	// ignored.
+	Grant uint64 `protobuf:"varint,2,opt,name=grant,proto3" json:"grant,omitempty"`
+	// The object.
+	Owner *Owner `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Place in the owner, as in a claim.
+	Slot string `protobuf:"bytes,4,opt,name=slot,proto3" json:"slot,omitempty"`
+	// Whether the object is stored. If that is not known, the value is held for the owner, and the
+	// verifier decides.
+	Confirmed     bool `protobuf:"varint,5,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Settlement) Reset() {
+	*x = Settlement{}
+	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Settlement) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Settlement) ProtoMessage() {}
+
+func (x *Settlement) ProtoReflect() protoreflect.Message {
+	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Settlement.ProtoReflect.Descriptor instead.
+func (*Settlement) Descriptor() ([]byte, []int) {
+	return file_portolan_allocator_v1_allocator_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Settlement) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *Settlement) GetGrant() uint64 {
+	if x != nil {
+		return x.Grant
+	}
+	return 0
+}
+
+func (x *Settlement) GetOwner() *Owner {
+	if x != nil {
+		return x.Owner
+	}
+	return nil
+}
+
+func (x *Settlement) GetSlot() string {
+	if x != nil {
+		return x.Slot
+	}
+	return ""
+}
+
+func (x *Settlement) GetConfirmed() bool {
+	if x != nil {
+		return x.Confirmed
+	}
+	return false
+}
+
+// ReservedValue is a value of a reserve.
+type ReservedValue struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The value.
+	Value string `protobuf:"bytes,1,opt,name=value,proto3" json:"value,omitempty"`
+	// Number of the grant by which the holder got the value.
+	Grant uint64 `protobuf:"varint,2,opt,name=grant,proto3" json:"grant,omitempty"`
+	// Family of the address. Set by the allocator.
+	Family        v1.IPFamily `protobuf:"varint,3,opt,name=family,proto3,enum=portolan.core.v1.IPFamily" json:"family,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReservedValue) Reset() {
+	*x = ReservedValue{}
+	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReservedValue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReservedValue) ProtoMessage() {}
+
+func (x *ReservedValue) ProtoReflect() protoreflect.Message {
+	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReservedValue.ProtoReflect.Descriptor instead.
+func (*ReservedValue) Descriptor() ([]byte, []int) {
+	return file_portolan_allocator_v1_allocator_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ReservedValue) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *ReservedValue) GetGrant() uint64 {
+	if x != nil {
+		return x.Grant
+	}
+	return 0
+}
+
+func (x *ReservedValue) GetFamily() v1.IPFamily {
+	if x != nil {
+		return x.Family
+	}
+	return v1.IPFamily(0)
+}
+
+// ReserveLimit is the number of values that a holder may keep.
+type ReserveLimit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Family of the addresses.
+	Family v1.IPFamily `protobuf:"varint,1,opt,name=family,proto3,enum=portolan.core.v1.IPFamily" json:"family,omitempty"`
+	// Number of values; the holder gives back the others with its next call.
+	Count         uint32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReserveLimit) Reset() {
+	*x = ReserveLimit{}
+	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReserveLimit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReserveLimit) ProtoMessage() {}
+
+func (x *ReserveLimit) ProtoReflect() protoreflect.Message {
+	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReserveLimit.ProtoReflect.Descriptor instead.
+func (*ReserveLimit) Descriptor() ([]byte, []int) {
+	return file_portolan_allocator_v1_allocator_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ReserveLimit) GetFamily() v1.IPFamily {
+	if x != nil {
+		return x.Family
+	}
+	return v1.IPFamily(0)
+}
+
+func (x *ReserveLimit) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+// ReserveResponse is the answer of Reserve.
+type ReserveResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Values that were granted.
+	Granted []*ReservedValue `protobuf:"bytes,1,rep,name=granted,proto3" json:"granted,omitempty"`
+	// Values that the holder must give back with its next call, if it still has them.
+	Recalled []*ReservedValue `protobuf:"bytes,2,rep,name=recalled,proto3" json:"recalled,omitempty"`
+	// How many values the holder may keep, for each family of its wishes.
+	Limits []*ReserveLimit `protobuf:"bytes,3,rep,name=limits,proto3" json:"limits,omitempty"`
+	// As in AllocateResponse.
+	LogEpoch string `protobuf:"bytes,4,opt,name=log_epoch,json=logEpoch,proto3" json:"log_epoch,omitempty"`
+	// Time within which the next call must come; afterwards the allocator closes the reserve.
+	Lease *durationpb.Duration `protobuf:"bytes,5,opt,name=lease,proto3" json:"lease,omitempty"`
+	// Number of settlements and returns that were ignored, because the value is no longer in the
+	// reserve under its grant.
+	Ignored       uint32 `protobuf:"varint,6,opt,name=ignored,proto3" json:"ignored,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReserveResponse) Reset() {
+	*x = ReserveResponse{}
+	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReserveResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReserveResponse) ProtoMessage() {}
+
+func (x *ReserveResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReserveResponse.ProtoReflect.Descriptor instead.
+func (*ReserveResponse) Descriptor() ([]byte, []int) {
+	return file_portolan_allocator_v1_allocator_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ReserveResponse) GetGranted() []*ReservedValue {
+	if x != nil {
+		return x.Granted
+	}
+	return nil
+}
+
+func (x *ReserveResponse) GetRecalled() []*ReservedValue {
+	if x != nil {
+		return x.Recalled
+	}
+	return nil
+}
+
+func (x *ReserveResponse) GetLimits() []*ReserveLimit {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *ReserveResponse) GetLogEpoch() string {
+	if x != nil {
+		return x.LogEpoch
+	}
+	return ""
+}
+
+func (x *ReserveResponse) GetLease() *durationpb.Duration {
+	if x != nil {
+		return x.Lease
+	}
+	return nil
+}
+
+func (x *ReserveResponse) GetIgnored() uint32 {
+	if x != nil {
+		return x.Ignored
+	}
+	return 0
+}
+
 // ListAllocationsRequest is the request of ListAllocations.
 type ListAllocationsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -959,7 +1474,7 @@ type ListAllocationsRequest struct {
 
 func (x *ListAllocationsRequest) Reset() {
 	*x = ListAllocationsRequest{}
-	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[12]
+	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -971,7 +1486,7 @@ func (x *ListAllocationsRequest) String() string {
 func (*ListAllocationsRequest) ProtoMessage() {}
 
 func (x *ListAllocationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[12]
+	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -984,7 +1499,7 @@ func (x *ListAllocationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAllocationsRequest.ProtoReflect.Descriptor instead.
 func (*ListAllocationsRequest) Descriptor() ([]byte, []int) {
-	return file_portolan_allocator_v1_allocator_proto_rawDescGZIP(), []int{12}
+	return file_portolan_allocator_v1_allocator_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListAllocationsRequest) GetPool() string {
@@ -1028,7 +1543,7 @@ type ListAllocationsResponse struct {
 
 func (x *ListAllocationsResponse) Reset() {
 	*x = ListAllocationsResponse{}
-	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[13]
+	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1040,7 +1555,7 @@ func (x *ListAllocationsResponse) String() string {
 func (*ListAllocationsResponse) ProtoMessage() {}
 
 func (x *ListAllocationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[13]
+	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1053,7 +1568,7 @@ func (x *ListAllocationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAllocationsResponse.ProtoReflect.Descriptor instead.
 func (*ListAllocationsResponse) Descriptor() ([]byte, []int) {
-	return file_portolan_allocator_v1_allocator_proto_rawDescGZIP(), []int{13}
+	return file_portolan_allocator_v1_allocator_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListAllocationsResponse) GetAllocations() []*Allocation {
@@ -1075,11 +1590,12 @@ type Allocation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Pool.
 	Pool string `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
-	// Value.
+	// Value. In a pool with per_protocol the protocol follows: "30080/UDP".
 	Value string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
 	// Owner.
 	Owner *Owner `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
-	// Place in the owner.
+	// Place in the owner. In a pool with per_protocol, the slot of a claim's further protocols is that
+	// of the claim, followed by "&" and the protocol.
 	Slot string `protobuf:"bytes,4,opt,name=slot,proto3" json:"slot,omitempty"`
 	// State of the value.
 	State AllocationState `protobuf:"varint,5,opt,name=state,proto3,enum=portolan.allocator.v1.AllocationState" json:"state,omitempty"`
@@ -1091,7 +1607,7 @@ type Allocation struct {
 
 func (x *Allocation) Reset() {
 	*x = Allocation{}
-	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[14]
+	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1103,7 +1619,7 @@ func (x *Allocation) String() string {
 func (*Allocation) ProtoMessage() {}
 
 func (x *Allocation) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[14]
+	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1116,7 +1632,7 @@ func (x *Allocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Allocation.ProtoReflect.Descriptor instead.
 func (*Allocation) Descriptor() ([]byte, []int) {
-	return file_portolan_allocator_v1_allocator_proto_rawDescGZIP(), []int{14}
+	return file_portolan_allocator_v1_allocator_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Allocation) GetPool() string {
@@ -1174,21 +1690,31 @@ type Pool struct {
 	State PoolState `protobuf:"varint,4,opt,name=state,proto3,enum=portolan.allocator.v1.PoolState" json:"state,omitempty"`
 	// Number of values at the beginning of the range that are allocated dynamically only if no others
 	// are left; stored with the pool, so that every replica uses the same number (KEP-3070,
-	// KEP-3668). 0 at creation: computed from the range, and again if the pool gets another range.
+	// KEP-3668). 0 at creation: computed from the range, and again if the pool gets another range. In
+	// a pool with per_protocol, each protocol has a band of this size.
 	StaticBand uint64 `protobuf:"varint,5,opt,name=static_band,json=staticBand,proto3" json:"static_band,omitempty"`
-	// Number of values. Set by the allocator.
+	// Number of values; in a pool with per_protocol, a number has one value for each protocol. Set by
+	// the allocator.
 	Size uint64 `protobuf:"varint,6,opt,name=size,proto3" json:"size,omitempty"`
 	// Number of values in use. Set by the allocator.
 	Used uint64 `protobuf:"varint,7,opt,name=used,proto3" json:"used,omitempty"`
 	// Number of resting values. Set by the allocator.
-	Resting       uint64 `protobuf:"varint,8,opt,name=resting,proto3" json:"resting,omitempty"`
+	Resting uint64 `protobuf:"varint,8,opt,name=resting,proto3" json:"resting,omitempty"`
+	// Number of values in reserves of registries, which do not count as used. Set by the allocator.
+	Reserved uint64 `protobuf:"varint,9,opt,name=reserved,proto3" json:"reserved,omitempty"`
+	// Number of values of the static band that are in use. Set by the allocator.
+	StaticUsed uint64 `protobuf:"varint,10,opt,name=static_used,json=staticUsed,proto3" json:"static_used,omitempty"`
+	// For node ports: whether each protocol has its own set of numbers, so that a number may belong to
+	// one service for TCP and to another for UDP. Otherwise a number belongs to one service for all
+	// protocols. Immutable.
+	PerProtocol   bool `protobuf:"varint,11,opt,name=per_protocol,json=perProtocol,proto3" json:"per_protocol,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[15]
+	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1200,7 +1726,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[15]
+	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1213,7 +1739,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_portolan_allocator_v1_allocator_proto_rawDescGZIP(), []int{15}
+	return file_portolan_allocator_v1_allocator_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Pool) GetName() string {
@@ -1272,6 +1798,27 @@ func (x *Pool) GetResting() uint64 {
 	return 0
 }
 
+func (x *Pool) GetReserved() uint64 {
+	if x != nil {
+		return x.Reserved
+	}
+	return 0
+}
+
+func (x *Pool) GetStaticUsed() uint64 {
+	if x != nil {
+		return x.StaticUsed
+	}
+	return 0
+}
+
+func (x *Pool) GetPerProtocol() bool {
+	if x != nil {
+		return x.PerProtocol
+	}
+	return false
+}
+
 // ListPoolsRequest is the request of ListPools.
 type ListPoolsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1281,7 +1828,7 @@ type ListPoolsRequest struct {
 
 func (x *ListPoolsRequest) Reset() {
 	*x = ListPoolsRequest{}
-	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[16]
+	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1293,7 +1840,7 @@ func (x *ListPoolsRequest) String() string {
 func (*ListPoolsRequest) ProtoMessage() {}
 
 func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[16]
+	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1306,7 +1853,7 @@ func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsRequest.ProtoReflect.Descriptor instead.
 func (*ListPoolsRequest) Descriptor() ([]byte, []int) {
-	return file_portolan_allocator_v1_allocator_proto_rawDescGZIP(), []int{16}
+	return file_portolan_allocator_v1_allocator_proto_rawDescGZIP(), []int{22}
 }
 
 // ListPoolsResponse is the answer of ListPools.
@@ -1320,7 +1867,7 @@ type ListPoolsResponse struct {
 
 func (x *ListPoolsResponse) Reset() {
 	*x = ListPoolsResponse{}
-	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[17]
+	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1332,7 +1879,7 @@ func (x *ListPoolsResponse) String() string {
 func (*ListPoolsResponse) ProtoMessage() {}
 
 func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[17]
+	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1345,7 +1892,7 @@ func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsResponse.ProtoReflect.Descriptor instead.
 func (*ListPoolsResponse) Descriptor() ([]byte, []int) {
-	return file_portolan_allocator_v1_allocator_proto_rawDescGZIP(), []int{17}
+	return file_portolan_allocator_v1_allocator_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListPoolsResponse) GetPools() []*Pool {
@@ -1366,7 +1913,7 @@ type CreatePoolRequest struct {
 
 func (x *CreatePoolRequest) Reset() {
 	*x = CreatePoolRequest{}
-	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[18]
+	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1378,7 +1925,7 @@ func (x *CreatePoolRequest) String() string {
 func (*CreatePoolRequest) ProtoMessage() {}
 
 func (x *CreatePoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[18]
+	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1391,7 +1938,7 @@ func (x *CreatePoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePoolRequest.ProtoReflect.Descriptor instead.
 func (*CreatePoolRequest) Descriptor() ([]byte, []int) {
-	return file_portolan_allocator_v1_allocator_proto_rawDescGZIP(), []int{18}
+	return file_portolan_allocator_v1_allocator_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CreatePoolRequest) GetPool() *Pool {
@@ -1412,7 +1959,7 @@ type CreatePoolResponse struct {
 
 func (x *CreatePoolResponse) Reset() {
 	*x = CreatePoolResponse{}
-	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[19]
+	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1424,7 +1971,7 @@ func (x *CreatePoolResponse) String() string {
 func (*CreatePoolResponse) ProtoMessage() {}
 
 func (x *CreatePoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[19]
+	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1437,7 +1984,7 @@ func (x *CreatePoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePoolResponse.ProtoReflect.Descriptor instead.
 func (*CreatePoolResponse) Descriptor() ([]byte, []int) {
-	return file_portolan_allocator_v1_allocator_proto_rawDescGZIP(), []int{19}
+	return file_portolan_allocator_v1_allocator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CreatePoolResponse) GetPool() *Pool {
@@ -1450,7 +1997,8 @@ func (x *CreatePoolResponse) GetPool() *Pool {
 // UpdatePoolRequest is the request of UpdatePool.
 type UpdatePoolRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The pool; name identifies it, range and state are the desired ones.
+	// The pool; name identifies it, range and state are the desired ones. An empty range, and a state
+	// that is not given, stay as they are.
 	Pool          *Pool `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1458,7 +2006,7 @@ type UpdatePoolRequest struct {
 
 func (x *UpdatePoolRequest) Reset() {
 	*x = UpdatePoolRequest{}
-	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[20]
+	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1470,7 +2018,7 @@ func (x *UpdatePoolRequest) String() string {
 func (*UpdatePoolRequest) ProtoMessage() {}
 
 func (x *UpdatePoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[20]
+	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1483,7 +2031,7 @@ func (x *UpdatePoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdatePoolRequest.ProtoReflect.Descriptor instead.
 func (*UpdatePoolRequest) Descriptor() ([]byte, []int) {
-	return file_portolan_allocator_v1_allocator_proto_rawDescGZIP(), []int{20}
+	return file_portolan_allocator_v1_allocator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *UpdatePoolRequest) GetPool() *Pool {
@@ -1504,7 +2052,7 @@ type UpdatePoolResponse struct {
 
 func (x *UpdatePoolResponse) Reset() {
 	*x = UpdatePoolResponse{}
-	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[21]
+	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1516,7 +2064,7 @@ func (x *UpdatePoolResponse) String() string {
 func (*UpdatePoolResponse) ProtoMessage() {}
 
 func (x *UpdatePoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[21]
+	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1529,7 +2077,7 @@ func (x *UpdatePoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdatePoolResponse.ProtoReflect.Descriptor instead.
 func (*UpdatePoolResponse) Descriptor() ([]byte, []int) {
-	return file_portolan_allocator_v1_allocator_proto_rawDescGZIP(), []int{21}
+	return file_portolan_allocator_v1_allocator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *UpdatePoolResponse) GetPool() *Pool {
@@ -1550,7 +2098,7 @@ type DeletePoolRequest struct {
 
 func (x *DeletePoolRequest) Reset() {
 	*x = DeletePoolRequest{}
-	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[22]
+	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1562,7 +2110,7 @@ func (x *DeletePoolRequest) String() string {
 func (*DeletePoolRequest) ProtoMessage() {}
 
 func (x *DeletePoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[22]
+	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1575,7 +2123,7 @@ func (x *DeletePoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePoolRequest.ProtoReflect.Descriptor instead.
 func (*DeletePoolRequest) Descriptor() ([]byte, []int) {
-	return file_portolan_allocator_v1_allocator_proto_rawDescGZIP(), []int{22}
+	return file_portolan_allocator_v1_allocator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *DeletePoolRequest) GetName() string {
@@ -1594,7 +2142,7 @@ type DeletePoolResponse struct {
 
 func (x *DeletePoolResponse) Reset() {
 	*x = DeletePoolResponse{}
-	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[23]
+	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1606,7 +2154,7 @@ func (x *DeletePoolResponse) String() string {
 func (*DeletePoolResponse) ProtoMessage() {}
 
 func (x *DeletePoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[23]
+	mi := &file_portolan_allocator_v1_allocator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1619,33 +2167,36 @@ func (x *DeletePoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePoolResponse.ProtoReflect.Descriptor instead.
 func (*DeletePoolResponse) Descriptor() ([]byte, []int) {
-	return file_portolan_allocator_v1_allocator_proto_rawDescGZIP(), []int{23}
+	return file_portolan_allocator_v1_allocator_proto_rawDescGZIP(), []int{29}
 }
 
 var File_portolan_allocator_v1_allocator_proto protoreflect.FileDescriptor
 
 const file_portolan_allocator_v1_allocator_proto_rawDesc = "" +
 	"\n" +
-	"%portolan/allocator/v1/allocator.proto\x12\x15portolan.allocator.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bportolan/core/v1/meta.proto\"_\n" +
+	"%portolan/allocator/v1/allocator.proto\x12\x15portolan.allocator.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bportolan/core/v1/meta.proto\"_\n" +
 	"\x05Owner\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1c\n" +
 	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x12\n" +
-	"\x04name\x18\x04 \x01(\tR\x04name\"\xa7\x01\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\"\xe1\x01\n" +
 	"\x05Claim\x12\x12\n" +
 	"\x04slot\x18\x01 \x01(\tR\x04slot\x12,\n" +
 	"\x03use\x18\x02 \x01(\x0e2\x1a.portolan.allocator.v1.UseR\x03use\x122\n" +
 	"\x06family\x18\x03 \x01(\x0e2\x1a.portolan.core.v1.IPFamilyR\x06family\x12\x14\n" +
 	"\x05value\x18\x04 \x01(\tR\x05value\x12\x12\n" +
-	"\x04pool\x18\x05 \x01(\tR\x04pool\"t\n" +
+	"\x04pool\x18\x05 \x01(\tR\x04pool\x128\n" +
+	"\tprotocols\x18\x06 \x03(\x0e2\x1a.portolan.core.v1.ProtocolR\tprotocols\"t\n" +
 	"\bClaimSet\x122\n" +
 	"\x05owner\x18\x01 \x01(\v2\x1c.portolan.allocator.v1.OwnerR\x05owner\x124\n" +
-	"\x06claims\x18\x02 \x03(\v2\x1c.portolan.allocator.v1.ClaimR\x06claims\"_\n" +
+	"\x06claims\x18\x02 \x03(\v2\x1c.portolan.allocator.v1.ClaimR\x06claims\"s\n" +
 	"\x0fAllocateRequest\x123\n" +
 	"\x04sets\x18\x01 \x03(\v2\x1f.portolan.allocator.v1.ClaimSetR\x04sets\x12\x17\n" +
-	"\adry_run\x18\x02 \x01(\bR\x06dryRun\"S\n" +
+	"\adry_run\x18\x02 \x01(\bR\x06dryRun\x12\x12\n" +
+	"\x04wait\x18\x03 \x01(\bR\x04wait\"p\n" +
 	"\x10AllocateResponse\x12?\n" +
-	"\aresults\x18\x01 \x03(\v2%.portolan.allocator.v1.ClaimSetResultR\aresults\"i\n" +
+	"\aresults\x18\x01 \x03(\v2%.portolan.allocator.v1.ClaimSetResultR\aresults\x12\x1b\n" +
+	"\tlog_epoch\x18\x02 \x01(\tR\blogEpoch\"i\n" +
 	"\x0eClaimSetResult\x12\x16\n" +
 	"\x06values\x18\x01 \x03(\tR\x06values\x12?\n" +
 	"\bfailures\x18\x02 \x03(\v2#.portolan.allocator.v1.ClaimFailureR\bfailures\"z\n" +
@@ -1654,18 +2205,52 @@ const file_portolan_allocator_v1_allocator_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\x0e2$.portolan.allocator.v1.FailureReasonR\x06reason\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\"K\n" +
 	"\x0eConfirmRequest\x129\n" +
-	"\x06owners\x18\x01 \x03(\v2!.portolan.allocator.v1.OwnerSlotsR\x06owners\"?\n" +
+	"\x06owners\x18\x01 \x03(\v2!.portolan.allocator.v1.OwnerSlotsR\x06owners\"W\n" +
 	"\n" +
 	"OwnerSlots\x12\x1b\n" +
 	"\towner_uid\x18\x01 \x01(\tR\bownerUid\x12\x14\n" +
-	"\x05slots\x18\x02 \x03(\tR\x05slots\"I\n" +
+	"\x05slots\x18\x02 \x03(\tR\x05slots\x12\x16\n" +
+	"\x06values\x18\x03 \x03(\tR\x06values\"I\n" +
 	"\x0fConfirmResponse\x12\x1c\n" +
 	"\tconfirmed\x18\x01 \x01(\rR\tconfirmed\x12\x18\n" +
 	"\aunknown\x18\x02 \x03(\tR\aunknown\"K\n" +
 	"\x0eReleaseRequest\x129\n" +
 	"\x06owners\x18\x01 \x03(\v2!.portolan.allocator.v1.OwnerSlotsR\x06owners\"-\n" +
 	"\x0fReleaseResponse\x12\x1a\n" +
-	"\breleased\x18\x01 \x01(\rR\breleased\"\x85\x01\n" +
+	"\breleased\x18\x01 \x01(\rR\breleased\"\xa9\x02\n" +
+	"\x0eReserveRequest\x12\x16\n" +
+	"\x06holder\x18\x01 \x01(\tR\x06holder\x12:\n" +
+	"\x06wishes\x18\x02 \x03(\v2\".portolan.allocator.v1.ReserveWishR\x06wishes\x12;\n" +
+	"\asettled\x18\x03 \x03(\v2!.portolan.allocator.v1.SettlementR\asettled\x12@\n" +
+	"\breturned\x18\x04 \x03(\v2$.portolan.allocator.v1.ReservedValueR\breturned\x12\x14\n" +
+	"\x05close\x18\x05 \x01(\bR\x05close\x12\x12\n" +
+	"\x04call\x18\x06 \x01(\x04R\x04call\x12\x1a\n" +
+	"\breceived\x18\a \x01(\x04R\breceived\"\x85\x01\n" +
+	"\vReserveWish\x12,\n" +
+	"\x03use\x18\x01 \x01(\x0e2\x1a.portolan.allocator.v1.UseR\x03use\x122\n" +
+	"\x06family\x18\x02 \x01(\x0e2\x1a.portolan.core.v1.IPFamilyR\x06family\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\rR\x05count\"\x9e\x01\n" +
+	"\n" +
+	"Settlement\x12\x14\n" +
+	"\x05value\x18\x01 \x01(\tR\x05value\x12\x14\n" +
+	"\x05grant\x18\x02 \x01(\x04R\x05grant\x122\n" +
+	"\x05owner\x18\x03 \x01(\v2\x1c.portolan.allocator.v1.OwnerR\x05owner\x12\x12\n" +
+	"\x04slot\x18\x04 \x01(\tR\x04slot\x12\x1c\n" +
+	"\tconfirmed\x18\x05 \x01(\bR\tconfirmed\"o\n" +
+	"\rReservedValue\x12\x14\n" +
+	"\x05value\x18\x01 \x01(\tR\x05value\x12\x14\n" +
+	"\x05grant\x18\x02 \x01(\x04R\x05grant\x122\n" +
+	"\x06family\x18\x03 \x01(\x0e2\x1a.portolan.core.v1.IPFamilyR\x06family\"X\n" +
+	"\fReserveLimit\x122\n" +
+	"\x06family\x18\x01 \x01(\x0e2\x1a.portolan.core.v1.IPFamilyR\x06family\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\rR\x05count\"\xb8\x02\n" +
+	"\x0fReserveResponse\x12>\n" +
+	"\agranted\x18\x01 \x03(\v2$.portolan.allocator.v1.ReservedValueR\agranted\x12@\n" +
+	"\brecalled\x18\x02 \x03(\v2$.portolan.allocator.v1.ReservedValueR\brecalled\x12;\n" +
+	"\x06limits\x18\x03 \x03(\v2#.portolan.allocator.v1.ReserveLimitR\x06limits\x12\x1b\n" +
+	"\tlog_epoch\x18\x04 \x01(\tR\blogEpoch\x12/\n" +
+	"\x05lease\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12\x18\n" +
+	"\aignored\x18\x06 \x01(\rR\aignored\"\x85\x01\n" +
 	"\x16ListAllocationsRequest\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x1b\n" +
 	"\towner_uid\x18\x02 \x01(\tR\bownerUid\x12\x1b\n" +
@@ -1682,7 +2267,7 @@ const file_portolan_allocator_v1_allocator_proto_rawDesc = "" +
 	"\x05owner\x18\x03 \x01(\v2\x1c.portolan.allocator.v1.OwnerR\x05owner\x12\x12\n" +
 	"\x04slot\x18\x04 \x01(\tR\x04slot\x12<\n" +
 	"\x05state\x18\x05 \x01(\x0e2&.portolan.allocator.v1.AllocationStateR\x05state\x120\n" +
-	"\x05since\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\xf9\x01\n" +
+	"\x05since\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\xd9\x02\n" +
 	"\x04Pool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12,\n" +
 	"\x03use\x18\x02 \x01(\x0e2\x1a.portolan.allocator.v1.UseR\x03use\x12\x14\n" +
@@ -1692,7 +2277,12 @@ const file_portolan_allocator_v1_allocator_proto_rawDesc = "" +
 	"staticBand\x12\x12\n" +
 	"\x04size\x18\x06 \x01(\x04R\x04size\x12\x12\n" +
 	"\x04used\x18\a \x01(\x04R\x04used\x12\x18\n" +
-	"\aresting\x18\b \x01(\x04R\aresting\"\x12\n" +
+	"\aresting\x18\b \x01(\x04R\aresting\x12\x1a\n" +
+	"\breserved\x18\t \x01(\x04R\breserved\x12\x1f\n" +
+	"\vstatic_used\x18\n" +
+	" \x01(\x04R\n" +
+	"staticUsed\x12!\n" +
+	"\fper_protocol\x18\v \x01(\bR\vperProtocol\"\x12\n" +
 	"\x10ListPoolsRequest\"F\n" +
 	"\x11ListPoolsResponse\x121\n" +
 	"\x05pools\x18\x01 \x03(\v2\x1b.portolan.allocator.v1.PoolR\x05pools\"D\n" +
@@ -1713,27 +2303,30 @@ const file_portolan_allocator_v1_allocator_proto_rawDesc = "" +
 	"\rUSE_NODE_PORT\x10\x02\x12\x18\n" +
 	"\x14USE_LOAD_BALANCER_IP\x10\x03\x12\x0e\n" +
 	"\n" +
-	"USE_POD_IP\x10\x04*\xa3\x01\n" +
+	"USE_POD_IP\x10\x04*\xbf\x01\n" +
 	"\rFailureReason\x12\x1e\n" +
 	"\x1aFAILURE_REASON_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13FAILURE_REASON_FULL\x10\x01\x12\x1f\n" +
 	"\x1bFAILURE_REASON_NOT_IN_RANGE\x10\x02\x12\x1c\n" +
 	"\x18FAILURE_REASON_ALLOCATED\x10\x03\x12\x1a\n" +
-	"\x16FAILURE_REASON_INVALID\x10\x04*\x8c\x01\n" +
+	"\x16FAILURE_REASON_INVALID\x10\x04\x12\x1a\n" +
+	"\x16FAILURE_REASON_AT_HAND\x10\x05*\xab\x01\n" +
 	"\x0fAllocationState\x12 \n" +
 	"\x1cALLOCATION_STATE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15ALLOCATION_STATE_HELD\x10\x01\x12\x1e\n" +
 	"\x1aALLOCATION_STATE_CONFIRMED\x10\x02\x12\x1c\n" +
-	"\x18ALLOCATION_STATE_RESTING\x10\x03*o\n" +
+	"\x18ALLOCATION_STATE_RESTING\x10\x03\x12\x1d\n" +
+	"\x19ALLOCATION_STATE_RESERVED\x10\x04*o\n" +
 	"\tPoolState\x12\x1a\n" +
 	"\x16POOL_STATE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11POOL_STATE_ACTIVE\x10\x01\x12\x17\n" +
 	"\x13POOL_STATE_DRAINING\x10\x02\x12\x16\n" +
-	"\x12POOL_STATE_RETIRED\x10\x032\x9e\x06\n" +
+	"\x12POOL_STATE_RETIRED\x10\x032\xf8\x06\n" +
 	"\x10AllocatorService\x12[\n" +
 	"\bAllocate\x12&.portolan.allocator.v1.AllocateRequest\x1a'.portolan.allocator.v1.AllocateResponse\x12X\n" +
 	"\aConfirm\x12%.portolan.allocator.v1.ConfirmRequest\x1a&.portolan.allocator.v1.ConfirmResponse\x12X\n" +
-	"\aRelease\x12%.portolan.allocator.v1.ReleaseRequest\x1a&.portolan.allocator.v1.ReleaseResponse\x12p\n" +
+	"\aRelease\x12%.portolan.allocator.v1.ReleaseRequest\x1a&.portolan.allocator.v1.ReleaseResponse\x12X\n" +
+	"\aReserve\x12%.portolan.allocator.v1.ReserveRequest\x1a&.portolan.allocator.v1.ReserveResponse\x12p\n" +
 	"\x0fListAllocations\x12-.portolan.allocator.v1.ListAllocationsRequest\x1a..portolan.allocator.v1.ListAllocationsResponse\x12^\n" +
 	"\tListPools\x12'.portolan.allocator.v1.ListPoolsRequest\x1a(.portolan.allocator.v1.ListPoolsResponse\x12a\n" +
 	"\n" +
@@ -1756,7 +2349,7 @@ func file_portolan_allocator_v1_allocator_proto_rawDescGZIP() []byte {
 }
 
 var file_portolan_allocator_v1_allocator_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_portolan_allocator_v1_allocator_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_portolan_allocator_v1_allocator_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_portolan_allocator_v1_allocator_proto_goTypes = []any{
 	(Use)(0),                        // 0: portolan.allocator.v1.Use
 	(FailureReason)(0),              // 1: portolan.allocator.v1.FailureReason
@@ -1774,64 +2367,87 @@ var file_portolan_allocator_v1_allocator_proto_goTypes = []any{
 	(*ConfirmResponse)(nil),         // 13: portolan.allocator.v1.ConfirmResponse
 	(*ReleaseRequest)(nil),          // 14: portolan.allocator.v1.ReleaseRequest
 	(*ReleaseResponse)(nil),         // 15: portolan.allocator.v1.ReleaseResponse
-	(*ListAllocationsRequest)(nil),  // 16: portolan.allocator.v1.ListAllocationsRequest
-	(*ListAllocationsResponse)(nil), // 17: portolan.allocator.v1.ListAllocationsResponse
-	(*Allocation)(nil),              // 18: portolan.allocator.v1.Allocation
-	(*Pool)(nil),                    // 19: portolan.allocator.v1.Pool
-	(*ListPoolsRequest)(nil),        // 20: portolan.allocator.v1.ListPoolsRequest
-	(*ListPoolsResponse)(nil),       // 21: portolan.allocator.v1.ListPoolsResponse
-	(*CreatePoolRequest)(nil),       // 22: portolan.allocator.v1.CreatePoolRequest
-	(*CreatePoolResponse)(nil),      // 23: portolan.allocator.v1.CreatePoolResponse
-	(*UpdatePoolRequest)(nil),       // 24: portolan.allocator.v1.UpdatePoolRequest
-	(*UpdatePoolResponse)(nil),      // 25: portolan.allocator.v1.UpdatePoolResponse
-	(*DeletePoolRequest)(nil),       // 26: portolan.allocator.v1.DeletePoolRequest
-	(*DeletePoolResponse)(nil),      // 27: portolan.allocator.v1.DeletePoolResponse
-	(v1.IPFamily)(0),                // 28: portolan.core.v1.IPFamily
-	(*timestamppb.Timestamp)(nil),   // 29: google.protobuf.Timestamp
+	(*ReserveRequest)(nil),          // 16: portolan.allocator.v1.ReserveRequest
+	(*ReserveWish)(nil),             // 17: portolan.allocator.v1.ReserveWish
+	(*Settlement)(nil),              // 18: portolan.allocator.v1.Settlement
+	(*ReservedValue)(nil),           // 19: portolan.allocator.v1.ReservedValue
+	(*ReserveLimit)(nil),            // 20: portolan.allocator.v1.ReserveLimit
+	(*ReserveResponse)(nil),         // 21: portolan.allocator.v1.ReserveResponse
+	(*ListAllocationsRequest)(nil),  // 22: portolan.allocator.v1.ListAllocationsRequest
+	(*ListAllocationsResponse)(nil), // 23: portolan.allocator.v1.ListAllocationsResponse
+	(*Allocation)(nil),              // 24: portolan.allocator.v1.Allocation
+	(*Pool)(nil),                    // 25: portolan.allocator.v1.Pool
+	(*ListPoolsRequest)(nil),        // 26: portolan.allocator.v1.ListPoolsRequest
+	(*ListPoolsResponse)(nil),       // 27: portolan.allocator.v1.ListPoolsResponse
+	(*CreatePoolRequest)(nil),       // 28: portolan.allocator.v1.CreatePoolRequest
+	(*CreatePoolResponse)(nil),      // 29: portolan.allocator.v1.CreatePoolResponse
+	(*UpdatePoolRequest)(nil),       // 30: portolan.allocator.v1.UpdatePoolRequest
+	(*UpdatePoolResponse)(nil),      // 31: portolan.allocator.v1.UpdatePoolResponse
+	(*DeletePoolRequest)(nil),       // 32: portolan.allocator.v1.DeletePoolRequest
+	(*DeletePoolResponse)(nil),      // 33: portolan.allocator.v1.DeletePoolResponse
+	(v1.IPFamily)(0),                // 34: portolan.core.v1.IPFamily
+	(v1.Protocol)(0),                // 35: portolan.core.v1.Protocol
+	(*durationpb.Duration)(nil),     // 36: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),   // 37: google.protobuf.Timestamp
 }
 var file_portolan_allocator_v1_allocator_proto_depIdxs = []int32{
 	0,  // 0: portolan.allocator.v1.Claim.use:type_name -> portolan.allocator.v1.Use
-	28, // 1: portolan.allocator.v1.Claim.family:type_name -> portolan.core.v1.IPFamily
-	4,  // 2: portolan.allocator.v1.ClaimSet.owner:type_name -> portolan.allocator.v1.Owner
-	5,  // 3: portolan.allocator.v1.ClaimSet.claims:type_name -> portolan.allocator.v1.Claim
-	6,  // 4: portolan.allocator.v1.AllocateRequest.sets:type_name -> portolan.allocator.v1.ClaimSet
-	9,  // 5: portolan.allocator.v1.AllocateResponse.results:type_name -> portolan.allocator.v1.ClaimSetResult
-	10, // 6: portolan.allocator.v1.ClaimSetResult.failures:type_name -> portolan.allocator.v1.ClaimFailure
-	1,  // 7: portolan.allocator.v1.ClaimFailure.reason:type_name -> portolan.allocator.v1.FailureReason
-	12, // 8: portolan.allocator.v1.ConfirmRequest.owners:type_name -> portolan.allocator.v1.OwnerSlots
-	12, // 9: portolan.allocator.v1.ReleaseRequest.owners:type_name -> portolan.allocator.v1.OwnerSlots
-	18, // 10: portolan.allocator.v1.ListAllocationsResponse.allocations:type_name -> portolan.allocator.v1.Allocation
-	4,  // 11: portolan.allocator.v1.Allocation.owner:type_name -> portolan.allocator.v1.Owner
-	2,  // 12: portolan.allocator.v1.Allocation.state:type_name -> portolan.allocator.v1.AllocationState
-	29, // 13: portolan.allocator.v1.Allocation.since:type_name -> google.protobuf.Timestamp
-	0,  // 14: portolan.allocator.v1.Pool.use:type_name -> portolan.allocator.v1.Use
-	3,  // 15: portolan.allocator.v1.Pool.state:type_name -> portolan.allocator.v1.PoolState
-	19, // 16: portolan.allocator.v1.ListPoolsResponse.pools:type_name -> portolan.allocator.v1.Pool
-	19, // 17: portolan.allocator.v1.CreatePoolRequest.pool:type_name -> portolan.allocator.v1.Pool
-	19, // 18: portolan.allocator.v1.CreatePoolResponse.pool:type_name -> portolan.allocator.v1.Pool
-	19, // 19: portolan.allocator.v1.UpdatePoolRequest.pool:type_name -> portolan.allocator.v1.Pool
-	19, // 20: portolan.allocator.v1.UpdatePoolResponse.pool:type_name -> portolan.allocator.v1.Pool
-	7,  // 21: portolan.allocator.v1.AllocatorService.Allocate:input_type -> portolan.allocator.v1.AllocateRequest
-	11, // 22: portolan.allocator.v1.AllocatorService.Confirm:input_type -> portolan.allocator.v1.ConfirmRequest
-	14, // 23: portolan.allocator.v1.AllocatorService.Release:input_type -> portolan.allocator.v1.ReleaseRequest
-	16, // 24: portolan.allocator.v1.AllocatorService.ListAllocations:input_type -> portolan.allocator.v1.ListAllocationsRequest
-	20, // 25: portolan.allocator.v1.AllocatorService.ListPools:input_type -> portolan.allocator.v1.ListPoolsRequest
-	22, // 26: portolan.allocator.v1.AllocatorService.CreatePool:input_type -> portolan.allocator.v1.CreatePoolRequest
-	24, // 27: portolan.allocator.v1.AllocatorService.UpdatePool:input_type -> portolan.allocator.v1.UpdatePoolRequest
-	26, // 28: portolan.allocator.v1.AllocatorService.DeletePool:input_type -> portolan.allocator.v1.DeletePoolRequest
-	8,  // 29: portolan.allocator.v1.AllocatorService.Allocate:output_type -> portolan.allocator.v1.AllocateResponse
-	13, // 30: portolan.allocator.v1.AllocatorService.Confirm:output_type -> portolan.allocator.v1.ConfirmResponse
-	15, // 31: portolan.allocator.v1.AllocatorService.Release:output_type -> portolan.allocator.v1.ReleaseResponse
-	17, // 32: portolan.allocator.v1.AllocatorService.ListAllocations:output_type -> portolan.allocator.v1.ListAllocationsResponse
-	21, // 33: portolan.allocator.v1.AllocatorService.ListPools:output_type -> portolan.allocator.v1.ListPoolsResponse
-	23, // 34: portolan.allocator.v1.AllocatorService.CreatePool:output_type -> portolan.allocator.v1.CreatePoolResponse
-	25, // 35: portolan.allocator.v1.AllocatorService.UpdatePool:output_type -> portolan.allocator.v1.UpdatePoolResponse
-	27, // 36: portolan.allocator.v1.AllocatorService.DeletePool:output_type -> portolan.allocator.v1.DeletePoolResponse
-	29, // [29:37] is the sub-list for method output_type
-	21, // [21:29] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	34, // 1: portolan.allocator.v1.Claim.family:type_name -> portolan.core.v1.IPFamily
+	35, // 2: portolan.allocator.v1.Claim.protocols:type_name -> portolan.core.v1.Protocol
+	4,  // 3: portolan.allocator.v1.ClaimSet.owner:type_name -> portolan.allocator.v1.Owner
+	5,  // 4: portolan.allocator.v1.ClaimSet.claims:type_name -> portolan.allocator.v1.Claim
+	6,  // 5: portolan.allocator.v1.AllocateRequest.sets:type_name -> portolan.allocator.v1.ClaimSet
+	9,  // 6: portolan.allocator.v1.AllocateResponse.results:type_name -> portolan.allocator.v1.ClaimSetResult
+	10, // 7: portolan.allocator.v1.ClaimSetResult.failures:type_name -> portolan.allocator.v1.ClaimFailure
+	1,  // 8: portolan.allocator.v1.ClaimFailure.reason:type_name -> portolan.allocator.v1.FailureReason
+	12, // 9: portolan.allocator.v1.ConfirmRequest.owners:type_name -> portolan.allocator.v1.OwnerSlots
+	12, // 10: portolan.allocator.v1.ReleaseRequest.owners:type_name -> portolan.allocator.v1.OwnerSlots
+	17, // 11: portolan.allocator.v1.ReserveRequest.wishes:type_name -> portolan.allocator.v1.ReserveWish
+	18, // 12: portolan.allocator.v1.ReserveRequest.settled:type_name -> portolan.allocator.v1.Settlement
+	19, // 13: portolan.allocator.v1.ReserveRequest.returned:type_name -> portolan.allocator.v1.ReservedValue
+	0,  // 14: portolan.allocator.v1.ReserveWish.use:type_name -> portolan.allocator.v1.Use
+	34, // 15: portolan.allocator.v1.ReserveWish.family:type_name -> portolan.core.v1.IPFamily
+	4,  // 16: portolan.allocator.v1.Settlement.owner:type_name -> portolan.allocator.v1.Owner
+	34, // 17: portolan.allocator.v1.ReservedValue.family:type_name -> portolan.core.v1.IPFamily
+	34, // 18: portolan.allocator.v1.ReserveLimit.family:type_name -> portolan.core.v1.IPFamily
+	19, // 19: portolan.allocator.v1.ReserveResponse.granted:type_name -> portolan.allocator.v1.ReservedValue
+	19, // 20: portolan.allocator.v1.ReserveResponse.recalled:type_name -> portolan.allocator.v1.ReservedValue
+	20, // 21: portolan.allocator.v1.ReserveResponse.limits:type_name -> portolan.allocator.v1.ReserveLimit
+	36, // 22: portolan.allocator.v1.ReserveResponse.lease:type_name -> google.protobuf.Duration
+	24, // 23: portolan.allocator.v1.ListAllocationsResponse.allocations:type_name -> portolan.allocator.v1.Allocation
+	4,  // 24: portolan.allocator.v1.Allocation.owner:type_name -> portolan.allocator.v1.Owner
+	2,  // 25: portolan.allocator.v1.Allocation.state:type_name -> portolan.allocator.v1.AllocationState
+	37, // 26: portolan.allocator.v1.Allocation.since:type_name -> google.protobuf.Timestamp
+	0,  // 27: portolan.allocator.v1.Pool.use:type_name -> portolan.allocator.v1.Use
+	3,  // 28: portolan.allocator.v1.Pool.state:type_name -> portolan.allocator.v1.PoolState
+	25, // 29: portolan.allocator.v1.ListPoolsResponse.pools:type_name -> portolan.allocator.v1.Pool
+	25, // 30: portolan.allocator.v1.CreatePoolRequest.pool:type_name -> portolan.allocator.v1.Pool
+	25, // 31: portolan.allocator.v1.CreatePoolResponse.pool:type_name -> portolan.allocator.v1.Pool
+	25, // 32: portolan.allocator.v1.UpdatePoolRequest.pool:type_name -> portolan.allocator.v1.Pool
+	25, // 33: portolan.allocator.v1.UpdatePoolResponse.pool:type_name -> portolan.allocator.v1.Pool
+	7,  // 34: portolan.allocator.v1.AllocatorService.Allocate:input_type -> portolan.allocator.v1.AllocateRequest
+	11, // 35: portolan.allocator.v1.AllocatorService.Confirm:input_type -> portolan.allocator.v1.ConfirmRequest
+	14, // 36: portolan.allocator.v1.AllocatorService.Release:input_type -> portolan.allocator.v1.ReleaseRequest
+	16, // 37: portolan.allocator.v1.AllocatorService.Reserve:input_type -> portolan.allocator.v1.ReserveRequest
+	22, // 38: portolan.allocator.v1.AllocatorService.ListAllocations:input_type -> portolan.allocator.v1.ListAllocationsRequest
+	26, // 39: portolan.allocator.v1.AllocatorService.ListPools:input_type -> portolan.allocator.v1.ListPoolsRequest
+	28, // 40: portolan.allocator.v1.AllocatorService.CreatePool:input_type -> portolan.allocator.v1.CreatePoolRequest
+	30, // 41: portolan.allocator.v1.AllocatorService.UpdatePool:input_type -> portolan.allocator.v1.UpdatePoolRequest
+	32, // 42: portolan.allocator.v1.AllocatorService.DeletePool:input_type -> portolan.allocator.v1.DeletePoolRequest
+	8,  // 43: portolan.allocator.v1.AllocatorService.Allocate:output_type -> portolan.allocator.v1.AllocateResponse
+	13, // 44: portolan.allocator.v1.AllocatorService.Confirm:output_type -> portolan.allocator.v1.ConfirmResponse
+	15, // 45: portolan.allocator.v1.AllocatorService.Release:output_type -> portolan.allocator.v1.ReleaseResponse
+	21, // 46: portolan.allocator.v1.AllocatorService.Reserve:output_type -> portolan.allocator.v1.ReserveResponse
+	23, // 47: portolan.allocator.v1.AllocatorService.ListAllocations:output_type -> portolan.allocator.v1.ListAllocationsResponse
+	27, // 48: portolan.allocator.v1.AllocatorService.ListPools:output_type -> portolan.allocator.v1.ListPoolsResponse
+	29, // 49: portolan.allocator.v1.AllocatorService.CreatePool:output_type -> portolan.allocator.v1.CreatePoolResponse
+	31, // 50: portolan.allocator.v1.AllocatorService.UpdatePool:output_type -> portolan.allocator.v1.UpdatePoolResponse
+	33, // 51: portolan.allocator.v1.AllocatorService.DeletePool:output_type -> portolan.allocator.v1.DeletePoolResponse
+	43, // [43:52] is the sub-list for method output_type
+	34, // [34:43] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_portolan_allocator_v1_allocator_proto_init() }
@@ -1845,7 +2461,7 @@ func file_portolan_allocator_v1_allocator_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_portolan_allocator_v1_allocator_proto_rawDesc), len(file_portolan_allocator_v1_allocator_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   24,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

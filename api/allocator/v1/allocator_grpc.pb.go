@@ -22,6 +22,7 @@ const (
 	AllocatorService_Allocate_FullMethodName        = "/portolan.allocator.v1.AllocatorService/Allocate"
 	AllocatorService_Confirm_FullMethodName         = "/portolan.allocator.v1.AllocatorService/Confirm"
 	AllocatorService_Release_FullMethodName         = "/portolan.allocator.v1.AllocatorService/Release"
+	AllocatorService_Reserve_FullMethodName         = "/portolan.allocator.v1.AllocatorService/Reserve"
 	AllocatorService_ListAllocations_FullMethodName = "/portolan.allocator.v1.AllocatorService/ListAllocations"
 	AllocatorService_ListPools_FullMethodName       = "/portolan.allocator.v1.AllocatorService/ListPools"
 	AllocatorService_CreatePool_FullMethodName      = "/portolan.allocator.v1.AllocatorService/CreatePool"
@@ -49,15 +50,26 @@ type AllocatorServiceClient interface {
 	// Release releases values of the named owners. Values that an owner does not have are ignored. A
 	// released value rests before it is allocated dynamically again.
 	Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseResponse, error)
+	// Reserve renews the reserve of a registry process: values that are at hand there before a service
+	// asks for them. It settles values that objects have got from the reserve, takes values back and
+	// grants new ones, in one transaction. A holder makes one call at a time. Errors:
+	// FAILED_PRECONDITION (the reserve is closed: none of its values may be used any more, and the
+	// holder begins a new one), ABORTED (the call was overtaken by a later one), INVALID_ARGUMENT,
+	// UNAVAILABLE as for Allocate. An allocator without reserves answers
+	// UNIMPLEMENTED, and registries then ask for each value.
+	Reserve(ctx context.Context, in *ReserveRequest, opts ...grpc.CallOption) (*ReserveResponse, error)
 	// ListAllocations returns allocations ordered by pool and value.
 	ListAllocations(ctx context.Context, in *ListAllocationsRequest, opts ...grpc.CallOption) (*ListAllocationsResponse, error)
 	// ListPools returns the pools with the numbers of their values.
 	ListPools(ctx context.Context, in *ListPoolsRequest, opts ...grpc.CallOption) (*ListPoolsResponse, error)
-	// CreatePool adds a pool. Errors: INVALID_ARGUMENT, ALREADY_EXISTS (name, or an overlapping
-	// range).
+	// CreatePool adds a pool. Errors: INVALID_ARGUMENT, ALREADY_EXISTS (name), FAILED_PRECONDITION (the
+	// range overlaps another pool, or a node has an address in it), UNAVAILABLE as for Allocate.
 	CreatePool(ctx context.Context, in *CreatePoolRequest, opts ...grpc.CallOption) (*CreatePoolResponse, error)
-	// UpdatePool grows a pool or changes its state. Errors: INVALID_ARGUMENT, NOT_FOUND,
-	// FAILED_PRECONDITION (the new range leaves out values in use).
+	// UpdatePool grows a pool or changes its state. Values of a pool that drains, is retired or gets
+	// another range may be at hand at registries. The call waits up to 3 s until they are given back.
+	// Errors: INVALID_ARGUMENT, NOT_FOUND,
+	// FAILED_PRECONDITION (the new range leaves out values in use, overlaps another pool, or a node has
+	// an address in it).
 	UpdatePool(ctx context.Context, in *UpdatePoolRequest, opts ...grpc.CallOption) (*UpdatePoolResponse, error)
 	// DeletePool removes a retired pool. Errors: NOT_FOUND, FAILED_PRECONDITION (values are in use).
 	DeletePool(ctx context.Context, in *DeletePoolRequest, opts ...grpc.CallOption) (*DeletePoolResponse, error)
@@ -95,6 +107,16 @@ func (c *allocatorServiceClient) Release(ctx context.Context, in *ReleaseRequest
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ReleaseResponse)
 	err := c.cc.Invoke(ctx, AllocatorService_Release_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *allocatorServiceClient) Reserve(ctx context.Context, in *ReserveRequest, opts ...grpc.CallOption) (*ReserveResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReserveResponse)
+	err := c.cc.Invoke(ctx, AllocatorService_Reserve_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -171,15 +193,26 @@ type AllocatorServiceServer interface {
 	// Release releases values of the named owners. Values that an owner does not have are ignored. A
 	// released value rests before it is allocated dynamically again.
 	Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error)
+	// Reserve renews the reserve of a registry process: values that are at hand there before a service
+	// asks for them. It settles values that objects have got from the reserve, takes values back and
+	// grants new ones, in one transaction. A holder makes one call at a time. Errors:
+	// FAILED_PRECONDITION (the reserve is closed: none of its values may be used any more, and the
+	// holder begins a new one), ABORTED (the call was overtaken by a later one), INVALID_ARGUMENT,
+	// UNAVAILABLE as for Allocate. An allocator without reserves answers
+	// UNIMPLEMENTED, and registries then ask for each value.
+	Reserve(context.Context, *ReserveRequest) (*ReserveResponse, error)
 	// ListAllocations returns allocations ordered by pool and value.
 	ListAllocations(context.Context, *ListAllocationsRequest) (*ListAllocationsResponse, error)
 	// ListPools returns the pools with the numbers of their values.
 	ListPools(context.Context, *ListPoolsRequest) (*ListPoolsResponse, error)
-	// CreatePool adds a pool. Errors: INVALID_ARGUMENT, ALREADY_EXISTS (name, or an overlapping
-	// range).
+	// CreatePool adds a pool. Errors: INVALID_ARGUMENT, ALREADY_EXISTS (name), FAILED_PRECONDITION (the
+	// range overlaps another pool, or a node has an address in it), UNAVAILABLE as for Allocate.
 	CreatePool(context.Context, *CreatePoolRequest) (*CreatePoolResponse, error)
-	// UpdatePool grows a pool or changes its state. Errors: INVALID_ARGUMENT, NOT_FOUND,
-	// FAILED_PRECONDITION (the new range leaves out values in use).
+	// UpdatePool grows a pool or changes its state. Values of a pool that drains, is retired or gets
+	// another range may be at hand at registries. The call waits up to 3 s until they are given back.
+	// Errors: INVALID_ARGUMENT, NOT_FOUND,
+	// FAILED_PRECONDITION (the new range leaves out values in use, overlaps another pool, or a node has
+	// an address in it).
 	UpdatePool(context.Context, *UpdatePoolRequest) (*UpdatePoolResponse, error)
 	// DeletePool removes a retired pool. Errors: NOT_FOUND, FAILED_PRECONDITION (values are in use).
 	DeletePool(context.Context, *DeletePoolRequest) (*DeletePoolResponse, error)
@@ -201,6 +234,9 @@ func (UnimplementedAllocatorServiceServer) Confirm(context.Context, *ConfirmRequ
 }
 func (UnimplementedAllocatorServiceServer) Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Release not implemented")
+}
+func (UnimplementedAllocatorServiceServer) Reserve(context.Context, *ReserveRequest) (*ReserveResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Reserve not implemented")
 }
 func (UnimplementedAllocatorServiceServer) ListAllocations(context.Context, *ListAllocationsRequest) (*ListAllocationsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListAllocations not implemented")
@@ -288,6 +324,24 @@ func _AllocatorService_Release_Handler(srv interface{}, ctx context.Context, dec
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(AllocatorServiceServer).Release(ctx, req.(*ReleaseRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AllocatorService_Reserve_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReserveRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AllocatorServiceServer).Reserve(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AllocatorService_Reserve_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AllocatorServiceServer).Reserve(ctx, req.(*ReserveRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -400,6 +454,10 @@ var AllocatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Release",
 			Handler:    _AllocatorService_Release_Handler,
+		},
+		{
+			MethodName: "Reserve",
+			Handler:    _AllocatorService_Reserve_Handler,
 		},
 		{
 			MethodName: "ListAllocations",

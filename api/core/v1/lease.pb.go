@@ -92,7 +92,10 @@ type LeaseSpec struct {
 	LeaseTransitions int32 `protobuf:"varint,5,opt,name=lease_transitions,json=leaseTransitions,proto3" json:"lease_transitions,omitempty"`
 	// Fencing epoch, which grows with every change of the holder. The registry refuses writes with an
 	// older epoch. Set by the registry.
-	Epoch         uint64 `protobuf:"varint,6,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Epoch uint64 `protobuf:"varint,6,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// Number of shards into which the holders have divided the task, each with a Lease of its own; 0:
+	// the task is not divided, or this Lease is not in use.
+	Shards        int32 `protobuf:"varint,7,opt,name=shards,proto3" json:"shards,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -169,6 +172,13 @@ func (x *LeaseSpec) GetEpoch() uint64 {
 	return 0
 }
 
+func (x *LeaseSpec) GetShards() int32 {
+	if x != nil {
+		return x.Shards
+	}
+	return 0
+}
+
 var File_portolan_core_v1_lease_proto protoreflect.FileDescriptor
 
 const file_portolan_core_v1_lease_proto_rawDesc = "" +
@@ -176,7 +186,7 @@ const file_portolan_core_v1_lease_proto_rawDesc = "" +
 	"\x1cportolan/core/v1/lease.proto\x12\x10portolan.core.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bportolan/core/v1/meta.proto\"r\n" +
 	"\x05Lease\x128\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x1c.portolan.core.v1.ObjectMetaR\bmetadata\x12/\n" +
-	"\x04spec\x18\x02 \x01(\v2\x1b.portolan.core.v1.LeaseSpecR\x04spec\"\xa7\x02\n" +
+	"\x04spec\x18\x02 \x01(\v2\x1b.portolan.core.v1.LeaseSpecR\x04spec\"\xbf\x02\n" +
 	"\tLeaseSpec\x12'\n" +
 	"\x0fholder_identity\x18\x01 \x01(\tR\x0eholderIdentity\x124\n" +
 	"\x16lease_duration_seconds\x18\x02 \x01(\x05R\x14leaseDurationSeconds\x12=\n" +
@@ -184,7 +194,8 @@ const file_portolan_core_v1_lease_proto_rawDesc = "" +
 	"\n" +
 	"renew_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\trenewTime\x12+\n" +
 	"\x11lease_transitions\x18\x05 \x01(\x05R\x10leaseTransitions\x12\x14\n" +
-	"\x05epoch\x18\x06 \x01(\x04R\x05epochB!Z\x1fportolan.dev/api/core/v1;corev1b\x06proto3"
+	"\x05epoch\x18\x06 \x01(\x04R\x05epoch\x12\x16\n" +
+	"\x06shards\x18\a \x01(\x05R\x06shardsB!Z\x1fportolan.dev/api/core/v1;corev1b\x06proto3"
 
 var (
 	file_portolan_core_v1_lease_proto_rawDescOnce sync.Once

@@ -50,6 +50,7 @@ func (m *LeaseSpec) CloneVT() *LeaseSpec {
 	r.RenewTime = (*timestamppb.Timestamp)((*timestamppb1.Timestamp)(m.RenewTime).CloneVT())
 	r.LeaseTransitions = m.LeaseTransitions
 	r.Epoch = m.Epoch
+	r.Shards = m.Shards
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -105,6 +106,9 @@ func (this *LeaseSpec) EqualVT(that *LeaseSpec) bool {
 		return false
 	}
 	if this.Epoch != that.Epoch {
+		return false
+	}
+	if this.Shards != that.Shards {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -200,6 +204,11 @@ func (m *LeaseSpec) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Shards != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Shards))
+		i--
+		dAtA[i] = 0x38
+	}
 	if m.Epoch != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Epoch))
 		i--
@@ -289,6 +298,9 @@ func (m *LeaseSpec) SizeVT() (n int) {
 	}
 	if m.Epoch != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Epoch))
+	}
+	if m.Shards != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Shards))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -603,6 +615,25 @@ func (m *LeaseSpec) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.Epoch |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 7:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Shards", wireType)
+			}
+			m.Shards = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Shards |= int32(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}

@@ -36,6 +36,7 @@ type Object struct {
 	//	*Object_Endpoints
 	//	*Object_Lease
 	//	*Object_Event
+	//	*Object_Revocation
 	Kind          isObject_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -150,6 +151,15 @@ func (x *Object) GetEvent() *Event {
 	return nil
 }
 
+func (x *Object) GetRevocation() *Revocation {
+	if x != nil {
+		if x, ok := x.Kind.(*Object_Revocation); ok {
+			return x.Revocation
+		}
+	}
+	return nil
+}
+
 type isObject_Kind interface {
 	isObject_Kind()
 }
@@ -194,6 +204,11 @@ type Object_Event struct {
 	Event *Event `protobuf:"bytes,8,opt,name=event,proto3,oneof"`
 }
 
+type Object_Revocation struct {
+	// A Revocation.
+	Revocation *Revocation `protobuf:"bytes,9,opt,name=revocation,proto3,oneof"`
+}
+
 func (*Object_Namespace) isObject_Kind() {}
 
 func (*Object_Node) isObject_Kind() {}
@@ -210,11 +225,13 @@ func (*Object_Lease) isObject_Kind() {}
 
 func (*Object_Event) isObject_Kind() {}
 
+func (*Object_Revocation) isObject_Kind() {}
+
 var File_portolan_core_v1_object_proto protoreflect.FileDescriptor
 
 const file_portolan_core_v1_object_proto_rawDesc = "" +
 	"\n" +
-	"\x1dportolan/core/v1/object.proto\x12\x10portolan.core.v1\x1a portolan/core/v1/endpoints.proto\x1a$portolan/core/v1/endpointslice.proto\x1a\x1cportolan/core/v1/event.proto\x1a\x1cportolan/core/v1/lease.proto\x1a portolan/core/v1/namespace.proto\x1a\x1bportolan/core/v1/node.proto\x1a\x1aportolan/core/v1/pod.proto\x1a\x1eportolan/core/v1/service.proto\"\xc6\x03\n" +
+	"\x1dportolan/core/v1/object.proto\x12\x10portolan.core.v1\x1a portolan/core/v1/endpoints.proto\x1a$portolan/core/v1/endpointslice.proto\x1a\x1cportolan/core/v1/event.proto\x1a\x1cportolan/core/v1/lease.proto\x1a portolan/core/v1/namespace.proto\x1a\x1bportolan/core/v1/node.proto\x1a\x1aportolan/core/v1/pod.proto\x1a!portolan/core/v1/revocation.proto\x1a\x1eportolan/core/v1/service.proto\"\x86\x04\n" +
 	"\x06Object\x12;\n" +
 	"\tnamespace\x18\x01 \x01(\v2\x1b.portolan.core.v1.NamespaceH\x00R\tnamespace\x12,\n" +
 	"\x04node\x18\x02 \x01(\v2\x16.portolan.core.v1.NodeH\x00R\x04node\x12)\n" +
@@ -223,7 +240,10 @@ const file_portolan_core_v1_object_proto_rawDesc = "" +
 	"\x0eendpoint_slice\x18\x05 \x01(\v2\x1f.portolan.core.v1.EndpointSliceH\x00R\rendpointSlice\x12;\n" +
 	"\tendpoints\x18\x06 \x01(\v2\x1b.portolan.core.v1.EndpointsH\x00R\tendpoints\x12/\n" +
 	"\x05lease\x18\a \x01(\v2\x17.portolan.core.v1.LeaseH\x00R\x05lease\x12/\n" +
-	"\x05event\x18\b \x01(\v2\x17.portolan.core.v1.EventH\x00R\x05eventB\x06\n" +
+	"\x05event\x18\b \x01(\v2\x17.portolan.core.v1.EventH\x00R\x05event\x12>\n" +
+	"\n" +
+	"revocation\x18\t \x01(\v2\x1c.portolan.core.v1.RevocationH\x00R\n" +
+	"revocationB\x06\n" +
 	"\x04kindB!Z\x1fportolan.dev/api/core/v1;corev1b\x06proto3"
 
 var (
@@ -249,6 +269,7 @@ var file_portolan_core_v1_object_proto_goTypes = []any{
 	(*Endpoints)(nil),     // 6: portolan.core.v1.Endpoints
 	(*Lease)(nil),         // 7: portolan.core.v1.Lease
 	(*Event)(nil),         // 8: portolan.core.v1.Event
+	(*Revocation)(nil),    // 9: portolan.core.v1.Revocation
 }
 var file_portolan_core_v1_object_proto_depIdxs = []int32{
 	1, // 0: portolan.core.v1.Object.namespace:type_name -> portolan.core.v1.Namespace
@@ -259,11 +280,12 @@ var file_portolan_core_v1_object_proto_depIdxs = []int32{
 	6, // 5: portolan.core.v1.Object.endpoints:type_name -> portolan.core.v1.Endpoints
 	7, // 6: portolan.core.v1.Object.lease:type_name -> portolan.core.v1.Lease
 	8, // 7: portolan.core.v1.Object.event:type_name -> portolan.core.v1.Event
-	8, // [8:8] is the sub-list for method output_type
-	8, // [8:8] is the sub-list for method input_type
-	8, // [8:8] is the sub-list for extension type_name
-	8, // [8:8] is the sub-list for extension extendee
-	0, // [0:8] is the sub-list for field type_name
+	9, // 8: portolan.core.v1.Object.revocation:type_name -> portolan.core.v1.Revocation
+	9, // [9:9] is the sub-list for method output_type
+	9, // [9:9] is the sub-list for method input_type
+	9, // [9:9] is the sub-list for extension type_name
+	9, // [9:9] is the sub-list for extension extendee
+	0, // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_portolan_core_v1_object_proto_init() }
@@ -278,6 +300,7 @@ func file_portolan_core_v1_object_proto_init() {
 	file_portolan_core_v1_namespace_proto_init()
 	file_portolan_core_v1_node_proto_init()
 	file_portolan_core_v1_pod_proto_init()
+	file_portolan_core_v1_revocation_proto_init()
 	file_portolan_core_v1_service_proto_init()
 	file_portolan_core_v1_object_proto_msgTypes[0].OneofWrappers = []any{
 		(*Object_Namespace)(nil),
@@ -288,6 +311,7 @@ func file_portolan_core_v1_object_proto_init() {
 		(*Object_Endpoints)(nil),
 		(*Object_Lease)(nil),
 		(*Object_Event)(nil),
+		(*Object_Revocation)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -110,6 +110,15 @@ func (m *Object_Event) CloneVT() isObject_Kind {
 	return r
 }
 
+func (m *Object_Revocation) CloneVT() isObject_Kind {
+	if m == nil {
+		return (*Object_Revocation)(nil)
+	}
+	r := new(Object_Revocation)
+	r.Revocation = m.Revocation.CloneVT()
+	return r
+}
+
 func (this *Object) EqualVT(that *Object) bool {
 	if this == that {
 		return true
@@ -328,6 +337,31 @@ func (this *Object_Event) EqualVT(thatIface isObject_Kind) bool {
 		}
 		if q == nil {
 			q = &Event{}
+		}
+		if !p.EqualVT(q) {
+			return false
+		}
+	}
+	return true
+}
+
+func (this *Object_Revocation) EqualVT(thatIface isObject_Kind) bool {
+	that, ok := thatIface.(*Object_Revocation)
+	if !ok {
+		return false
+	}
+	if this == that {
+		return true
+	}
+	if this == nil && that != nil || this != nil && that == nil {
+		return false
+	}
+	if p, q := this.Revocation, that.Revocation; p != q {
+		if p == nil {
+			p = &Revocation{}
+		}
+		if q == nil {
+			q = &Revocation{}
 		}
 		if !p.EqualVT(q) {
 			return false
@@ -562,6 +596,29 @@ func (m *Object_Event) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	}
 	return len(dAtA) - i, nil
 }
+func (m *Object_Revocation) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *Object_Revocation) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	i := len(dAtA)
+	if m.Revocation != nil {
+		size, err := m.Revocation.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x4a
+	} else {
+		i = protohelpers.EncodeVarint(dAtA, i, 0)
+		i--
+		dAtA[i] = 0x4a
+	}
+	return len(dAtA) - i, nil
+}
 func (m *Object) SizeVT() (n int) {
 	if m == nil {
 		return 0
@@ -681,6 +738,20 @@ func (m *Object_Event) SizeVT() (n int) {
 	_ = l
 	if m.Event != nil {
 		l = m.Event.SizeVT()
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	} else {
+		n += 3
+	}
+	return n
+}
+func (m *Object_Revocation) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	if m.Revocation != nil {
+		l = m.Revocation.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	} else {
 		n += 3
@@ -1042,6 +1113,47 @@ func (m *Object) UnmarshalVT(dAtA []byte) error {
 					return err
 				}
 				m.Kind = &Object_Event{Event: v}
+			}
+			iNdEx = postIndex
+		case 9:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Revocation", wireType)
+			}
+			var msglen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				msglen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if msglen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + msglen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			if oneof, ok := m.Kind.(*Object_Revocation); ok {
+				if err := oneof.Revocation.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				v := &Revocation{}
+				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+				m.Kind = &Object_Revocation{Revocation: v}
 			}
 			iNdEx = postIndex
 		default:

@@ -90,8 +90,8 @@ type ExplainServiceResponse struct {
 	Pods []*PodVerdict `protobuf:"bytes,3,rep,name=pods,proto3" json:"pods,omitempty"`
 	// Desired slices.
 	Slices []*v1.EndpointSlice `protobuf:"bytes,4,rep,name=slices,proto3" json:"slices,omitempty"`
-	// Failure of the last sync of the service; unset if it succeeded. Only the leading replica has
-	// it.
+	// Failure of the last sync of the service; unset if it succeeded. Only the replica that syncs the
+	// service has it.
 	Failure *SyncFailure `protobuf:"bytes,5,opt,name=failure,proto3" json:"failure,omitempty"`
 	// Addresses of an Endpoints that are left out of the slices because the registry refuses them,
 	// with the registry's reason. For pods the reason is in the verdict.
@@ -361,16 +361,24 @@ type GetStatusResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Revision of the controller's data.
 	Revision uint64 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
-	// Whether this replica is the leading one, which writes.
+	// Whether this replica leads: it holds shard 0, with which the readiness of nodes goes. With one
+	// shard only the leader writes.
 	Leader bool `protobuf:"varint,2,opt,name=leader,proto3" json:"leader,omitempty"`
-	// Fencing epoch of the lease.
+	// Fencing epoch of the lease of shard 0.
 	Epoch uint64 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// Number of services.
 	Services uint32 `protobuf:"varint,4,opt,name=services,proto3" json:"services,omitempty"`
 	// Number of pods.
 	Pods uint32 `protobuf:"varint,5,opt,name=pods,proto3" json:"pods,omitempty"`
 	// Number of services with a pending sync.
-	Pending       uint32 `protobuf:"varint,6,opt,name=pending,proto3" json:"pending,omitempty"`
+	Pending uint32 `protobuf:"varint,6,opt,name=pending,proto3" json:"pending,omitempty"`
+	// Number of shards into which this replica divides the services.
+	Shards uint32 `protobuf:"varint,7,opt,name=shards,proto3" json:"shards,omitempty"`
+	// Shards that this replica holds, in order. It syncs the services of these.
+	HeldShards []uint32 `protobuf:"varint,8,rep,packed,name=held_shards,json=heldShards,proto3" json:"held_shards,omitempty"`
+	// Reason why this replica takes no shards, such as another number of shards in the Leases; empty:
+	// none.
+	Waits         string `protobuf:"bytes,9,opt,name=waits,proto3" json:"waits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -447,6 +455,27 @@ func (x *GetStatusResponse) GetPending() uint32 {
 	return 0
 }
 
+func (x *GetStatusResponse) GetShards() uint32 {
+	if x != nil {
+		return x.Shards
+	}
+	return 0
+}
+
+func (x *GetStatusResponse) GetHeldShards() []uint32 {
+	if x != nil {
+		return x.HeldShards
+	}
+	return nil
+}
+
+func (x *GetStatusResponse) GetWaits() string {
+	if x != nil {
+		return x.Waits
+	}
+	return ""
+}
+
 // ResyncRequest is the request of Resync.
 type ResyncRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -488,7 +517,11 @@ func (*ResyncRequest) Descriptor() ([]byte, []int) {
 type ResyncResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number of compared services.
-	Services      uint32 `protobuf:"varint,1,opt,name=services,proto3" json:"services,omitempty"`
+	Services uint32 `protobuf:"varint,1,opt,name=services,proto3" json:"services,omitempty"`
+	// Number of objects that the controller had otherwise than the registry, and has corrected.
+	ObjectsCorrected uint32 `protobuf:"varint,2,opt,name=objects_corrected,json=objectsCorrected,proto3" json:"objects_corrected,omitempty"`
+	// Reason why the controller could not compare its objects with the registry's; empty: it did.
+	NotCompared   string `protobuf:"bytes,3,opt,name=not_compared,json=notCompared,proto3" json:"not_compared,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -530,6 +563,20 @@ func (x *ResyncResponse) GetServices() uint32 {
 	return 0
 }
 
+func (x *ResyncResponse) GetObjectsCorrected() uint32 {
+	if x != nil {
+		return x.ObjectsCorrected
+	}
+	return 0
+}
+
+func (x *ResyncResponse) GetNotCompared() string {
+	if x != nil {
+		return x.NotCompared
+	}
+	return ""
+}
+
 var File_portolan_endpoints_v1_endpoints_proto protoreflect.FileDescriptor
 
 const file_portolan_endpoints_v1_endpoints_proto_rawDesc = "" +
@@ -556,17 +603,23 @@ const file_portolan_endpoints_v1_endpoints_proto_rawDesc = "" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12)\n" +
 	"\x10unresolved_ports\x18\x05 \x03(\tR\x0funresolvedPorts\x12\x1c\n" +
 	"\taddresses\x18\x06 \x03(\tR\taddresses\"\x12\n" +
-	"\x10GetStatusRequest\"\xa7\x01\n" +
+	"\x10GetStatusRequest\"\xf6\x01\n" +
 	"\x11GetStatusResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\bR\x06leader\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x1a\n" +
 	"\bservices\x18\x04 \x01(\rR\bservices\x12\x12\n" +
 	"\x04pods\x18\x05 \x01(\rR\x04pods\x12\x18\n" +
-	"\apending\x18\x06 \x01(\rR\apending\"\x0f\n" +
-	"\rResyncRequest\",\n" +
+	"\apending\x18\x06 \x01(\rR\apending\x12\x16\n" +
+	"\x06shards\x18\a \x01(\rR\x06shards\x12\x1f\n" +
+	"\vheld_shards\x18\b \x03(\rR\n" +
+	"heldShards\x12\x14\n" +
+	"\x05waits\x18\t \x01(\tR\x05waits\"\x0f\n" +
+	"\rResyncRequest\"|\n" +
 	"\x0eResyncResponse\x12\x1a\n" +
-	"\bservices\x18\x01 \x01(\rR\bservices2\xc1\x02\n" +
+	"\bservices\x18\x01 \x01(\rR\bservices\x12+\n" +
+	"\x11objects_corrected\x18\x02 \x01(\rR\x10objectsCorrected\x12!\n" +
+	"\fnot_compared\x18\x03 \x01(\tR\vnotCompared2\xc1\x02\n" +
 	"\x19EndpointControllerService\x12m\n" +
 	"\x0eExplainService\x12,.portolan.endpoints.v1.ExplainServiceRequest\x1a-.portolan.endpoints.v1.ExplainServiceResponse\x12^\n" +
 	"\tGetStatus\x12'.portolan.endpoints.v1.GetStatusRequest\x1a(.portolan.endpoints.v1.GetStatusResponse\x12U\n" +

@@ -35,7 +35,8 @@ type EndpointControllerServiceClient interface {
 	ExplainService(ctx context.Context, in *ExplainServiceRequest, opts ...grpc.CallOption) (*ExplainServiceResponse, error)
 	// GetStatus returns the state of the controller.
 	GetStatus(ctx context.Context, in *GetStatusRequest, opts ...grpc.CallOption) (*GetStatusResponse, error)
-	// Resync compares the slices of every service with the stored ones again.
+	// Resync compares the controller's objects with the registry's, and then the slices of every
+	// service of the shards that the replica holds with the stored ones again.
 	Resync(ctx context.Context, in *ResyncRequest, opts ...grpc.CallOption) (*ResyncResponse, error)
 }
 
@@ -88,7 +89,8 @@ type EndpointControllerServiceServer interface {
 	ExplainService(context.Context, *ExplainServiceRequest) (*ExplainServiceResponse, error)
 	// GetStatus returns the state of the controller.
 	GetStatus(context.Context, *GetStatusRequest) (*GetStatusResponse, error)
-	// Resync compares the slices of every service with the stored ones again.
+	// Resync compares the controller's objects with the registry's, and then the slices of every
+	// service of the shards that the replica holds with the stored ones again.
 	Resync(context.Context, *ResyncRequest) (*ResyncResponse, error)
 	mustEmbedUnimplementedEndpointControllerServiceServer()
 }

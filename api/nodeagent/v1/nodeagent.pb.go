@@ -104,8 +104,13 @@ type GetStatusResponse struct {
 	// Seconds for which the oldest changes have been waiting to be programmed or are being
 	// programmed; 0: there are none.
 	QueueAgeSeconds float64 `protobuf:"fixed64,18,opt,name=queue_age_seconds,json=queueAgeSeconds,proto3" json:"queue_age_seconds,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Faults that do not keep the agent from working, such as changes from NATS that differed from
+	// the registry's log.
+	Warnings []string `protobuf:"bytes,19,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	// Announcing of load-balancer addresses; unset: the agent has no -announce-interfaces.
+	Announcing    *Announcing `protobuf:"bytes,20,opt,name=announcing,proto3" json:"announcing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetStatusResponse) Reset() {
@@ -264,6 +269,158 @@ func (x *GetStatusResponse) GetQueueAgeSeconds() float64 {
 	return 0
 }
 
+func (x *GetStatusResponse) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
+func (x *GetStatusResponse) GetAnnouncing() *Announcing {
+	if x != nil {
+		return x.Announcing
+	}
+	return nil
+}
+
+// Announcing is the state of announcing load-balancer addresses on the node's networks.
+type Announcing struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Addresses that the node announces now, ordered.
+	Addresses []*AnnouncedAddress `protobuf:"bytes,1,rep,name=addresses,proto3" json:"addresses,omitempty"`
+	// Interfaces on which it announces, ordered.
+	Interfaces []string `protobuf:"bytes,2,rep,name=interfaces,proto3" json:"interfaces,omitempty"`
+	// Address of the lbctl that gives the node its rights; empty: none is connected.
+	Controller string `protobuf:"bytes,3,opt,name=controller,proto3" json:"controller,omitempty"`
+	// Seconds until the node's rights end if the controller sends no further answer; 0: they have
+	// ended, or there was none yet.
+	RightsEndSeconds float64 `protobuf:"fixed64,4,opt,name=rights_end_seconds,json=rightsEndSeconds,proto3" json:"rights_end_seconds,omitempty"`
+	// Reason why the agent has no controller, or why an interface is not used; empty: none.
+	Error         string `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Announcing) Reset() {
+	*x = Announcing{}
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Announcing) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Announcing) ProtoMessage() {}
+
+func (x *Announcing) ProtoReflect() protoreflect.Message {
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Announcing.ProtoReflect.Descriptor instead.
+func (*Announcing) Descriptor() ([]byte, []int) {
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Announcing) GetAddresses() []*AnnouncedAddress {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
+func (x *Announcing) GetInterfaces() []string {
+	if x != nil {
+		return x.Interfaces
+	}
+	return nil
+}
+
+func (x *Announcing) GetController() string {
+	if x != nil {
+		return x.Controller
+	}
+	return ""
+}
+
+func (x *Announcing) GetRightsEndSeconds() float64 {
+	if x != nil {
+		return x.RightsEndSeconds
+	}
+	return 0
+}
+
+func (x *Announcing) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+// AnnouncedAddress is an address that the node announces.
+type AnnouncedAddress struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The address.
+	Address string `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
+	// Time since which the agent has had the right without interruption.
+	Since         *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnnouncedAddress) Reset() {
+	*x = AnnouncedAddress{}
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnnouncedAddress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnnouncedAddress) ProtoMessage() {}
+
+func (x *AnnouncedAddress) ProtoReflect() protoreflect.Message {
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnnouncedAddress.ProtoReflect.Descriptor instead.
+func (*AnnouncedAddress) Descriptor() ([]byte, []int) {
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *AnnouncedAddress) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *AnnouncedAddress) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
 // StepFailure is a step that could not be programmed.
 type StepFailure struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -283,7 +440,7 @@ type StepFailure struct {
 
 func (x *StepFailure) Reset() {
 	*x = StepFailure{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[2]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -295,7 +452,7 @@ func (x *StepFailure) String() string {
 func (*StepFailure) ProtoMessage() {}
 
 func (x *StepFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[2]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -308,7 +465,7 @@ func (x *StepFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepFailure.ProtoReflect.Descriptor instead.
 func (*StepFailure) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{2}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *StepFailure) GetStep() string {
@@ -362,7 +519,7 @@ type GetPlanRequest struct {
 
 func (x *GetPlanRequest) Reset() {
 	*x = GetPlanRequest{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[3]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -374,7 +531,7 @@ func (x *GetPlanRequest) String() string {
 func (*GetPlanRequest) ProtoMessage() {}
 
 func (x *GetPlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[3]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -387,7 +544,7 @@ func (x *GetPlanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPlanRequest.ProtoReflect.Descriptor instead.
 func (*GetPlanRequest) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{3}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetPlanRequest) GetNamespace() string {
@@ -421,14 +578,17 @@ type GetPlanResponse struct {
 	// Steps from the programmed state to the plan, in the order of their execution; at most 1000.
 	Pending []*PendingStep `protobuf:"bytes,3,rep,name=pending,proto3" json:"pending,omitempty"`
 	// Number of further steps that are not in pending.
-	MorePending   uint32 `protobuf:"varint,4,opt,name=more_pending,json=morePending,proto3" json:"more_pending,omitempty"`
+	MorePending uint32 `protobuf:"varint,4,opt,name=more_pending,json=morePending,proto3" json:"more_pending,omitempty"`
+	// Reason why the agent could not compare its changes with the registry's log for this answer;
+	// empty: it did.
+	NotCompared   string `protobuf:"bytes,5,opt,name=not_compared,json=notCompared,proto3" json:"not_compared,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetPlanResponse) Reset() {
 	*x = GetPlanResponse{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[4]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -440,7 +600,7 @@ func (x *GetPlanResponse) String() string {
 func (*GetPlanResponse) ProtoMessage() {}
 
 func (x *GetPlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[4]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -453,7 +613,7 @@ func (x *GetPlanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPlanResponse.ProtoReflect.Descriptor instead.
 func (*GetPlanResponse) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{4}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetPlanResponse) GetVirtualServers() []*VirtualServer {
@@ -484,6 +644,13 @@ func (x *GetPlanResponse) GetMorePending() uint32 {
 	return 0
 }
 
+func (x *GetPlanResponse) GetNotCompared() string {
+	if x != nil {
+		return x.NotCompared
+	}
+	return ""
+}
+
 // PendingStep is a step that is not done yet.
 type PendingStep struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -502,7 +669,7 @@ type PendingStep struct {
 
 func (x *PendingStep) Reset() {
 	*x = PendingStep{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[5]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -514,7 +681,7 @@ func (x *PendingStep) String() string {
 func (*PendingStep) ProtoMessage() {}
 
 func (x *PendingStep) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[5]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -527,7 +694,7 @@ func (x *PendingStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PendingStep.ProtoReflect.Descriptor instead.
 func (*PendingStep) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{5}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PendingStep) GetOp() string {
@@ -593,7 +760,7 @@ type VirtualServer struct {
 
 func (x *VirtualServer) Reset() {
 	*x = VirtualServer{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[6]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -605,7 +772,7 @@ func (x *VirtualServer) String() string {
 func (*VirtualServer) ProtoMessage() {}
 
 func (x *VirtualServer) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[6]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -618,7 +785,7 @@ func (x *VirtualServer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VirtualServer.ProtoReflect.Descriptor instead.
 func (*VirtualServer) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{6}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *VirtualServer) GetService() string {
@@ -739,7 +906,7 @@ type RealServer struct {
 
 func (x *RealServer) Reset() {
 	*x = RealServer{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[7]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -751,7 +918,7 @@ func (x *RealServer) String() string {
 func (*RealServer) ProtoMessage() {}
 
 func (x *RealServer) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[7]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -764,7 +931,7 @@ func (x *RealServer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RealServer.ProtoReflect.Descriptor instead.
 func (*RealServer) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{7}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RealServer) GetAddress() string {
@@ -839,7 +1006,7 @@ type ResyncRequest struct {
 
 func (x *ResyncRequest) Reset() {
 	*x = ResyncRequest{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[8]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -851,7 +1018,7 @@ func (x *ResyncRequest) String() string {
 func (*ResyncRequest) ProtoMessage() {}
 
 func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[8]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -864,7 +1031,7 @@ func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncRequest.ProtoReflect.Descriptor instead.
 func (*ResyncRequest) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{8}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{10}
 }
 
 // ResyncResponse is the answer of Resync.
@@ -873,14 +1040,18 @@ type ResyncResponse struct {
 	// Number of differences found and repaired.
 	Repaired uint32 `protobuf:"varint,1,opt,name=repaired,proto3" json:"repaired,omitempty"`
 	// Descriptions of the differences.
-	Differences   []string `protobuf:"bytes,2,rep,name=differences,proto3" json:"differences,omitempty"`
+	Differences []string `protobuf:"bytes,2,rep,name=differences,proto3" json:"differences,omitempty"`
+	// Number of objects that the agent had otherwise than the registry, and has corrected.
+	ObjectsCorrected uint32 `protobuf:"varint,3,opt,name=objects_corrected,json=objectsCorrected,proto3" json:"objects_corrected,omitempty"`
+	// Reason why the agent could not compare its objects with the registry's; empty: it did.
+	NotCompared   string `protobuf:"bytes,4,opt,name=not_compared,json=notCompared,proto3" json:"not_compared,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ResyncResponse) Reset() {
 	*x = ResyncResponse{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[9]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -892,7 +1063,7 @@ func (x *ResyncResponse) String() string {
 func (*ResyncResponse) ProtoMessage() {}
 
 func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[9]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -905,7 +1076,7 @@ func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncResponse.ProtoReflect.Descriptor instead.
 func (*ResyncResponse) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{9}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ResyncResponse) GetRepaired() uint32 {
@@ -922,6 +1093,20 @@ func (x *ResyncResponse) GetDifferences() []string {
 	return nil
 }
 
+func (x *ResyncResponse) GetObjectsCorrected() uint32 {
+	if x != nil {
+		return x.ObjectsCorrected
+	}
+	return 0
+}
+
+func (x *ResyncResponse) GetNotCompared() string {
+	if x != nil {
+		return x.NotCompared
+	}
+	return ""
+}
+
 // SetDrainingRequest is the request of SetDraining.
 type SetDrainingRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -933,7 +1118,7 @@ type SetDrainingRequest struct {
 
 func (x *SetDrainingRequest) Reset() {
 	*x = SetDrainingRequest{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[10]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -945,7 +1130,7 @@ func (x *SetDrainingRequest) String() string {
 func (*SetDrainingRequest) ProtoMessage() {}
 
 func (x *SetDrainingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[10]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -958,7 +1143,7 @@ func (x *SetDrainingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDrainingRequest.ProtoReflect.Descriptor instead.
 func (*SetDrainingRequest) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{10}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SetDrainingRequest) GetDraining() bool {
@@ -979,7 +1164,7 @@ type SetDrainingResponse struct {
 
 func (x *SetDrainingResponse) Reset() {
 	*x = SetDrainingResponse{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[11]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -991,7 +1176,7 @@ func (x *SetDrainingResponse) String() string {
 func (*SetDrainingResponse) ProtoMessage() {}
 
 func (x *SetDrainingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[11]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1004,7 +1189,7 @@ func (x *SetDrainingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDrainingResponse.ProtoReflect.Descriptor instead.
 func (*SetDrainingResponse) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{11}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SetDrainingResponse) GetDraining() bool {
@@ -1019,7 +1204,7 @@ var File_portolan_nodeagent_v1_nodeagent_proto protoreflect.FileDescriptor
 const file_portolan_nodeagent_v1_nodeagent_proto_rawDesc = "" +
 	"\n" +
 	"%portolan/nodeagent/v1/nodeagent.proto\x12\x15portolan.nodeagent.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bportolan/core/v1/meta.proto\x1a\x1eportolan/core/v1/service.proto\"\x12\n" +
-	"\x10GetStatusRequest\"\xbb\x05\n" +
+	"\x10GetStatusRequest\"\x9a\x06\n" +
 	"\x11GetStatusResponse\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1d\n" +
 	"\n" +
@@ -1042,7 +1227,25 @@ const file_portolan_nodeagent_v1_nodeagent_proto_rawDesc = "" +
 	"\asysctls\x18\x0f \x03(\tR\asysctls\x12\x1b\n" +
 	"\tfrom_disk\x18\x10 \x01(\bR\bfromDisk\x12*\n" +
 	"\x11disk_view_refused\x18\x11 \x01(\tR\x0fdiskViewRefused\x12*\n" +
-	"\x11queue_age_seconds\x18\x12 \x01(\x01R\x0fqueueAgeSeconds\"\x9b\x01\n" +
+	"\x11queue_age_seconds\x18\x12 \x01(\x01R\x0fqueueAgeSeconds\x12\x1a\n" +
+	"\bwarnings\x18\x13 \x03(\tR\bwarnings\x12A\n" +
+	"\n" +
+	"announcing\x18\x14 \x01(\v2!.portolan.nodeagent.v1.AnnouncingR\n" +
+	"announcing\"\xd7\x01\n" +
+	"\n" +
+	"Announcing\x12E\n" +
+	"\taddresses\x18\x01 \x03(\v2'.portolan.nodeagent.v1.AnnouncedAddressR\taddresses\x12\x1e\n" +
+	"\n" +
+	"interfaces\x18\x02 \x03(\tR\n" +
+	"interfaces\x12\x1e\n" +
+	"\n" +
+	"controller\x18\x03 \x01(\tR\n" +
+	"controller\x12,\n" +
+	"\x12rights_end_seconds\x18\x04 \x01(\x01R\x10rightsEndSeconds\x12\x14\n" +
+	"\x05error\x18\x05 \x01(\tR\x05error\"^\n" +
+	"\x10AnnouncedAddress\x12\x18\n" +
+	"\aaddress\x18\x01 \x01(\tR\aaddress\x120\n" +
+	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\x9b\x01\n" +
 	"\vStepFailure\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\tR\x04step\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12\x16\n" +
@@ -1052,12 +1255,13 @@ const file_portolan_nodeagent_v1_nodeagent_proto_rawDesc = "" +
 	"\x0eGetPlanRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12!\n" +
-	"\fpending_only\x18\x03 \x01(\bR\vpendingOnly\"\xdd\x01\n" +
+	"\fpending_only\x18\x03 \x01(\bR\vpendingOnly\"\x80\x02\n" +
 	"\x0fGetPlanResponse\x12M\n" +
 	"\x0fvirtual_servers\x18\x01 \x03(\v2$.portolan.nodeagent.v1.VirtualServerR\x0evirtualServers\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x12<\n" +
 	"\apending\x18\x03 \x03(\v2\".portolan.nodeagent.v1.PendingStepR\apending\x12!\n" +
-	"\fmore_pending\x18\x04 \x01(\rR\vmorePending\"c\n" +
+	"\fmore_pending\x18\x04 \x01(\rR\vmorePending\x12!\n" +
+	"\fnot_compared\x18\x05 \x01(\tR\vnotCompared\"c\n" +
 	"\vPendingStep\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\tR\x02op\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\tR\x04step\x12\x18\n" +
@@ -1091,10 +1295,12 @@ const file_portolan_nodeagent_v1_nodeagent_proto_rawDesc = "" +
 	"\x12active_connections\x18\a \x01(\rR\x11activeConnections\x12\x10\n" +
 	"\x03pod\x18\b \x01(\tR\x03pod\x12\x12\n" +
 	"\x04node\x18\t \x01(\tR\x04node\"\x0f\n" +
-	"\rResyncRequest\"N\n" +
+	"\rResyncRequest\"\x9e\x01\n" +
 	"\x0eResyncResponse\x12\x1a\n" +
 	"\brepaired\x18\x01 \x01(\rR\brepaired\x12 \n" +
-	"\vdifferences\x18\x02 \x03(\tR\vdifferences\"0\n" +
+	"\vdifferences\x18\x02 \x03(\tR\vdifferences\x12+\n" +
+	"\x11objects_corrected\x18\x03 \x01(\rR\x10objectsCorrected\x12!\n" +
+	"\fnot_compared\x18\x04 \x01(\tR\vnotCompared\"0\n" +
 	"\x12SetDrainingRequest\x12\x1a\n" +
 	"\bdraining\x18\x01 \x01(\bR\bdraining\"1\n" +
 	"\x13SetDrainingResponse\x12\x1a\n" +
@@ -1117,46 +1323,51 @@ func file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP() []byte {
 	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescData
 }
 
-var file_portolan_nodeagent_v1_nodeagent_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_portolan_nodeagent_v1_nodeagent_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_portolan_nodeagent_v1_nodeagent_proto_goTypes = []any{
 	(*GetStatusRequest)(nil),      // 0: portolan.nodeagent.v1.GetStatusRequest
 	(*GetStatusResponse)(nil),     // 1: portolan.nodeagent.v1.GetStatusResponse
-	(*StepFailure)(nil),           // 2: portolan.nodeagent.v1.StepFailure
-	(*GetPlanRequest)(nil),        // 3: portolan.nodeagent.v1.GetPlanRequest
-	(*GetPlanResponse)(nil),       // 4: portolan.nodeagent.v1.GetPlanResponse
-	(*PendingStep)(nil),           // 5: portolan.nodeagent.v1.PendingStep
-	(*VirtualServer)(nil),         // 6: portolan.nodeagent.v1.VirtualServer
-	(*RealServer)(nil),            // 7: portolan.nodeagent.v1.RealServer
-	(*ResyncRequest)(nil),         // 8: portolan.nodeagent.v1.ResyncRequest
-	(*ResyncResponse)(nil),        // 9: portolan.nodeagent.v1.ResyncResponse
-	(*SetDrainingRequest)(nil),    // 10: portolan.nodeagent.v1.SetDrainingRequest
-	(*SetDrainingResponse)(nil),   // 11: portolan.nodeagent.v1.SetDrainingResponse
-	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
-	(v1.Protocol)(0),              // 13: portolan.core.v1.Protocol
-	(v1.Scheduler)(0),             // 14: portolan.core.v1.Scheduler
+	(*Announcing)(nil),            // 2: portolan.nodeagent.v1.Announcing
+	(*AnnouncedAddress)(nil),      // 3: portolan.nodeagent.v1.AnnouncedAddress
+	(*StepFailure)(nil),           // 4: portolan.nodeagent.v1.StepFailure
+	(*GetPlanRequest)(nil),        // 5: portolan.nodeagent.v1.GetPlanRequest
+	(*GetPlanResponse)(nil),       // 6: portolan.nodeagent.v1.GetPlanResponse
+	(*PendingStep)(nil),           // 7: portolan.nodeagent.v1.PendingStep
+	(*VirtualServer)(nil),         // 8: portolan.nodeagent.v1.VirtualServer
+	(*RealServer)(nil),            // 9: portolan.nodeagent.v1.RealServer
+	(*ResyncRequest)(nil),         // 10: portolan.nodeagent.v1.ResyncRequest
+	(*ResyncResponse)(nil),        // 11: portolan.nodeagent.v1.ResyncResponse
+	(*SetDrainingRequest)(nil),    // 12: portolan.nodeagent.v1.SetDrainingRequest
+	(*SetDrainingResponse)(nil),   // 13: portolan.nodeagent.v1.SetDrainingResponse
+	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
+	(v1.Protocol)(0),              // 15: portolan.core.v1.Protocol
+	(v1.Scheduler)(0),             // 16: portolan.core.v1.Scheduler
 }
 var file_portolan_nodeagent_v1_nodeagent_proto_depIdxs = []int32{
-	2,  // 0: portolan.nodeagent.v1.GetStatusResponse.failures:type_name -> portolan.nodeagent.v1.StepFailure
-	12, // 1: portolan.nodeagent.v1.GetStatusResponse.last_audit:type_name -> google.protobuf.Timestamp
-	12, // 2: portolan.nodeagent.v1.StepFailure.since:type_name -> google.protobuf.Timestamp
-	6,  // 3: portolan.nodeagent.v1.GetPlanResponse.virtual_servers:type_name -> portolan.nodeagent.v1.VirtualServer
-	5,  // 4: portolan.nodeagent.v1.GetPlanResponse.pending:type_name -> portolan.nodeagent.v1.PendingStep
-	13, // 5: portolan.nodeagent.v1.VirtualServer.protocol:type_name -> portolan.core.v1.Protocol
-	14, // 6: portolan.nodeagent.v1.VirtualServer.scheduler:type_name -> portolan.core.v1.Scheduler
-	7,  // 7: portolan.nodeagent.v1.VirtualServer.real_servers:type_name -> portolan.nodeagent.v1.RealServer
-	0,  // 8: portolan.nodeagent.v1.NodeAgentService.GetStatus:input_type -> portolan.nodeagent.v1.GetStatusRequest
-	3,  // 9: portolan.nodeagent.v1.NodeAgentService.GetPlan:input_type -> portolan.nodeagent.v1.GetPlanRequest
-	8,  // 10: portolan.nodeagent.v1.NodeAgentService.Resync:input_type -> portolan.nodeagent.v1.ResyncRequest
-	10, // 11: portolan.nodeagent.v1.NodeAgentService.SetDraining:input_type -> portolan.nodeagent.v1.SetDrainingRequest
-	1,  // 12: portolan.nodeagent.v1.NodeAgentService.GetStatus:output_type -> portolan.nodeagent.v1.GetStatusResponse
-	4,  // 13: portolan.nodeagent.v1.NodeAgentService.GetPlan:output_type -> portolan.nodeagent.v1.GetPlanResponse
-	9,  // 14: portolan.nodeagent.v1.NodeAgentService.Resync:output_type -> portolan.nodeagent.v1.ResyncResponse
-	11, // 15: portolan.nodeagent.v1.NodeAgentService.SetDraining:output_type -> portolan.nodeagent.v1.SetDrainingResponse
-	12, // [12:16] is the sub-list for method output_type
-	8,  // [8:12] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	4,  // 0: portolan.nodeagent.v1.GetStatusResponse.failures:type_name -> portolan.nodeagent.v1.StepFailure
+	14, // 1: portolan.nodeagent.v1.GetStatusResponse.last_audit:type_name -> google.protobuf.Timestamp
+	2,  // 2: portolan.nodeagent.v1.GetStatusResponse.announcing:type_name -> portolan.nodeagent.v1.Announcing
+	3,  // 3: portolan.nodeagent.v1.Announcing.addresses:type_name -> portolan.nodeagent.v1.AnnouncedAddress
+	14, // 4: portolan.nodeagent.v1.AnnouncedAddress.since:type_name -> google.protobuf.Timestamp
+	14, // 5: portolan.nodeagent.v1.StepFailure.since:type_name -> google.protobuf.Timestamp
+	8,  // 6: portolan.nodeagent.v1.GetPlanResponse.virtual_servers:type_name -> portolan.nodeagent.v1.VirtualServer
+	7,  // 7: portolan.nodeagent.v1.GetPlanResponse.pending:type_name -> portolan.nodeagent.v1.PendingStep
+	15, // 8: portolan.nodeagent.v1.VirtualServer.protocol:type_name -> portolan.core.v1.Protocol
+	16, // 9: portolan.nodeagent.v1.VirtualServer.scheduler:type_name -> portolan.core.v1.Scheduler
+	9,  // 10: portolan.nodeagent.v1.VirtualServer.real_servers:type_name -> portolan.nodeagent.v1.RealServer
+	0,  // 11: portolan.nodeagent.v1.NodeAgentService.GetStatus:input_type -> portolan.nodeagent.v1.GetStatusRequest
+	5,  // 12: portolan.nodeagent.v1.NodeAgentService.GetPlan:input_type -> portolan.nodeagent.v1.GetPlanRequest
+	10, // 13: portolan.nodeagent.v1.NodeAgentService.Resync:input_type -> portolan.nodeagent.v1.ResyncRequest
+	12, // 14: portolan.nodeagent.v1.NodeAgentService.SetDraining:input_type -> portolan.nodeagent.v1.SetDrainingRequest
+	1,  // 15: portolan.nodeagent.v1.NodeAgentService.GetStatus:output_type -> portolan.nodeagent.v1.GetStatusResponse
+	6,  // 16: portolan.nodeagent.v1.NodeAgentService.GetPlan:output_type -> portolan.nodeagent.v1.GetPlanResponse
+	11, // 17: portolan.nodeagent.v1.NodeAgentService.Resync:output_type -> portolan.nodeagent.v1.ResyncResponse
+	13, // 18: portolan.nodeagent.v1.NodeAgentService.SetDraining:output_type -> portolan.nodeagent.v1.SetDrainingResponse
+	15, // [15:19] is the sub-list for method output_type
+	11, // [11:15] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_portolan_nodeagent_v1_nodeagent_proto_init() }
@@ -1170,7 +1381,7 @@ func file_portolan_nodeagent_v1_nodeagent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_portolan_nodeagent_v1_nodeagent_proto_rawDesc), len(file_portolan_nodeagent_v1_nodeagent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -38,7 +38,8 @@ type NodeAgentServiceClient interface {
 	// plan. Errors: NOT_FOUND (a service that the node does not have), FAILED_PRECONDITION (the
 	// answer would be too large).
 	GetPlan(ctx context.Context, in *GetPlanRequest, opts ...grpc.CallOption) (*GetPlanResponse, error)
-	// Resync compares the data plane with the plan at once and repairs the differences.
+	// Resync compares the agent's objects with the registry's and the data plane with the plan at
+	// once, and repairs the differences.
 	Resync(ctx context.Context, in *ResyncRequest, opts ...grpc.CallOption) (*ResyncResponse, error)
 	// SetDraining makes the load balancers' health checks of the node's own backends fail, or ends
 	// that.
@@ -106,7 +107,8 @@ type NodeAgentServiceServer interface {
 	// plan. Errors: NOT_FOUND (a service that the node does not have), FAILED_PRECONDITION (the
 	// answer would be too large).
 	GetPlan(context.Context, *GetPlanRequest) (*GetPlanResponse, error)
-	// Resync compares the data plane with the plan at once and repairs the differences.
+	// Resync compares the agent's objects with the registry's and the data plane with the plan at
+	// once, and repairs the differences.
 	Resync(context.Context, *ResyncRequest) (*ResyncResponse, error)
 	// SetDraining makes the load balancers' health checks of the node's own backends fail, or ends
 	// that.

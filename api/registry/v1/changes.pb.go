@@ -546,6 +546,147 @@ func (x *ListChangesResponse) GetHeadRevision() uint64 {
 	return 0
 }
 
+// VerifyRequest is the request of Verify.
+type VerifyRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Epoch of the follower's view.
+	Epoch string `protobuf:"bytes,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// Revision before the first one to compare.
+	AfterRevision uint64 `protobuf:"varint,2,opt,name=after_revision,json=afterRevision,proto3" json:"after_revision,omitempty"`
+	// What the follower took from the stream, a byte for each revision after after_revision: 0:
+	// nothing, it has the change from the registry; 1: the whole message; 2: only the fact of the
+	// change, since the message had no payload. At most 10,000 revisions; empty: ask for the newest
+	// revision only.
+	Taken []byte `protobuf:"bytes,3,opt,name=taken,proto3" json:"taken,omitempty"`
+	// SHA-256 of the digests of the changes whose byte is not 0, in the order of their revisions, as
+	// services/changes computes them.
+	Digest        []byte `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VerifyRequest) Reset() {
+	*x = VerifyRequest{}
+	mi := &file_portolan_registry_v1_changes_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VerifyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VerifyRequest) ProtoMessage() {}
+
+func (x *VerifyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_portolan_registry_v1_changes_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VerifyRequest.ProtoReflect.Descriptor instead.
+func (*VerifyRequest) Descriptor() ([]byte, []int) {
+	return file_portolan_registry_v1_changes_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *VerifyRequest) GetEpoch() string {
+	if x != nil {
+		return x.Epoch
+	}
+	return ""
+}
+
+func (x *VerifyRequest) GetAfterRevision() uint64 {
+	if x != nil {
+		return x.AfterRevision
+	}
+	return 0
+}
+
+func (x *VerifyRequest) GetTaken() []byte {
+	if x != nil {
+		return x.Taken
+	}
+	return nil
+}
+
+func (x *VerifyRequest) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
+// VerifyResponse is the answer of Verify.
+type VerifyResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Incarnation of the log.
+	Epoch string `protobuf:"bytes,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// Newest revision.
+	HeadRevision uint64 `protobuf:"varint,2,opt,name=head_revision,json=headRevision,proto3" json:"head_revision,omitempty"`
+	// Whether the log has all compared changes as the follower took them.
+	Matches       bool `protobuf:"varint,3,opt,name=matches,proto3" json:"matches,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VerifyResponse) Reset() {
+	*x = VerifyResponse{}
+	mi := &file_portolan_registry_v1_changes_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VerifyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VerifyResponse) ProtoMessage() {}
+
+func (x *VerifyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_portolan_registry_v1_changes_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VerifyResponse.ProtoReflect.Descriptor instead.
+func (*VerifyResponse) Descriptor() ([]byte, []int) {
+	return file_portolan_registry_v1_changes_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *VerifyResponse) GetEpoch() string {
+	if x != nil {
+		return x.Epoch
+	}
+	return ""
+}
+
+func (x *VerifyResponse) GetHeadRevision() uint64 {
+	if x != nil {
+		return x.HeadRevision
+	}
+	return 0
+}
+
+func (x *VerifyResponse) GetMatches() bool {
+	if x != nil {
+		return x.Matches
+	}
+	return false
+}
+
 var File_portolan_registry_v1_changes_proto protoreflect.FileDescriptor
 
 const file_portolan_registry_v1_changes_proto_rawDesc = "" +
@@ -583,11 +724,21 @@ const file_portolan_registry_v1_changes_proto_rawDesc = "" +
 	"\x13ListChangesResponse\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\tR\x05epoch\x126\n" +
 	"\achanges\x18\x02 \x03(\v2\x1c.portolan.registry.v1.ChangeR\achanges\x12#\n" +
-	"\rhead_revision\x18\x03 \x01(\x04R\fheadRevision2\xa8\x02\n" +
+	"\rhead_revision\x18\x03 \x01(\x04R\fheadRevision\"z\n" +
+	"\rVerifyRequest\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\tR\x05epoch\x12%\n" +
+	"\x0eafter_revision\x18\x02 \x01(\x04R\rafterRevision\x12\x14\n" +
+	"\x05taken\x18\x03 \x01(\fR\x05taken\x12\x16\n" +
+	"\x06digest\x18\x04 \x01(\fR\x06digest\"e\n" +
+	"\x0eVerifyResponse\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\tR\x05epoch\x12#\n" +
+	"\rhead_revision\x18\x02 \x01(\x04R\fheadRevision\x12\x18\n" +
+	"\amatches\x18\x03 \x01(\bR\amatches2\xfd\x02\n" +
 	"\rChangeService\x12V\n" +
 	"\aGetHead\x12$.portolan.registry.v1.GetHeadRequest\x1a%.portolan.registry.v1.GetHeadResponse\x12[\n" +
 	"\bSnapshot\x12%.portolan.registry.v1.SnapshotRequest\x1a&.portolan.registry.v1.SnapshotResponse0\x01\x12b\n" +
-	"\vListChanges\x12(.portolan.registry.v1.ListChangesRequest\x1a).portolan.registry.v1.ListChangesResponseB)Z'portolan.dev/api/registry/v1;registryv1b\x06proto3"
+	"\vListChanges\x12(.portolan.registry.v1.ListChangesRequest\x1a).portolan.registry.v1.ListChangesResponse\x12S\n" +
+	"\x06Verify\x12#.portolan.registry.v1.VerifyRequest\x1a$.portolan.registry.v1.VerifyResponseB)Z'portolan.dev/api/registry/v1;registryv1b\x06proto3"
 
 var (
 	file_portolan_registry_v1_changes_proto_rawDescOnce sync.Once
@@ -601,7 +752,7 @@ func file_portolan_registry_v1_changes_proto_rawDescGZIP() []byte {
 	return file_portolan_registry_v1_changes_proto_rawDescData
 }
 
-var file_portolan_registry_v1_changes_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_portolan_registry_v1_changes_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_portolan_registry_v1_changes_proto_goTypes = []any{
 	(*Change)(nil),                // 0: portolan.registry.v1.Change
 	(*Bookmark)(nil),              // 1: portolan.registry.v1.Bookmark
@@ -611,24 +762,28 @@ var file_portolan_registry_v1_changes_proto_goTypes = []any{
 	(*SnapshotResponse)(nil),      // 5: portolan.registry.v1.SnapshotResponse
 	(*ListChangesRequest)(nil),    // 6: portolan.registry.v1.ListChangesRequest
 	(*ListChangesResponse)(nil),   // 7: portolan.registry.v1.ListChangesResponse
-	(ChangeType)(0),               // 8: portolan.registry.v1.ChangeType
-	(*v1.Object)(nil),             // 9: portolan.core.v1.Object
-	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
+	(*VerifyRequest)(nil),         // 8: portolan.registry.v1.VerifyRequest
+	(*VerifyResponse)(nil),        // 9: portolan.registry.v1.VerifyResponse
+	(ChangeType)(0),               // 10: portolan.registry.v1.ChangeType
+	(*v1.Object)(nil),             // 11: portolan.core.v1.Object
+	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
 }
 var file_portolan_registry_v1_changes_proto_depIdxs = []int32{
-	8,  // 0: portolan.registry.v1.Change.type:type_name -> portolan.registry.v1.ChangeType
-	9,  // 1: portolan.registry.v1.Change.object:type_name -> portolan.core.v1.Object
-	10, // 2: portolan.registry.v1.Change.time:type_name -> google.protobuf.Timestamp
-	9,  // 3: portolan.registry.v1.SnapshotResponse.objects:type_name -> portolan.core.v1.Object
+	10, // 0: portolan.registry.v1.Change.type:type_name -> portolan.registry.v1.ChangeType
+	11, // 1: portolan.registry.v1.Change.object:type_name -> portolan.core.v1.Object
+	12, // 2: portolan.registry.v1.Change.time:type_name -> google.protobuf.Timestamp
+	11, // 3: portolan.registry.v1.SnapshotResponse.objects:type_name -> portolan.core.v1.Object
 	0,  // 4: portolan.registry.v1.ListChangesResponse.changes:type_name -> portolan.registry.v1.Change
 	2,  // 5: portolan.registry.v1.ChangeService.GetHead:input_type -> portolan.registry.v1.GetHeadRequest
 	4,  // 6: portolan.registry.v1.ChangeService.Snapshot:input_type -> portolan.registry.v1.SnapshotRequest
 	6,  // 7: portolan.registry.v1.ChangeService.ListChanges:input_type -> portolan.registry.v1.ListChangesRequest
-	3,  // 8: portolan.registry.v1.ChangeService.GetHead:output_type -> portolan.registry.v1.GetHeadResponse
-	5,  // 9: portolan.registry.v1.ChangeService.Snapshot:output_type -> portolan.registry.v1.SnapshotResponse
-	7,  // 10: portolan.registry.v1.ChangeService.ListChanges:output_type -> portolan.registry.v1.ListChangesResponse
-	8,  // [8:11] is the sub-list for method output_type
-	5,  // [5:8] is the sub-list for method input_type
+	8,  // 8: portolan.registry.v1.ChangeService.Verify:input_type -> portolan.registry.v1.VerifyRequest
+	3,  // 9: portolan.registry.v1.ChangeService.GetHead:output_type -> portolan.registry.v1.GetHeadResponse
+	5,  // 10: portolan.registry.v1.ChangeService.Snapshot:output_type -> portolan.registry.v1.SnapshotResponse
+	7,  // 11: portolan.registry.v1.ChangeService.ListChanges:output_type -> portolan.registry.v1.ListChangesResponse
+	9,  // 12: portolan.registry.v1.ChangeService.Verify:output_type -> portolan.registry.v1.VerifyResponse
+	9,  // [9:13] is the sub-list for method output_type
+	5,  // [5:9] is the sub-list for method input_type
 	5,  // [5:5] is the sub-list for extension type_name
 	5,  // [5:5] is the sub-list for extension extendee
 	0,  // [0:5] is the sub-list for field type_name
@@ -646,7 +801,7 @@ func file_portolan_registry_v1_changes_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_portolan_registry_v1_changes_proto_rawDesc), len(file_portolan_registry_v1_changes_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,6 +22,7 @@ const (
 	ChangeService_GetHead_FullMethodName     = "/portolan.registry.v1.ChangeService/GetHead"
 	ChangeService_Snapshot_FullMethodName    = "/portolan.registry.v1.ChangeService/Snapshot"
 	ChangeService_ListChanges_FullMethodName = "/portolan.registry.v1.ChangeService/ListChanges"
+	ChangeService_Verify_FullMethodName      = "/portolan.registry.v1.ChangeService/Verify"
 )
 
 // ChangeServiceClient is the client API for ChangeService service.
@@ -39,6 +40,10 @@ type ChangeServiceClient interface {
 	// Errors: OUT_OF_RANGE (no longer stored: take a snapshot), FAILED_PRECONDITION (another epoch:
 	// take a snapshot).
 	ListChanges(ctx context.Context, in *ListChangesRequest, opts ...grpc.CallOption) (*ListChangesResponse, error)
+	// Verify compares changes that a follower took from the change stream with the log.
+	// Errors: OUT_OF_RANGE (no longer stored: take a snapshot), FAILED_PRECONDITION (another epoch:
+	// take a snapshot).
+	Verify(ctx context.Context, in *VerifyRequest, opts ...grpc.CallOption) (*VerifyResponse, error)
 }
 
 type changeServiceClient struct {
@@ -88,6 +93,16 @@ func (c *changeServiceClient) ListChanges(ctx context.Context, in *ListChangesRe
 	return out, nil
 }
 
+func (c *changeServiceClient) Verify(ctx context.Context, in *VerifyRequest, opts ...grpc.CallOption) (*VerifyResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(VerifyResponse)
+	err := c.cc.Invoke(ctx, ChangeService_Verify_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ChangeServiceServer is the server API for ChangeService service.
 // All implementations must embed UnimplementedChangeServiceServer
 // for forward compatibility.
@@ -103,6 +118,10 @@ type ChangeServiceServer interface {
 	// Errors: OUT_OF_RANGE (no longer stored: take a snapshot), FAILED_PRECONDITION (another epoch:
 	// take a snapshot).
 	ListChanges(context.Context, *ListChangesRequest) (*ListChangesResponse, error)
+	// Verify compares changes that a follower took from the change stream with the log.
+	// Errors: OUT_OF_RANGE (no longer stored: take a snapshot), FAILED_PRECONDITION (another epoch:
+	// take a snapshot).
+	Verify(context.Context, *VerifyRequest) (*VerifyResponse, error)
 	mustEmbedUnimplementedChangeServiceServer()
 }
 
@@ -121,6 +140,9 @@ func (UnimplementedChangeServiceServer) Snapshot(*SnapshotRequest, grpc.ServerSt
 }
 func (UnimplementedChangeServiceServer) ListChanges(context.Context, *ListChangesRequest) (*ListChangesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListChanges not implemented")
+}
+func (UnimplementedChangeServiceServer) Verify(context.Context, *VerifyRequest) (*VerifyResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Verify not implemented")
 }
 func (UnimplementedChangeServiceServer) mustEmbedUnimplementedChangeServiceServer() {}
 func (UnimplementedChangeServiceServer) testEmbeddedByValue()                       {}
@@ -190,6 +212,24 @@ func _ChangeService_ListChanges_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ChangeService_Verify_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(VerifyRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ChangeServiceServer).Verify(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ChangeService_Verify_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ChangeServiceServer).Verify(ctx, req.(*VerifyRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ChangeService_ServiceDesc is the grpc.ServiceDesc for ChangeService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -204,6 +244,10 @@ var ChangeService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListChanges",
 			Handler:    _ChangeService_ListChanges_Handler,
+		},
+		{
+			MethodName: "Verify",
+			Handler:    _ChangeService_Verify_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

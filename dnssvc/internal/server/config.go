@@ -31,10 +31,12 @@ type Config struct {
 	// IdleTimeout closes TCP connections without questions, and those that take longer to send one
 	// question. Default 10 s.
 	IdleTimeout time.Duration
-	// MaxConns bounds all TCP connections, MaxConnsPerClient the connections of one address.
+	// MaxConns bounds all TCP connections, MaxConnsPerClient those of one
+	// address, or of one network of IPv6 with a prefix of 64 bits.
 	// Defaults 2000 and 200.
 	MaxConns, MaxConnsPerClient int
-	// MaxPending bounds the questions that wait for upstream servers. Default 2000.
+	// MaxPending bounds the questions that wait for upstream servers. Clients share it, see
+	// pendingLimit. Default 2000.
 	MaxPending int
 	// Workers is the number of goroutines that read from each UDP socket. Default 1.
 	Workers int

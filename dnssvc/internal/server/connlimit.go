@@ -5,21 +5,21 @@ import (
 	"sync"
 )
 
-// connLimit bounds the number of connections, in total and per client.
+// connLimit bounds the number of connections, in total and per client, see [clientOf].
 type connLimit struct {
 	max, perClient int
 
 	mu      sync.Mutex
 	open    int
 	refused uint64
-	clients map[netip.Addr]int
+	clients map[netip.Prefix]int
 }
 
 func newConnLimit(total, perClient int) *connLimit {
-	return &connLimit{max: total, perClient: perClient, clients: map[netip.Addr]int{}}
+	return &connLimit{max: total, perClient: perClient, clients: map[netip.Prefix]int{}}
 }
 
-func (l *connLimit) add(client netip.Addr) bool {
+func (l *connLimit) add(client netip.Prefix) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open >= l.max || l.clients[client] >= l.perClient {
@@ -31,7 +31,7 @@ func (l *connLimit) add(client netip.Addr) bool {
 	return true
 }
 
-func (l *connLimit) remove(client netip.Addr) {
+func (l *connLimit) remove(client netip.Prefix) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open--

@@ -46,18 +46,21 @@ type workerStats struct {
 	fast      atomic.Uint64
 	truncated atomic.Uint64
 	partial   atomic.Uint64 // answers with part of a set
-	dropped   atomic.Uint64 // because too many were waiting
+	dropped   [dropReasons]atomic.Uint64
 	ignored   atomic.Uint64 // packets that get no answer
 	panics    atomic.Uint64
 	_         [64]byte // padding: another core writes the next worker's counters
 }
 
 func (w *workerStats) counters() []*atomic.Uint64 {
-	list := []*atomic.Uint64{&w.fast, &w.truncated, &w.partial, &w.dropped, &w.ignored, &w.panics}
+	list := []*atomic.Uint64{&w.fast, &w.truncated, &w.partial, &w.ignored, &w.panics}
 	for t := range w.queries {
 		for i := range w.queries[t] {
 			list = append(list, &w.queries[t][i])
 		}
+	}
+	for i := range w.dropped {
+		list = append(list, &w.dropped[i])
 	}
 	for i := range w.replies {
 		list = append(list, &w.replies[i])
@@ -133,7 +136,7 @@ var (
 	descTruncated = prometheus.NewDesc("portolan_dnssvc_truncated_total", "Answers that did not fit, so that the client asks again by TCP.", nil, nil)
 	descPartial   = prometheus.NewDesc("portolan_dnssvc_partial_total",
 		"Answers with a part of the records only, because one answer cannot have all, or may not have more.", nil, nil)
-	descDropped = prometheus.NewDesc("portolan_dnssvc_dropped_total", "Questions dropped because too many were waiting for upstream servers.", nil, nil)
+	descDropped = prometheus.NewDesc("portolan_dnssvc_dropped_total", "Questions dropped because too many were waiting for upstream servers, by reason: client (as many of that client as there were free places) or server (no free place).", []string{"reason"}, nil)
 	descIgnored = prometheus.NewDesc("portolan_dnssvc_ignored_total", "Packets that are not questions.", nil, nil)
 	descPanics  = prometheus.NewDesc("portolan_dnssvc_panics_total", "Questions that made the handler panic. Each is a bug.", nil, nil)
 	descConns   = prometheus.NewDesc("portolan_dnssvc_tcp_connections", "TCP connections open now, those of DNS over TLS too.", nil, nil)
@@ -164,7 +167,9 @@ func (s *Server) Collect(ch chan<- prometheus.Metric) {
 	counter(descFast, sum.fast.Load())
 	counter(descTruncated, sum.truncated.Load())
 	counter(descPartial, sum.partial.Load()+s.handler.partial.Load())
-	counter(descDropped, sum.dropped.Load())
+	for i, reason := range dropReasonNames {
+		counter(descDropped, sum.dropped[i].Load(), reason)
+	}
 	counter(descIgnored, sum.ignored.Load())
 	counter(descPanics, sum.panics.Load())
 	open, refused := s.conns.counts()
@@ -172,5 +177,5 @@ func (s *Server) Collect(ch chan<- prometheus.Metric) {
 	counter(descConnsRefused, refused)
 	counter(descBadSigs, s.handler.badSigs.Load())
 	counter(descHandshakes, s.handshakeFailures.Load())
-	ch <- prometheus.MustNewConstMetric(descPending, prometheus.GaugeValue, float64(len(s.pending)))
+	ch <- prometheus.MustNewConstMetric(descPending, prometheus.GaugeValue, float64(s.pending.count()))
 }

@@ -18,7 +18,7 @@ type Server struct {
 	cfg     Config
 	handler *Handler
 	stats   *stats
-	pending chan struct{} // one place for each waiting question
+	pending *pendingLimit
 	conns   *connLimit
 	clients clients // from the configuration
 
@@ -36,7 +36,7 @@ func New(cfg Config) *Server {
 		cfg:     cfg,
 		handler: NewHandler(cfg),
 		stats:   &stats{},
-		pending: make(chan struct{}, cfg.MaxPending),
+		pending: newPendingLimit(cfg.MaxPending),
 		conns:   newConnLimit(cfg.MaxConns, cfg.MaxConnsPerClient),
 		clients: newClients(cfg.Clients),
 	}
@@ -126,7 +126,7 @@ func (s *Server) newFastPath() *fastPath {
 	}
 	return &fastPath{
 		names: s.cfg.Names, maxUDP: s.cfg.MaxUDP, recordLimits: s.cfg.recordLimits(), followsAliases: s.cfg.Forward != nil,
-		rotate: rand.Uint32(), // otherwise the first question of each connection would get the same records
+		rotate: rand.Uint32(), // #nosec G404 -- no secret; otherwise the first question of each connection would get the same records
 	}
 }
 
@@ -141,23 +141,6 @@ func (s *Server) handle(q Query, w *workerStats) (reply []byte, later func(conte
 		}
 	}()
 	return s.handler.Handle(q)
-}
-
-// pendingQueries counts the questions of one server loop that wait for upstream servers.
-type pendingQueries struct{ wg sync.WaitGroup }
-
-// startPending runs fn beside the loop. It returns false if too many questions wait already.
-func (s *Server) startPending(w *pendingQueries, fn func()) bool {
-	select {
-	case s.pending <- struct{}{}:
-	default:
-		return false
-	}
-	w.wg.Go(func() {
-		defer func() { <-s.pending }()
-		fn()
-	})
-	return true
 }
 
 // stats holds the counters of all workers. They are summed when they are read.

@@ -49,12 +49,12 @@ func (s *Server) serveTCP(ctx context.Context, lis net.Listener, config *tls.Con
 		}
 		client, _ := netip.ParseAddrPort(conn.RemoteAddr().String())
 		client = netip.AddrPortFrom(client.Addr().Unmap(), client.Port())
-		if !s.conns.add(client.Addr()) {
+		if !s.conns.add(clientOf(client.Addr())) {
 			conn.Close()
 			continue
 		}
 		wg.Go(func() {
-			defer s.conns.remove(client.Addr())
+			defer s.conns.remove(clientOf(client.Addr()))
 			if config == nil {
 				s.serveConn(ctx, conn, client, byTCP)
 			} else {
@@ -226,7 +226,7 @@ func (c *tcpConn) answerLater(ctx context.Context, answer func(context.Context) 
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	started := c.server.startPending(&c.pending, func() {
+	started := c.server.startPending(c.worker, &c.pending, c.client.Addr(), func() {
 		defer func() { <-c.slots }()
 		reply := answer(ctx)
 		c.server.logQuery(transportNames[c.transport], c.client, reply)
@@ -235,7 +235,6 @@ func (c *tcpConn) answerLater(ctx context.Context, answer func(context.Context) 
 	})
 	if !started {
 		<-c.slots
-		c.worker.dropped.Add(1)
 	}
 	return nil
 }

@@ -111,7 +111,7 @@ func (s *Server) answerUDP(ctx context.Context, w *workerStats, wait *pendingQue
 	switch {
 	case later != nil:
 		r := d.route(i)
-		queued := s.startPending(wait, func() {
+		s.startPending(w, wait, client.Addr(), func() {
 			reply := later(ctx)
 			s.logQuery("udp", r.client, reply)
 			_, _, err := conn.WriteMsgUDPAddrPort(reply, r.control, r.client)
@@ -119,9 +119,6 @@ func (s *Server) answerUDP(ctx context.Context, w *workerStats, wait *pendingQue
 				s.cfg.Log.Debug("answer is lost", "client", r.client, "err", err)
 			}
 		})
-		if !queued {
-			w.dropped.Add(1)
-		}
 		w.count(byUDP, qtype, nil)
 	case reply == nil:
 		w.ignored.Add(1)

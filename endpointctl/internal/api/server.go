@@ -9,6 +9,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	endpointsv1 "portolan.dev/api/endpoints/v1"
+	"portolan.dev/services/access"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 
@@ -23,16 +24,25 @@ type State interface {
 	Synced() bool
 	// Revision returns the revision up to which the registry has been read.
 	Revision() uint64
-	// Leading reports whether this replica leads, and returns the epoch of its lease.
-	Leading() (epoch uint64, leading bool)
+	// Epoch returns the epoch of the lease of shard 0, or 0 if this replica does not hold it.
+	Epoch() uint64
+	// Shards returns the shards that this replica holds, and the number of all.
+	Shards() (held []int, all int)
+	// Waits returns the reason why this replica takes no shards, or "".
+	Waits() string
 	// Pending returns the number of services that are due.
 	Pending() int
 	// Failure returns the reason why the last sync of a service failed, and whether it failed.
 	Failure(key object.Name) (controller.Failure, bool)
 	// Refused returns the endpoints of a service that the registry refuses.
 	Refused(key object.Name) packing.Refused
-	// Resync makes all services due, and returns their number.
-	Resync() int
+	// Check compares the changes from NATS with the registry's log, and repairs the view if they
+	// differ.
+	Check(ctx context.Context) error
+	// Resync compares all objects of the view with the registry's and then makes all services of the
+	// held shards due. It returns the number of services and of the objects that it corrected. An error says why the
+	// objects could not be compared; the services are due all the same.
+	Resync(ctx context.Context) (services, corrected int, err error)
 }
 
 // Server implements EndpointControllerService.
@@ -52,10 +62,15 @@ func New(state State, x *index.Index, maxPerSlice int) *Server {
 }
 
 // ExplainService implements EndpointControllerService.
-func (s *Server) ExplainService(_ context.Context, req *endpointsv1.ExplainServiceRequest) (*endpointsv1.ExplainServiceResponse, error) {
+func (s *Server) ExplainService(ctx context.Context, req *endpointsv1.ExplainServiceRequest) (*endpointsv1.ExplainServiceResponse, error) {
+	if err := access.CheckNamespace(ctx, req.GetNamespace()); err != nil {
+		return nil, err
+	}
 	if err := s.ready(); err != nil {
 		return nil, err
 	}
+	// A registry that does not answer is no reason to explain nothing.
+	_ = s.withRegistry(ctx, s.state.Check)
 	key := object.Name{Namespace: req.GetNamespace(), Name: req.GetName()}
 	if key.Namespace == "" {
 		key.Namespace = object.DefaultNamespace
@@ -74,7 +89,7 @@ func (s *Server) ExplainService(_ context.Context, req *endpointsv1.ExplainServi
 	switch {
 	case resp.GetManaged() == "":
 		verdicts := packing.EvaluatePods(svc, known.Pods, known.FindNode, refused)
-		resp.Pods = podVerdicts(verdicts)
+		resp.Pods = podVerdicts(slices.Clone(verdicts))
 		resp.Slices = plannedSlices(packing.SlicesFromPods(svc, verdicts, s.maxPerSlice), known.Slices)
 	case packing.IsMirrored(svc, known.Endpoints):
 		want, _ := packing.SlicesFromEndpoints(known.Endpoints, refused)
@@ -91,9 +106,9 @@ func (s *Server) ready() error {
 	return nil
 }
 
-// podVerdicts returns the verdicts with the selected pods first.
-func podVerdicts(verdicts []packing.PodVerdict) []*endpointsv1.PodVerdict {
-	slices.SortStableFunc(verdicts, func(a, b packing.PodVerdict) int {
+// podVerdicts returns the verdicts with the selected pods first. It reorders the verdicts.
+func podVerdicts(verdicts []*packing.PodVerdict) []*endpointsv1.PodVerdict {
+	slices.SortStableFunc(verdicts, func(a, b *packing.PodVerdict) int {
 		switch {
 		case a.Selected == b.Selected:
 			return 0
@@ -139,22 +154,47 @@ func plannedSlices(w packing.DesiredSlices, existing []*corev1.EndpointSlice) []
 
 // GetStatus implements EndpointControllerService.
 func (s *Server) GetStatus(context.Context, *endpointsv1.GetStatusRequest) (*endpointsv1.GetStatusResponse, error) {
-	epoch, leading := s.state.Leading()
+	epoch := s.state.Epoch()
 	services, pods := s.index.Count()
-	return &endpointsv1.GetStatusResponse{
-		Revision: s.state.Revision(), Leader: leading, Epoch: epoch,
+	held, shards := s.state.Shards()
+	resp := &endpointsv1.GetStatusResponse{
+		Revision: s.state.Revision(), Leader: epoch > 0, Epoch: epoch,
 		Services: uint32(services), Pods: uint32(pods), Pending: uint32(s.state.Pending()),
-	}, nil
+		Shards: uint32(shards), Waits: s.state.Waits(),
+	}
+	for _, shard := range held {
+		resp.HeldShards = append(resp.HeldShards, uint32(shard))
+	}
+	return resp, nil
 }
 
-// Resync implements EndpointControllerService. A replica that does not lead returns
-// FailedPrecondition, because only the leader syncs.
-func (s *Server) Resync(context.Context, *endpointsv1.ResyncRequest) (*endpointsv1.ResyncResponse, error) {
+// Resync implements EndpointControllerService. A replica that holds no shard returns
+// FailedPrecondition, because it syncs no service.
+func (s *Server) Resync(ctx context.Context, _ *endpointsv1.ResyncRequest) (*endpointsv1.ResyncResponse, error) {
 	if err := s.ready(); err != nil {
 		return nil, err
 	}
-	if _, leading := s.state.Leading(); !leading {
-		return nil, apierr.FailedPrecondition("this replica does not lead: ask the one that holds the lease")
+	if held, _ := s.state.Shards(); len(held) == 0 {
+		return nil, apierr.FailedPrecondition("this replica does not lead, and holds no shard: ask those that hold the leases")
 	}
-	return &endpointsv1.ResyncResponse{Services: uint32(s.state.Resync())}, nil
+	res := &endpointsv1.ResyncResponse{}
+	err := s.withRegistry(ctx, func(ctx context.Context) error {
+		services, corrected, err := s.state.Resync(ctx)
+		res.Services, res.ObjectsCorrected = uint32(services), uint32(corrected)
+		return err
+	})
+	if err != nil {
+		res.NotCompared = apierr.Describe(err)
+	}
+	return res, nil
+}
+
+// compareTimeout limits how long an answer waits for the registry.
+const compareTimeout = 3 * time.Second
+
+// withRegistry runs a comparison with the registry for at most compareTimeout.
+func (s *Server) withRegistry(ctx context.Context, compare func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, compareTimeout)
+	defer cancel()
+	return compare(ctx)
 }

@@ -8,18 +8,17 @@ import (
 	"portolan.dev/services/object"
 )
 
-// changeTimes holds, for each service, the changes that its last sync had seen. From these it
-// computes how long the changes of a sync have been waiting. It is safe for concurrent use.
+// changeTimes holds, for each service, the versions of its pods that its last sync has seen. From
+// these it computes how long the changes of a sync have been waiting. It is safe for concurrent use.
 type changeTimes struct {
 	mu   sync.Mutex
 	seen map[object.Name]seenChanges // guarded by mu
 }
 
-// seenChanges holds the time at which a service was created and the times of the last changes of
-// its pods.
+// seenChanges holds the time at which a service was created, and its pods, ordered by name.
 type seenChanges struct {
 	service time.Time
-	pods    map[string]time.Time
+	pods    []*corev1.Pod
 }
 
 func newChangeTimes() *changeTimes { return &changeTimes{seen: map[object.Name]seenChanges{}} }
@@ -37,9 +36,10 @@ func (t *changeTimes) forget(key object.Name) {
 }
 
 // compute returns the time of the earliest change that no sync has seen, as RFC 3339 with
-// nanoseconds. It returns "" if there is none. The caller calls done when the sync has succeeded.
+// nanoseconds. It returns "" if there is none. The pods are ordered by name. The caller calls done
+// when the sync has succeeded.
 func (t *changeTimes) compute(key object.Name, svc *corev1.Service, pods []*corev1.Pod) (trigger string, done func()) {
-	now := seenChanges{service: svc.GetMetadata().GetCreationTimestamp().AsTime(), pods: make(map[string]time.Time, len(pods))}
+	now := seenChanges{service: svc.GetMetadata().GetCreationTimestamp().AsTime(), pods: pods}
 	t.mu.Lock()
 	before := t.seen[key]
 	t.mu.Unlock()
@@ -50,10 +50,17 @@ func (t *changeTimes) compute(key object.Name, svc *corev1.Service, pods []*core
 		}
 	}
 	note(now.service, before.service)
+	known := before.pods
 	for _, pod := range pods {
-		name, at := pod.GetMetadata().GetName(), changedAt(pod)
-		now.pods[name] = at
-		note(at, before.pods[name])
+		for len(known) > 0 && known[0] != pod && known[0].GetMetadata().GetName() < pod.GetMetadata().GetName() {
+			known = known[1:]
+		}
+		switch {
+		case len(known) == 0 || known[0].GetMetadata().GetName() != pod.GetMetadata().GetName():
+			note(changedAt(pod), time.Time{})
+		case known[0] != pod:
+			note(changedAt(pod), changedAt(known[0]))
+		}
 	}
 	if !first.IsZero() {
 		trigger = first.UTC().Format(time.RFC3339Nano)

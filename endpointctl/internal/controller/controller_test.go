@@ -16,10 +16,10 @@ import (
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
+	"portolan.dev/services/queue"
 	"portolan.dev/services/spec"
 
 	"portolan.dev/endpointctl/internal/index"
-	"portolan.dev/endpointctl/internal/queue"
 	"portolan.dev/endpointctl/internal/registrytest"
 )
 
@@ -52,7 +52,7 @@ func run(t *testing.T, r *registrytest.Registry, change func(*Config)) (*Control
 	r.Put(&corev1.Lease{Metadata: &corev1.ObjectMeta{Name: "l", Namespace: "default"}, Spec: &corev1.LeaseSpec{Epoch: 1}})
 	reg := prometheus.NewRegistry()
 	cfg := Config{
-		Registry: conn, Log: kittest.Logger(t), Metrics: reg, Index: index.New(), MaxPerSlice: 100, Workers: 2,
+		Registry: conn, Log: kittest.Logger(t), Metrics: reg, Index: index.New(), MaxPerSlice: 100, Shards: 1, Workers: 2,
 		SyncTimeout: time.Minute, LastingFailure: 20 * time.Millisecond, Recheck: time.Hour,
 		Queue: queue.Options{Quiet: time.Millisecond, Longest: 20 * time.Millisecond, RetryMin: 5 * time.Millisecond, RetryMax: 20 * time.Millisecond},
 	}
@@ -77,7 +77,7 @@ func run(t *testing.T, r *registrytest.Registry, change func(*Config)) (*Control
 	kittest.Run(t, "follower", follower.Run)
 	kittest.Receive(t, "the snapshot", synced)
 	kittest.Run(t, "controller", func(ctx context.Context) error {
-		c.Lead(metadata.AppendToOutgoingContext(ctx, "portolan-fence", "default/l=1"))
+		c.Lead(metadata.AppendToOutgoingContext(ctx, "portolan-fence", "default/l=1"), 0)
 		return nil
 	})
 	return c, reg
@@ -180,7 +180,7 @@ func TestALastingFailureIsToldToThePeopleOnce(t *testing.T) {
 		t.Errorf("after more attempts: events %q, want %q", got, want)
 	}
 	failure, failed := c.Failure(web)
-	if n := gauge(t, reg, failing); !failed || failure.Message == "" || time.Since(failure.Since) < c.cfg.LastingFailure || n != 1 {
+	if n := gauge(t, reg, failing); !failed || failure.Message == "" || time.Since(failure.Since) < c.shards[0].cfg.LastingFailure || n != 1 {
 		t.Errorf("failed %v: %+v; %v services fail", failed, failure, n)
 	}
 	r.Fail(nil)
@@ -208,7 +208,8 @@ func TestSyncsAreCounted(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		missing := map[string]bool{"error": true, "ok": true, "portolan_endpointctl_sync_seconds": true, "portolan_endpointctl_propagation_seconds": true}
+		missing := map[string]bool{"error": true, "ok": true, "portolan_endpointctl_sync_seconds": true, "portolan_endpointctl_propagation_seconds": true,
+			"portolan_endpointctl_collect_seconds": true, "portolan_endpointctl_sync_changes": true, "portolan_endpointctl_call_writes": true, "portolan_endpointctl_call_seconds": true}
 		for _, family := range families {
 			for _, metric := range family.GetMetric() {
 				if metric.GetHistogram().GetSampleCount() > 0 {
@@ -243,20 +244,30 @@ func TestARefusalIsOneEventHoweverOftenItIsTried(t *testing.T) {
 	}
 }
 
-func TestThePeopleAreToldThatTheirEndpointsIsReplaced(t *testing.T) {
+// TestEndpointsOfOthersAreKept has an Endpoints that somebody wrote for a service with a selector. It
+// stays, an event says so, and it also stays when the service is deleted. Once it is deleted, the
+// controller writes its own.
+func TestEndpointsOfOthersAreKept(t *testing.T) {
 	r := registrytest.New(t)
-	r.Put(service(), pod("p1", "10.0.0.1"), &corev1.Endpoints{
+	byHand := &corev1.Endpoints{
 		Metadata: &corev1.ObjectMeta{Name: "web", Namespace: "default"},
 		Subsets:  []*corev1.EndpointSubset{{Addresses: []*corev1.EndpointAddress{{Ip: "10.9.9.9"}}}},
-	})
+	}
+	r.Put(service(), pod("p1", "10.0.0.1"), byHand)
 	run(t, r, nil)
-	waitFor(t, r, "10.0.0.1 / 10.0.0.1")
+	waitFor(t, r, "10.0.0.1 / 10.9.9.9")
 	kittest.Eventually(t, "an event", func() error {
-		if got := events(r); len(got) != 1 || !strings.HasPrefix(got[0], "Warning EndpointsReplaced: ") {
+		if got := events(r); len(got) != 1 || !strings.HasPrefix(got[0], "Warning EndpointsKept: ") {
 			return fmt.Errorf("events %q", got)
 		}
 		return nil
 	})
+	r.Delete(service())
+	waitFor(t, r, " / 10.9.9.9")
+	r.Put(service())
+	waitFor(t, r, "10.0.0.1 / 10.9.9.9")
+	r.Delete(byHand)
+	waitFor(t, r, "10.0.0.1 / 10.0.0.1")
 }
 
 func TestSlicesWithoutSelectorStayAndAreToldAbout(t *testing.T) {
@@ -285,21 +296,4 @@ func TestSlicesWithoutSelectorStayAndAreToldAbout(t *testing.T) {
 		return nil
 	})
 	waitFor(t, r, "10.0.0.1 / 10.0.0.1")
-}
-
-func TestALoadBalancerServiceWithoutAddressIsToldWhy(t *testing.T) {
-	r := registrytest.New(t)
-	waiting, served, class := service(), service(), "metal"
-	waiting.Spec.Type, waiting.Spec.LoadBalancerClass = corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER, &class
-	served.Metadata.Name, served.Spec.Type = "served", corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER
-	served.Status = &corev1.ServiceStatus{LoadBalancer: &corev1.LoadBalancerStatus{Ingress: []*corev1.LoadBalancerIngress{{Ip: "192.0.2.1"}}}}
-	r.Put(waiting, served, pod("p1", "10.0.0.1"))
-	run(t, r, nil)
-	kittest.Eventually(t, "both services to be synced, and an event", func() error {
-		got, n := events(r), len(registrytest.All[*corev1.Endpoints](r))
-		if n != 2 || len(got) != 1 || !strings.HasPrefix(got[0], `Normal LoadBalancerPending: no load-balancer provider of class "metal" has set`) {
-			return fmt.Errorf("%d Endpoints, events %q", n, got)
-		}
-		return nil
-	})
 }

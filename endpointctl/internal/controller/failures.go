@@ -68,13 +68,10 @@ func (f *failures) reset() {
 	clear(f.all)
 }
 
-// Failure returns the reason why the last sync of a service failed, and whether it failed.
-func (c *Controller) Failure(key object.Name) (Failure, bool) { return c.failures.get(key) }
-
 // recordResult records the result of a sync. It reports to the owner of a service at once if the
 // registry refuses its endpoints, because a retry does not help. It reports other failures once
 // they have lasted.
-func (c *Controller) recordResult(ctx context.Context, key object.Name, svc *corev1.Service, err error) {
+func (c *shard) recordResult(ctx context.Context, key object.Name, svc *corev1.Service, err error) {
 	since := c.failures.record(key, err)
 	switch {
 	case err == nil:

@@ -118,11 +118,8 @@ func (r *refusals) clear() []object.Name {
 	return keys
 }
 
-// Refused returns the endpoints of a service that are left out because the registry refuses them.
-func (c *Controller) Refused(key object.Name) packing.Refused { return c.refusals.get(key) }
-
 // recheckRefused tries refused endpoints again once per Recheck interval.
-func (c *Controller) recheckRefused(ctx context.Context) {
+func (c *shard) recheckRefused(ctx context.Context) {
 	ticker := time.NewTicker(c.cfg.Recheck)
 	defer ticker.Stop()
 	for {
@@ -137,10 +134,10 @@ func (c *Controller) recheckRefused(ctx context.Context) {
 
 // retryRefused makes the services with refused endpoints due. Endpoints that are refused again are
 // reported again, and the registry counts the repeated event.
-func (c *Controller) retryRefused() {
+func (c *shard) retryRefused() {
 	for _, key := range c.refusals.clear() {
 		c.forgetReport(eventKey{key, endpointsLeftOutReason})
-		c.queue.Add(key)
+		c.queue.Add(key, 1)
 	}
 }
 

@@ -15,21 +15,13 @@ import (
 // updateFailedReason is the reason of the event for a service whose slices cannot be written.
 const updateFailedReason = "FailedToUpdateEndpointSlices"
 
-// endpointsReplacedReason is the reason of the event for a service with a selector that replaces an
-// Endpoints written by hand.
-const endpointsReplacedReason = "EndpointsReplaced"
+// endpointsKeptReason is the reason of the event for a service with a selector beside which somebody
+// has written an Endpoints.
+const endpointsKeptReason = "EndpointsKept"
 
 // staleSlicesReason is the reason of the event for a service whose selector was removed. As in
 // Kubernetes, the slices made from the selector stay, and now belong to the service's owner.
 const staleSlicesReason = "EndpointSlicesUntended"
-
-// addressPendingReason is the reason of the event for a LoadBalancer service without an address.
-// The controller reports it because one replica syncs every service here, and the registry writes
-// no events.
-const addressPendingReason = "LoadBalancerPending"
-
-// maxMessage bounds the message of an event, in bytes.
-const maxMessage = 1024
 
 // eventKey is the object and reason of an event.
 type eventKey struct {
@@ -39,7 +31,7 @@ type eventKey struct {
 
 // report records an event on a service or an Endpoints, unless it equals the last one with the same
 // reason there.
-func (c *Controller) report(ctx context.Context, about object.Object, reason, message string) {
+func (c *shard) report(ctx context.Context, about object.Object, reason, message string) {
 	meta := about.GetMetadata()
 	subject := eventKey{object.NameOf(about), reason}
 	c.mu.Lock()
@@ -54,30 +46,12 @@ func (c *Controller) report(ctx context.Context, about object.Object, reason, me
 		Regarding: &corev1.ObjectReference{
 			Kind: object.KindOf(about), ApiVersion: "v1", Namespace: meta.GetNamespace(), Name: meta.GetName(), Uid: meta.GetUid(),
 		},
-		Reason: reason, Message: strings.ToValidUTF8(message[:min(len(message), maxMessage)], ""), Type: eventType(reason),
+		Reason: reason, Message: spec.ShortenMessage(message), Type: corev1.EventType_EVENT_TYPE_WARNING,
 		ReportingComponent: component,
 	}})
 	if err != nil {
 		c.forgetReport(subject)
 		c.cfg.Log.Warn("event not recorded", "reason", reason, "about", subject.key.String(), "err", err)
-	}
-}
-
-// eventType returns the type of the events of a reason. A service that waits for its load balancer
-// is in order. Every other reason is a fault.
-func eventType(reason string) corev1.EventType {
-	if reason == addressPendingReason {
-		return corev1.EventType_EVENT_TYPE_NORMAL
-	}
-	return corev1.EventType_EVENT_TYPE_WARNING
-}
-
-// reportPending reports to the owner of a LoadBalancer service why it has no address.
-func (t *task) reportPending(ctx context.Context) {
-	if why := spec.PendingLoadBalancer(t.objects.Service); why != "" {
-		t.c.report(ctx, t.objects.Service, addressPendingReason, why)
-	} else {
-		t.c.forgetReport(eventKey{t.key, addressPendingReason})
 	}
 }
 
@@ -97,26 +71,14 @@ func (t *task) reportStaleSlices(ctx context.Context) {
 		"delete them, or give them a label "+object.LabelManagedBy+" of your own and tend them: "+strings.Join(names, ", "))
 }
 
-func (c *Controller) forgetReport(subject eventKey) {
+func (c *shard) forgetReport(subject eventKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.reported, subject)
 }
 
-func (c *Controller) forgetReported(key object.Name) {
+func (c *shard) forgetReported(key object.Name) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	maps.DeleteFunc(c.reported, func(n eventKey, _ string) bool { return n.key == key })
-}
-
-func (c *Controller) wasDeleted(key object.Name) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.deleted[key]
-}
-
-func (c *Controller) forgetDeleted(key object.Name) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.deleted, key)
 }

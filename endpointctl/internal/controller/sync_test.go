@@ -23,11 +23,13 @@ import (
 // manualController is a controller that syncs on demand and receives changes when the test delivers
 // them.
 type manualController struct {
-	*Controller
-	t         *testing.T
-	registry  *registrytest.Registry
-	metrics   *prometheus.Registry
-	delivered uint64 // revision up to which changes are delivered
+	*shard
+	controller *Controller
+	t          *testing.T
+	writer     *writer
+	registry   *registrytest.Registry
+	metrics    *prometheus.Registry
+	delivered  uint64 // revision up to which changes are delivered
 }
 
 // newManual returns a controller with a registry of its own. The registry has the objects, and the
@@ -38,10 +40,12 @@ func newManual(t *testing.T, objects ...object.Object) *manualController {
 	d.registry.Put(&corev1.Lease{Metadata: &corev1.ObjectMeta{Name: "l", Namespace: "default"}, Spec: &corev1.LeaseSpec{Epoch: 1}})
 	d.delivered = d.registry.Log.Revision()
 	d.registry.Put(objects...)
-	d.Controller = New(Config{
-		Registry: kittest.Conn(t, d.registry.Register), Log: kittest.Logger(t), Metrics: d.metrics, Index: index.New(), MaxPerSlice: 100,
+	d.controller = New(Config{
+		Registry: kittest.Conn(t, d.registry.Register), Log: kittest.Logger(t), Metrics: d.metrics, Index: index.New(), MaxPerSlice: 100, Shards: 1,
 		SyncTimeout: time.Minute, LastingFailure: time.Hour,
 	})
+	d.shard = d.controller.shards[0]
+	d.writer = d.newWriter(metadata.AppendToOutgoingContext(t.Context(), "portolan-fence", "default/l=1"))
 	return d
 }
 
@@ -56,7 +60,7 @@ func (d *manualController) deliver(n int) {
 		o := object.Unwrap(change.GetObject())
 		key := object.KeyOf(o)
 		d.delivered = change.GetRevision()
-		if err := d.Apply(d.t.Context(), []changes.Change{{Kind: key.Kind, Key: key, New: o, Revision: d.delivered}}, d.delivered); err != nil {
+		if err := d.controller.Apply(d.t.Context(), []changes.Change{{Kind: key.Kind, Key: key, New: o, Revision: d.delivered}}, d.delivered); err != nil {
 			d.t.Fatal(err)
 		}
 	}
@@ -71,8 +75,7 @@ func external() *corev1.Service {
 
 // sync syncs the service of these tests once.
 func (d *manualController) sync() error {
-	ctx := metadata.AppendToOutgoingContext(d.t.Context(), "portolan-fence", "default/l=1")
-	_, err := d.syncOne(ctx, web)
+	_, err := d.syncOne(d.t.Context(), d.writer, web)
 	return err
 }
 
@@ -165,12 +168,12 @@ func TestAWriteThatFailsFailsTheSync(t *testing.T) {
 				if err := d.sync(); apierr.Code(err) != codes.Unavailable {
 					t.Errorf("the sync returned %v", err)
 				}
-				if _, failed := d.Failure(web); !failed {
+				if _, failed := d.controller.Failure(web); !failed {
 					t.Error("the service does not count as failing")
 				}
 				d.registry.Fail(nil)
 				d.wantAddresses("once writes succeed", []string{"10.0.0.1 / 10.0.0.1", "10.0.0.1 10.0.0.2 / 10.0.0.1 10.0.0.2", " / "}[step])
-				if failure, failed := d.Failure(web); failed {
+				if failure, failed := d.controller.Failure(web); failed {
 					t.Errorf("the service still counts as failing: %+v", failure)
 				}
 			})

@@ -1,9 +1,11 @@
 package index
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/changes"
@@ -21,13 +23,16 @@ type pair struct{ namespace, key, value string }
 
 // Index is safe for concurrent use. Its objects are shared and must not be changed.
 type Index struct {
-	mu         sync.RWMutex
+	mu         sync.RWMutex // guards all fields but nodesRead
 	services   map[object.Name]*corev1.Service
 	bySelector map[pair]map[object.Name]bool // by one pair of each selector
 	pods       map[object.Name]*corev1.Pod
 	byLabel    map[pair]map[object.Name]*corev1.Pod
 	byNode     map[string]map[object.Name]*corev1.Pod
+	selected   map[object.Name][]*corev1.Pod // by service with a selector: its pods, ordered by name
 	nodes      map[string]*corev1.Node
+	nodeStates map[string]packing.Node                          // what endpoints need of nodes; replaced if a reader has it
+	nodesRead  atomic.Bool                                      // a reader has nodeStates
 	slices     map[object.Name]map[string]*corev1.EndpointSlice // by service and name
 	endpoints  map[object.Name]*corev1.Endpoints
 	ownWrites  map[object.Name]map[object.Key]ownWrite // by service: writes that the stream has not passed yet
@@ -39,27 +44,30 @@ func New() *Index {
 	return &Index{
 		services: map[object.Name]*corev1.Service{}, bySelector: map[pair]map[object.Name]bool{},
 		pods: map[object.Name]*corev1.Pod{}, byLabel: map[pair]map[object.Name]*corev1.Pod{}, byNode: map[string]map[object.Name]*corev1.Pod{},
-		nodes: map[string]*corev1.Node{}, slices: map[object.Name]map[string]*corev1.EndpointSlice{},
+		selected: map[object.Name][]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, nodeStates: map[string]packing.Node{}, slices: map[object.Name]map[string]*corev1.EndpointSlice{},
 		endpoints: map[object.Name]*corev1.Endpoints{}, ownWrites: map[object.Name]map[object.Key]ownWrite{},
 	}
 }
 
+// Affected holds the number of changes that affect each service.
+type Affected map[object.Name]int
+
 // Apply applies the changes up to a revision, and returns the services that they affect.
-func (x *Index) Apply(batch []changes.Change, revision uint64) map[object.Name]bool {
+func (x *Index) Apply(batch []changes.Change, revision uint64) Affected {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if revision < x.revision {
 		clear(x.ownWrites) // the log was set back, so the recorded writes may be lost
 	}
 	x.revision = revision
-	affected := map[object.Name]bool{}
+	affected := Affected{}
 	for i := range batch {
 		c := &batch[i]
 		key := object.Name{Namespace: c.Key.Namespace, Name: c.Key.Name}
 		switch c.Kind {
 		case "Service":
 			x.putService(key, as[*corev1.Service](c.New))
-			affected[key] = true
+			affected[key]++
 		case "Pod":
 			x.putPod(key, as[*corev1.Pod](c.New), affected)
 		case "Node":
@@ -86,6 +94,7 @@ func (x *Index) putService(key object.Name, svc *corev1.Service) {
 			remove(x.bySelector, p, key)
 		}
 		delete(x.services, key)
+		delete(x.selected, key)
 	}
 	if svc == nil {
 		return
@@ -93,6 +102,7 @@ func (x *Index) putService(key object.Name, svc *corev1.Service) {
 	x.services[key] = svc
 	if p, ok := selectorPair(svc); ok {
 		put(x.bySelector, p, key, true)
+		x.selected[key] = x.findPods(svc)
 	}
 }
 
@@ -107,14 +117,15 @@ func selectorPair(svc *corev1.Service) (pair, bool) {
 	return pair{svc.GetMetadata().GetNamespace(), key, selector[key]}, true
 }
 
-func (x *Index) putPod(key object.Name, pod *corev1.Pod, affected map[object.Name]bool) {
+func (x *Index) putPod(key object.Name, pod *corev1.Pod, affected Affected) {
 	if old := x.pods[key]; old != nil {
-		x.servicesOf(old, affected)
-		for k, v := range old.GetMetadata().GetLabels() {
-			remove(x.byLabel, pair{key.Namespace, k, v}, key)
+		x.removePod(key, old)
+		for service := range x.servicesOf(old) {
+			x.selected[service] = withoutPod(x.selected[service], old)
+			if pod == nil || !spec.MatchEquality(x.services[service].GetSpec().GetSelector(), pod.GetMetadata().GetLabels()) {
+				affected[service]++ // otherwise it is counted below
+			}
 		}
-		remove(x.byNode, old.GetSpec().GetNodeName(), key)
-		delete(x.pods, key)
 	}
 	if pod == nil {
 		return
@@ -124,16 +135,30 @@ func (x *Index) putPod(key object.Name, pod *corev1.Pod, affected map[object.Nam
 		put(x.byLabel, pair{key.Namespace, k, v}, key, pod)
 	}
 	put(x.byNode, pod.GetSpec().GetNodeName(), key, pod)
-	x.servicesOf(pod, affected)
+	for service := range x.servicesOf(pod) {
+		x.selected[service] = withPod(x.selected[service], pod)
+		affected[service]++
+	}
 }
 
-// servicesOf adds the services that select a pod.
-func (x *Index) servicesOf(pod *corev1.Pod, found map[object.Name]bool) {
-	labels := pod.GetMetadata().GetLabels()
-	for k, v := range labels {
-		for key := range x.bySelector[pair{pod.GetMetadata().GetNamespace(), k, v}] {
-			if spec.MatchEquality(x.services[key].GetSpec().GetSelector(), labels) {
-				found[key] = true
+func (x *Index) removePod(key object.Name, pod *corev1.Pod) {
+	for k, v := range pod.GetMetadata().GetLabels() {
+		remove(x.byLabel, pair{key.Namespace, k, v}, key)
+	}
+	remove(x.byNode, pod.GetSpec().GetNodeName(), key)
+	delete(x.pods, key)
+}
+
+// servicesOf yields the services that select a pod, each once. A service is indexed by one pair, so
+// only one label of the pod finds it.
+func (x *Index) servicesOf(pod *corev1.Pod) iter.Seq[object.Name] {
+	return func(yield func(object.Name) bool) {
+		labels := pod.GetMetadata().GetLabels()
+		for k, v := range labels {
+			for key := range x.bySelector[pair{pod.GetMetadata().GetNamespace(), k, v}] {
+				if spec.MatchEquality(x.services[key].GetSpec().GetSelector(), labels) && !yield(key) {
+					return
+				}
 			}
 		}
 	}
@@ -141,18 +166,33 @@ func (x *Index) servicesOf(pod *corev1.Pod, found map[object.Name]bool) {
 
 // putNode adds the services of the node's pods to affected if a property of the node that affects
 // endpoints has changed.
-func (x *Index) putNode(name string, node *corev1.Node, affected map[object.Name]bool) {
-	old := x.nodes[name]
+func (x *Index) putNode(name string, node *corev1.Node, affected Affected) {
+	before, known := x.nodeStates[name]
 	if node == nil {
 		delete(x.nodes, name)
 	} else {
 		x.nodes[name] = node
 	}
-	if old != nil && node != nil && packing.NodeOf(old) == packing.NodeOf(node) {
+	if known && node != nil && before == packing.NodeOf(node) {
 		return
 	}
+	x.putNodeState(name, node)
 	for _, pod := range x.byNode[name] {
-		x.servicesOf(pod, affected)
+		for service := range x.servicesOf(pod) {
+			affected[service]++
+		}
+	}
+}
+
+// putNodeState changes nodeStates, or a copy of it if a reader has the map.
+func (x *Index) putNodeState(name string, node *corev1.Node) {
+	if x.nodesRead.Swap(false) {
+		x.nodeStates = maps.Clone(x.nodeStates)
+	}
+	if node == nil {
+		delete(x.nodeStates, name)
+	} else {
+		x.nodeStates[name] = packing.NodeOf(node)
 	}
 }
 

@@ -119,12 +119,14 @@ func (x *Index) dropPassed() {
 
 // applySlice applies a streamed change of a slice. It adds the service to affected if this
 // controller made the slice.
-func (x *Index) applySlice(c *changes.Change, affected map[object.Name]bool) {
+func (x *Index) applySlice(c *changes.Change, affected Affected) {
 	before, after := as[*corev1.EndpointSlice](c.Old), as[*corev1.EndpointSlice](c.New)
 	echo := x.isEcho(c)
+	var counted object.Name
 	for _, s := range []*corev1.EndpointSlice{before, after} {
-		if s != nil && isManaged(s) && !echo {
-			affected[serviceOf(s)] = true
+		if s != nil && isManaged(s) && !echo && serviceOf(s) != counted {
+			counted = serviceOf(s)
+			affected[counted]++
 		}
 	}
 	if before != nil {
@@ -152,9 +154,9 @@ func (x *Index) dropSlice(s *corev1.EndpointSlice) {
 }
 
 // applyEndpoints applies a streamed change of an Endpoints.
-func (x *Index) applyEndpoints(key object.Name, c *changes.Change, affected map[object.Name]bool) {
+func (x *Index) applyEndpoints(key object.Name, c *changes.Change, affected Affected) {
 	if !x.isEcho(c) {
-		affected[key] = true
+		affected[key]++
 	}
 	if after := as[*corev1.Endpoints](c.New); after != nil {
 		x.endpoints[key] = after

@@ -7,16 +7,15 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/object"
-	"portolan.dev/services/spec"
 
 	"portolan.dev/endpointctl/internal/packing"
 )
 
 // Service holds all objects that a sync of a service needs, as of one moment.
 type Service struct {
-	Service   *corev1.Service // nil if there is none
-	Pods      []*corev1.Pod   // pods that the service selects
-	Nodes     map[string]packing.Node
+	Service   *corev1.Service         // nil if there is none
+	Pods      []*corev1.Pod           // pods that the service selects, ordered by name
+	Nodes     map[string]packing.Node // all nodes; shared, and never changed
 	Slices    []*corev1.EndpointSlice // made from its selector
 	Mirrored  []*corev1.EndpointSlice // made from its Endpoints
 	Endpoints *corev1.Endpoints       // nil if there is none
@@ -32,11 +31,8 @@ func (s *Service) FindNode(name string) (packing.Node, bool) {
 func (x *Index) Read(key object.Name) Service {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	s := Service{Service: x.services[key], Endpoints: x.endpointsOf(key)}
-	if s.Service != nil {
-		s.Pods = x.selectedPods(s.Service)
-	}
-	s.Nodes = x.nodesOf(s.Pods)
+	s := Service{Service: x.services[key], Pods: slices.Clone(x.selected[key]), Nodes: x.nodeStates, Endpoints: x.endpointsOf(key)}
+	x.nodesRead.Store(true)
 	for _, slice := range x.slicesOf(key) {
 		switch slice.GetMetadata().GetLabels()[object.LabelManagedBy] {
 		case object.ManagedByController:
@@ -87,45 +83,7 @@ func (x *Index) ReadNamespace(key object.Name) Service {
 		}
 	}
 	slices.SortFunc(s.Pods, byName)
-	s.Nodes = x.nodesOf(s.Pods)
 	return s
-}
-
-// selectedPods returns the pods of a service. It looks them up by the rarest pair of the service's
-// selector.
-func (x *Index) selectedPods(svc *corev1.Service) []*corev1.Pod {
-	selector := svc.GetSpec().GetSelector()
-	var rarest map[object.Name]*corev1.Pod
-	first := true
-	for k, v := range selector {
-		candidates := x.byLabel[pair{svc.GetMetadata().GetNamespace(), k, v}]
-		if first || len(candidates) < len(rarest) {
-			rarest, first = candidates, false
-		}
-	}
-	var pods []*corev1.Pod
-	for _, pod := range rarest {
-		if spec.MatchEquality(selector, pod.GetMetadata().GetLabels()) {
-			pods = append(pods, pod)
-		}
-	}
-	slices.SortFunc(pods, byName)
-	return pods
-}
-
-func byName(a, b *corev1.Pod) int {
-	return strings.Compare(a.GetMetadata().GetName(), b.GetMetadata().GetName())
-}
-
-func (x *Index) nodesOf(pods []*corev1.Pod) map[string]packing.Node {
-	nodes := map[string]packing.Node{}
-	for _, pod := range pods {
-		name := pod.GetSpec().GetNodeName()
-		if node := x.nodes[name]; node != nil {
-			nodes[name] = packing.NodeOf(node)
-		}
-	}
-	return nodes
 }
 
 // Nodes returns all nodes, ordered by name.
@@ -137,26 +95,33 @@ func (x *Index) Nodes() []*corev1.Node {
 	})
 }
 
-// Keys returns the keys that have a service, slices made by this controller, or an Endpoints.
-func (x *Index) Keys() map[object.Name]bool {
+// Keys returns the keys that have a service, slices made by this controller, or an Endpoints, and
+// belong to the caller. It asks for every key whether it does, which costs far less than a sync.
+func (x *Index) Keys(belongs func(object.Name) bool) map[object.Name]bool {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	all := make(map[object.Name]bool, len(x.services))
+	all := map[object.Name]bool{}
+	add := func(key object.Name) {
+		if belongs(key) {
+			all[key] = true
+		}
+	}
 	for key := range x.services {
-		all[key] = true
+		add(key)
 	}
 	for key, named := range x.slices {
 		for _, s := range named {
 			if isManaged(s) {
-				all[key] = true
+				add(key)
+				break
 			}
 		}
 	}
 	for key := range x.endpoints {
-		all[key] = true
+		add(key)
 	}
 	for key := range x.ownWrites {
-		all[key] = true
+		add(key)
 	}
 	return all
 }

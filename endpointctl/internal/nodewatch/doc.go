@@ -1,6 +1,7 @@
 // Package nodewatch takes nodes out of service if their agents stop sending heartbeats.
 //
-// Every replica listens to heartbeats, and the leader writes. The invariant is that the silence of
+// Every replica listens to heartbeats, and the leader, which is the holder of shard 0, writes. The
+// invariant is that the silence of
 // a node counts only while other nodes can be heard. A controller that hears no heartbeat at all is
 // cut off itself, and changes no node. When it hears one again, the silence of every node counts
 // from then.

@@ -15,6 +15,8 @@ type Group struct {
 	AddressType corev1.AddressType
 	Ports       []*corev1.EndpointPort
 	Endpoints   []*corev1.Endpoint
+
+	items []*endpointOfPod // of Endpoints; nil if they were not made yet
 }
 
 type groupKey struct {
@@ -23,6 +25,17 @@ type groupKey struct {
 }
 
 func (g *Group) key() groupKey { return groupKey{g.AddressType, portsKey(g.Ports)} }
+
+// endpointItems returns the endpoints with their keys.
+func (g *Group) endpointItems() []*endpointOfPod {
+	if g.items == nil {
+		g.items = make([]*endpointOfPod, len(g.Endpoints))
+		for i, ep := range g.Endpoints {
+			g.items[i] = &endpointOfPod{family: g.AddressType, key: endpointKey(ep), endpoint: ep}
+		}
+	}
+	return g.items
+}
 
 // DesiredSlices describes the wanted slices of a service.
 type DesiredSlices struct {
@@ -35,38 +48,37 @@ type DesiredSlices struct {
 	MaxPerSlice int
 }
 
-// SlicesFromPods returns the wanted slices of a service with a selector.
-func SlicesFromPods(svc *corev1.Service, verdicts []PodVerdict, maxPerSlice int) DesiredSlices {
+// SlicesFromPods returns the wanted slices of a service with a selector. The verdicts are ordered by
+// the names of their pods, so that the same pods give the same slices.
+func SlicesFromPods(svc *corev1.Service, verdicts []*PodVerdict, maxPerSlice int) DesiredSlices {
 	w := DesiredSlices{Template: serviceTemplate(svc), Families: families(svc), MaxPerSlice: maxPerSlice}
 	groups := map[groupKey]*Group{}
-	for _, v := range sortedByPod(verdicts) {
-		if !v.Selected {
-			continue
-		}
-		for _, family := range w.Families {
-			ep := endpoint(svc, &v, family)
-			if ep == nil {
+	for _, family := range w.Families {
+		var key groupKey
+		var g *Group
+		for _, v := range verdicts {
+			e := v.of(family)
+			if e == nil {
 				continue
 			}
-			fresh := Group{AddressType: family, Ports: v.ports}
-			g := groups[fresh.key()]
-			if g == nil {
-				g = &fresh
-				groups[fresh.key()] = g
+			if next := (groupKey{family, v.portsKey}); g == nil || next != key {
+				key, g = next, groupWith(groups, next, v.ports)
 			}
-			g.Endpoints = append(g.Endpoints, ep)
+			g.Endpoints, g.items = append(g.Endpoints, e.endpoint), append(g.items, e)
 		}
 	}
 	w.Groups = sortedGroups(groups)
 	return w
 }
 
-// sortedByPod returns the verdicts ordered by the names of their pods, so that the same input gives
-// the same slices.
-func sortedByPod(verdicts []PodVerdict) []PodVerdict {
-	return slices.SortedFunc(slices.Values(verdicts), func(a, b PodVerdict) int {
-		return strings.Compare(a.Pod.GetMetadata().GetName(), b.Pod.GetMetadata().GetName())
-	})
+// groupWith returns the group with a key. It makes the group if there is none.
+func groupWith(groups map[groupKey]*Group, key groupKey, ports []*corev1.EndpointPort) *Group {
+	g := groups[key]
+	if g == nil {
+		g = &Group{AddressType: key.addressType, Ports: ports}
+		groups[key] = g
+	}
+	return g
 }
 
 func sortedGroups(groups map[groupKey]*Group) []Group {

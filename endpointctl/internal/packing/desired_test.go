@@ -117,10 +117,10 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func evaluatePods(svc *corev1.Service, pods ...*corev1.Pod) []PodVerdict {
-	var verdicts []PodVerdict
+func evaluatePods(svc *corev1.Service, pods ...*corev1.Pod) []*PodVerdict {
+	var verdicts []*PodVerdict
 	for _, p := range pods {
-		verdicts = append(verdicts, EvaluatePod(svc, p, testNodes))
+		verdicts = append(verdicts, evaluate(svc, p, testNodes, nil))
 	}
 	return verdicts
 }

@@ -1,6 +1,7 @@
 package packing
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -9,10 +10,11 @@ import (
 	"portolan.dev/services/object"
 )
 
-// EndpointsFromPods returns the wanted Endpoints of a service with a selector. existing is nil if
+// EndpointsFromPods returns the wanted Endpoints of a service with a selector. The verdicts are
+// ordered by the names of their pods. existing is nil if
 // there is none. EndpointsFromPods returns existing itself if it is right already.
-func EndpointsFromPods(svc *corev1.Service, verdicts []PodVerdict, trigger string, existing *corev1.Endpoints) *corev1.Endpoints {
-	subsets := endpointsSubsets(svc, sortedByPod(verdicts))
+func EndpointsFromPods(svc *corev1.Service, verdicts []*PodVerdict, trigger string, existing *corev1.Endpoints) *corev1.Endpoints {
+	subsets := endpointsSubsets(svc, verdicts)
 	truncated := truncate(subsets, MaxEndpoints)
 	subsets = slices.DeleteFunc(subsets, func(s *corev1.EndpointSubset) bool { return len(s.GetAddresses())+len(s.GetNotReadyAddresses()) == 0 })
 
@@ -59,7 +61,7 @@ func annotate(meta *corev1.ObjectMeta, key, value string, wanted bool) {
 }
 
 // endpointsSubsets puts pods with the same ports into one subset, in a stable order.
-func endpointsSubsets(svc *corev1.Service, verdicts []PodVerdict) []*corev1.EndpointSubset {
+func endpointsSubsets(svc *corev1.Service, verdicts []*PodVerdict) []*corev1.EndpointSubset {
 	family := families(svc)[0]
 	byPorts := map[string]*corev1.EndpointSubset{}
 	for _, v := range verdicts {
@@ -67,21 +69,19 @@ func endpointsSubsets(svc *corev1.Service, verdicts []PodVerdict) []*corev1.Endp
 		if !v.Selected || leaving || v.lacksAllPorts(svc) {
 			continue
 		}
-		ep := endpoint(svc, &v, family)
-		if ep == nil {
+		e := v.of(family)
+		if e == nil {
 			continue
 		}
-		key := portsKey(v.ports)
-		subset := byPorts[key]
+		subset := byPorts[v.portsKey]
 		if subset == nil {
 			subset = &corev1.EndpointSubset{Ports: endpointsPorts(v.ports)}
-			byPorts[key] = subset
+			byPorts[v.portsKey] = subset
 		}
-		address := &corev1.EndpointAddress{Ip: ep.GetAddresses()[0], Hostname: ep.GetHostname(), NodeName: ep.NodeName, TargetRef: ep.GetTargetRef()}
 		if v.Ready {
-			subset.Addresses = append(subset.Addresses, address)
+			subset.Addresses = append(subset.Addresses, e.legacyAddress())
 		} else {
-			subset.NotReadyAddresses = append(subset.NotReadyAddresses, address)
+			subset.NotReadyAddresses = append(subset.NotReadyAddresses, e.legacyAddress())
 		}
 	}
 	var subsets []*corev1.EndpointSubset
@@ -94,8 +94,14 @@ func endpointsSubsets(svc *corev1.Service, verdicts []PodVerdict) []*corev1.Endp
 	return subsets
 }
 
+// legacyAddress returns the address of an Endpoints for an endpoint.
+func (e *endpointOfPod) legacyAddress() *corev1.EndpointAddress {
+	ep := e.endpoint
+	return &corev1.EndpointAddress{Ip: ep.GetAddresses()[0], Hostname: ep.GetHostname(), NodeName: ep.NodeName, TargetRef: ep.GetTargetRef()}
+}
+
 func compareAddresses(a, b *corev1.EndpointAddress) int {
-	return strings.Compare(a.GetIp()+" "+a.GetTargetRef().GetName(), b.GetIp()+" "+b.GetTargetRef().GetName())
+	return cmp.Or(strings.Compare(a.GetIp(), b.GetIp()), strings.Compare(a.GetTargetRef().GetName(), b.GetTargetRef().GetName()))
 }
 
 func endpointsPorts(ports []*corev1.EndpointPort) []*corev1.EndpointSubsetPort {

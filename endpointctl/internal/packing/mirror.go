@@ -60,7 +60,7 @@ func mirrorSubset(s *corev1.EndpointSubset, groups map[groupKey]*Group, refused 
 		name, number := p.GetName(), p.GetPort()
 		ports = append(ports, &corev1.EndpointPort{Name: &name, Port: &number, Protocol: protocol(p.GetProtocol()), AppProtocol: p.AppProtocol})
 	}
-	room := MaxEndpoints
+	room, key := MaxEndpoints, portsKey(ports)
 	add := func(addresses []*corev1.EndpointAddress, ready bool) {
 		for _, a := range addresses {
 			ip, err := netip.ParseAddr(a.GetIp())
@@ -75,12 +75,7 @@ func mirrorSubset(s *corev1.EndpointSubset, groups map[groupKey]*Group, refused 
 			if room--; room < 0 {
 				continue
 			}
-			fresh := Group{AddressType: addressType(ip.Unmap()), Ports: ports}
-			g := groups[fresh.key()]
-			if g == nil {
-				g = &fresh
-				groups[fresh.key()] = g
-			}
+			g := groupWith(groups, groupKey{addressType(ip.Unmap()), key}, ports)
 			g.Endpoints = append(g.Endpoints, ep)
 		}
 	}

@@ -18,18 +18,18 @@ type move struct {
 // leaves the old one. If endpoints move in a circle, there is no such order. One slice is then
 // created anew and the old one deleted, because creates come first and deletes last.
 func (p *Plan) orderMoves(w *DesiredSlices, existing []*corev1.EndpointSlice) {
-	if len(p.Update) < 2 {
+	if len(p.Update) == 0 || len(p.Update)+len(p.Create) < 2 {
 		return
 	}
 	waiting := make([]*move, len(p.Update))
 	for i, u := range p.Update {
 		waiting[i] = newMove(u, existing)
 	}
-	p.Update = p.Update[:0]
+	var ordered []*move
 	for len(waiting) > 0 {
 		next := slices.IndexFunc(waiting, func(m *move) bool { return !m.waitsForAny(waiting) })
 		if next >= 0 {
-			p.Update = append(p.Update, waiting[next].update)
+			ordered = append(ordered, waiting[next])
 		} else {
 			next = 0
 			u := waiting[0].update
@@ -37,6 +37,32 @@ func (p *Plan) orderMoves(w *DesiredSlices, existing []*corev1.EndpointSlice) {
 			p.Delete = append(p.Delete, waiting[0].old)
 		}
 		waiting = slices.Delete(waiting, next, next+1)
+	}
+	p.setStages(ordered)
+}
+
+// setStages puts each update into the first stage after those that bring the endpoints that its slice
+// loses into other slices.
+func (p *Plan) setStages(ordered []*move) {
+	gainedIn := map[string]int{} // stage by endpoint
+	for _, s := range p.Create {
+		for key := range keysOf(s) {
+			gainedIn[key] = 0
+		}
+	}
+	p.Update, p.stages = p.Update[:0], map[*corev1.EndpointSlice]int{}
+	for _, m := range ordered {
+		stage := 0
+		for key := range m.loses {
+			if gained, moves := gainedIn[key]; moves {
+				stage = max(stage, gained+1)
+			}
+		}
+		for key := range m.gains {
+			gainedIn[key] = max(gainedIn[key], stage)
+		}
+		p.Update = append(p.Update, m.update)
+		p.stages[m.update] = stage
 	}
 }
 

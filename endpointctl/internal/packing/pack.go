@@ -8,45 +8,108 @@ import (
 )
 
 // Plan holds the writes that turn existing slices into wanted ones. They must be made in this
-// order: creates, updates in the order of Update, deletes.
+// order: creates, updates in the order of Update, deletes; or stage by stage.
 type Plan struct {
 	Create []*corev1.EndpointSlice
 	Update []*corev1.EndpointSlice // whole objects, with the resource_version on which they are based
 	Delete []*corev1.EndpointSlice
+
+	stages map[*corev1.EndpointSlice]int // of updates; 0 if there is no entry
+}
+
+// Stage holds writes that are made in any order, or at once.
+type Stage struct{ Create, Update, Delete []*corev1.EndpointSlice }
+
+// Stages returns the writes as stages. All writes of a stage must have succeeded before the next one
+// begins, because it takes endpoints out of slices that the stages before have put into other ones.
+// Nearly all plans have one stage. Deletes come last, since they take out all endpoints.
+func (p *Plan) Stages() []Stage {
+	if p.Empty() {
+		return nil
+	}
+	last := 0
+	for _, stage := range p.stages {
+		last = max(last, stage)
+	}
+	stages := make([]Stage, last+1)
+	stages[0].Create = p.Create
+	for _, s := range p.Update {
+		stage := &stages[p.stages[s]]
+		stage.Update = append(stage.Update, s)
+	}
+	switch {
+	case len(p.Delete) == 0:
+	case len(p.Create)+len(p.Update) == 0:
+		stages[0].Delete = p.Delete
+	default:
+		stages = append(stages, Stage{Delete: p.Delete})
+	}
+	return stages
 }
 
 // Empty reports whether there is nothing to write.
 func (p *Plan) Empty() bool { return len(p.Create)+len(p.Update)+len(p.Delete) == 0 }
+
+// placement holds the endpoints of slices that have exactly these, in their wanted form.
+type placement = map[*corev1.EndpointSlice][]*endpointOfPod
 
 // sliceState is an existing slice with its future endpoints.
 type sliceState struct {
 	old     *corev1.EndpointSlice
 	keep    []*corev1.Endpoint
 	changed bool
+	found   bool // its endpoints are those of the last placement
 }
 
 // Pack returns the writes that turn the existing slices of a service into the wanted ones.
 func Pack(w DesiredSlices, existing []*corev1.EndpointSlice) Plan {
+	plan, _ := pack(w, existing, nil)
+	return plan
+}
+
+// pack is Pack with the placement of an earlier call. Slices of which all endpoints are still wanted
+// are not compared again. It returns the present placement.
+func pack(w DesiredSlices, existing []*corev1.EndpointSlice, before placement) (Plan, placement) {
 	var p Plan
+	now := make(placement, len(existing))
 	if w.MaxPerSlice <= 0 {
 		w.MaxPerSlice = DefaultMaxPerSlice
 	}
+	existing = sortedByName(existing)
 	slots := byGroup(existing)
 	for i := range w.Groups {
 		key := w.Groups[i].key()
-		p.packGroup(&w, &w.Groups[i], slots[key])
+		for _, item := range w.Groups[i].endpointItems() {
+			item.unplaced = true
+		}
+		findPlaced(&w, slots[key], before, now)
+		p.packGroup(&w, &w.Groups[i], slots[key], now)
 		delete(slots, key)
 	}
-	for _, s := range sortedByName(existing) { // of groups that are not wanted any more
-		key := sliceKey(s)
-		if slices.ContainsFunc(slots[key], func(x *sliceState) bool { return x.old == s }) {
+	for _, s := range existing { // of groups that are not wanted any more
+		if len(slots) > 0 && slots[sliceKey(s)] != nil {
 			p.Delete = append(p.Delete, s)
 		}
 	}
 	p.reuseDeleted(&w)
 	p.keepPlaceholders(&w, existing)
 	p.orderMoves(&w, existing)
-	return p
+	return p, now
+}
+
+// findPlaced keeps the endpoints of slices that an earlier placement has and of which all endpoints
+// are wanted.
+func findPlaced(w *DesiredSlices, slots []*sliceState, before, now placement) {
+	for _, s := range slots {
+		items := before[s.old]
+		if len(items) == 0 || len(items) > w.MaxPerSlice || slices.ContainsFunc(items, func(e *endpointOfPod) bool { return !e.unplaced }) {
+			continue
+		}
+		s.found, s.keep, now[s.old] = true, make([]*corev1.Endpoint, len(items)), items
+		for i, e := range items {
+			e.unplaced, s.keep[i] = false, e.endpoint
+		}
+	}
 }
 
 func sliceKey(s *corev1.EndpointSlice) groupKey {
@@ -55,8 +118,9 @@ func sliceKey(s *corev1.EndpointSlice) groupKey {
 
 func byGroup(existing []*corev1.EndpointSlice) map[groupKey][]*sliceState {
 	slots := map[groupKey][]*sliceState{}
-	for _, s := range sortedByName(existing) {
-		slots[sliceKey(s)] = append(slots[sliceKey(s)], &sliceState{old: s})
+	for _, s := range existing {
+		key := sliceKey(s)
+		slots[key] = append(slots[key], &sliceState{old: s})
 	}
 	return slots
 }
@@ -69,8 +133,8 @@ func sortedByName(existing []*corev1.EndpointSlice) []*corev1.EndpointSlice {
 // packGroup distributes the endpoints of a group over its slices. Endpoints that are in a slice
 // stay there. New ones go into slices that are written anyway, then into full new slices, and
 // finally into the slice that they fill best.
-func (p *Plan) packGroup(w *DesiredSlices, g *Group, slots []*sliceState) {
-	left := keepInPlace(w, g, slots)
+func (p *Plan) packGroup(w *DesiredSlices, g *Group, slots []*sliceState, placed placement) {
+	left := keepInPlace(w, g, slots, placed)
 	left = fillChanged(w, slots, left)
 	for len(left) >= w.MaxPerSlice {
 		p.create(w, g, left[:w.MaxPerSlice])
@@ -94,29 +158,41 @@ func (p *Plan) packGroup(w *DesiredSlices, g *Group, slots []*sliceState) {
 }
 
 // keepInPlace keeps the wanted endpoints of every slice, in their current form. It returns the
-// endpoints that are in no slice yet.
-func keepInPlace(w *DesiredSlices, g *Group, slots []*sliceState) (left []*corev1.Endpoint) {
-	wanted := make(map[string]*corev1.Endpoint, len(g.Endpoints))
-	for _, ep := range g.Endpoints {
-		wanted[endpointKey(ep)] = ep
+// endpoints that are in no slice yet, and adds slices that have their endpoints as wanted to placed.
+func keepInPlace(w *DesiredSlices, g *Group, slots []*sliceState, placed placement) (left []*corev1.Endpoint) {
+	wanted := map[string]*endpointOfPod{}
+	for _, item := range g.items {
+		if item.unplaced {
+			wanted[item.key] = item
+		}
 	}
 	for _, s := range slots {
+		if s.found {
+			continue
+		}
+		var items []*endpointOfPod
 		for _, have := range s.old.GetEndpoints() {
-			key := endpointKey(have)
-			want := wanted[key]
+			want := wanted[endpointKey(have)]
 			if want == nil || len(s.keep) == w.MaxPerSlice {
 				s.changed = true // not wanted, already seen in an earlier slice, or too many
 				continue
 			}
-			delete(wanted, key)
-			s.keep = append(s.keep, want)
-			s.changed = s.changed || !have.EqualVT(want)
+			delete(wanted, want.key)
+			want.unplaced = false
+			s.keep, items = append(s.keep, want.endpoint), append(items, want)
+			s.changed = s.changed || !have.EqualVT(want.endpoint)
+		}
+		if !s.changed {
+			placed[s.old] = items
 		}
 	}
-	for _, ep := range g.Endpoints {
-		if key := endpointKey(ep); wanted[key] == ep {
-			left = append(left, ep)
-			delete(wanted, key)
+	if len(wanted) == 0 {
+		return nil
+	}
+	for _, item := range g.items {
+		if wanted[item.key] == item {
+			left = append(left, item.endpoint)
+			delete(wanted, item.key)
 		}
 	}
 	return left

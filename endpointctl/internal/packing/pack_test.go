@@ -17,7 +17,7 @@ type cluster struct {
 	created int
 }
 
-// apply executes a plan. It checks that every endpoint that is there before and after the plan is
+// apply executes a plan stage by stage, with the writes of a stage in any order. It checks that every endpoint that is there before and after the plan is
 // in some slice after each write.
 func (c *cluster) apply(t *rapid.T, p Plan) {
 	before := c.keys()
@@ -32,28 +32,52 @@ func (c *cluster) apply(t *rapid.T, p Plan) {
 			}
 		}
 	}()
-	for _, s := range p.Create {
-		c.created++
-		s.Metadata.Name = fmt.Sprintf("%s%d", s.GetMetadata().GetGenerateName(), c.created)
-		c.slices = append(c.slices, s)
-		seen = append(seen, c.keys())
-	}
-	for _, u := range p.Update {
-		at := c.find(u)
-		if at < 0 || c.slices[at].GetAddressType() != u.GetAddressType() {
-			t.Fatalf("update of %v, which is not there or of another address type", u)
+	for _, stage := range p.Stages() {
+		var writes []func()
+		for _, s := range stage.Create {
+			writes = append(writes, func() { c.create(s) })
 		}
-		c.slices[at] = u
-		seen = append(seen, c.keys())
-	}
-	for _, d := range p.Delete {
-		at := c.find(d)
-		if at < 0 {
-			t.Fatalf("delete of %v, which is not there", d)
+		for _, u := range stage.Update {
+			writes = append(writes, func() { c.update(t, u) })
 		}
-		c.slices = slices.Delete(c.slices, at, at+1)
-		seen = append(seen, c.keys())
+		for _, d := range stage.Delete {
+			writes = append(writes, func() { c.delete(t, d) })
+		}
+		for _, n := range rapid.Permutation(indices(len(writes))).Draw(t, "order") {
+			writes[n]()
+			seen = append(seen, c.keys())
+		}
 	}
+}
+
+func indices(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+func (c *cluster) create(s *corev1.EndpointSlice) {
+	c.created++
+	s.Metadata.Name = fmt.Sprintf("%s%d", s.GetMetadata().GetGenerateName(), c.created)
+	c.slices = append(c.slices, s)
+}
+
+func (c *cluster) update(t *rapid.T, u *corev1.EndpointSlice) {
+	at := c.find(u)
+	if at < 0 || c.slices[at].GetAddressType() != u.GetAddressType() {
+		t.Fatalf("update of %v, which is not there or of another address type", u)
+	}
+	c.slices[at] = u
+}
+
+func (c *cluster) delete(t *rapid.T, d *corev1.EndpointSlice) {
+	at := c.find(d)
+	if at < 0 {
+		t.Fatalf("delete of %v, which is not there", d)
+	}
+	c.slices = slices.Delete(c.slices, at, at+1)
 }
 
 func (c *cluster) keys() map[string]bool {

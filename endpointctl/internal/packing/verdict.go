@@ -54,8 +54,30 @@ type PodVerdict struct {
 	Unresolved []string
 	Addresses  []netip.Addr
 
-	ports []*corev1.EndpointPort
-	node  Node
+	ports      []*corev1.EndpointPort
+	portsKey   string
+	node       Node
+	registered bool             // the node is known, or the pod has none
+	endpoints  []*endpointOfPod // one for each family of the service of which the pod has an address
+}
+
+// endpointOfPod is the endpoint of a pod in one family.
+type endpointOfPod struct {
+	family   corev1.AddressType
+	key      string // its endpointKey
+	endpoint *corev1.Endpoint
+	// unplaced is set by Pack while no slice has the endpoint yet.
+	unplaced bool
+}
+
+// of returns the endpoint of a family, or nil if there is none.
+func (v *PodVerdict) of(family corev1.AddressType) *endpointOfPod {
+	for _, e := range v.endpoints {
+		if e.family == family {
+			return e
+		}
+	}
+	return nil
 }
 
 // UnmanagedReason returns the reason why a service gets no endpoints from pods. It is empty if the
@@ -71,22 +93,37 @@ func UnmanagedReason(svc *corev1.Service) string {
 	}
 }
 
-// EvaluatePods returns the verdicts on pods, without the refused endpoints.
-func EvaluatePods(svc *corev1.Service, pods []*corev1.Pod, nodes Nodes, refused Refused) []PodVerdict {
-	verdicts := make([]PodVerdict, len(pods))
+// EvaluatePods returns the verdicts on pods, without the refused endpoints. The verdicts are in the
+// order of the pods.
+func EvaluatePods(svc *corev1.Service, pods []*corev1.Pod, nodes Nodes, refused Refused) []*PodVerdict {
+	verdicts := make([]*PodVerdict, len(pods))
 	for i, pod := range pods {
-		verdicts[i] = EvaluatePod(svc, pod, nodes)
-		refused.Exclude(svc, &verdicts[i])
+		verdicts[i] = evaluate(svc, pod, nodes, refused)
 	}
 	return verdicts
+}
+
+// evaluate returns the verdict on a pod with its endpoints.
+func evaluate(svc *corev1.Service, pod *corev1.Pod, nodes Nodes, refused Refused) *PodVerdict {
+	v := EvaluatePod(svc, pod, nodes)
+	refused.Exclude(svc, &v)
+	if v.Selected {
+		v.portsKey = portsKey(v.ports)
+		for _, family := range families(svc) {
+			if ep := endpoint(svc, &v, family); ep != nil {
+				v.endpoints = append(v.endpoints, &endpointOfPod{family: family, key: endpointKey(ep), endpoint: ep})
+			}
+		}
+	}
+	return &v
 }
 
 // EvaluatePod returns the verdict on one pod of a service.
 func EvaluatePod(svc *corev1.Service, pod *corev1.Pod, nodes Nodes) PodVerdict {
 	v := PodVerdict{Pod: pod}
-	registered := v.findNode(nodes)
+	v.node, v.registered = nodeOfPod(pod, nodes)
 	v.Addresses = addresses(pod, v.node)
-	v.Reason = v.exclusionReason(svc, registered)
+	v.Reason = v.exclusionReason(svc)
 	if v.Reason != "" {
 		return v
 	}
@@ -105,7 +142,7 @@ func EvaluatePod(svc *corev1.Service, pod *corev1.Pod, nodes Nodes) PodVerdict {
 
 // exclusionReason returns the reason why a pod is not behind a service at all. It is empty if the
 // pod is behind it.
-func (v *PodVerdict) exclusionReason(svc *corev1.Service, registered bool) string {
+func (v *PodVerdict) exclusionReason(svc *corev1.Service) string {
 	if why := selectorMismatch(svc.GetSpec().GetSelector(), v.Pod.GetMetadata().GetLabels()); why != "" {
 		return why
 	}
@@ -121,7 +158,7 @@ func (v *PodVerdict) exclusionReason(svc *corev1.Service, registered bool) strin
 	if !v.hasAddress(svc) {
 		return "has no address of the service's families"
 	}
-	if !registered && !svc.GetSpec().GetPublishNotReadyAddresses() {
+	if !v.registered && !svc.GetSpec().GetPublishNotReadyAddresses() {
 		return fmt.Sprintf("its node %q is not registered", v.Pod.GetSpec().GetNodeName())
 	}
 	v.ports, v.Unresolved = resolvePorts(svc, v.Pod)
@@ -141,18 +178,16 @@ func (v *PodVerdict) lacksAllPorts(svc *corev1.Service) bool {
 	return len(v.ports) == 0 && len(svc.GetSpec().GetPorts()) > 0
 }
 
-// findNode looks up the pod's node. It returns true if the node is registered or the pod has none.
-func (v *PodVerdict) findNode(nodes Nodes) bool {
-	v.node = Node{Ready: true}
-	name := v.Pod.GetSpec().GetNodeName()
+// nodeOfPod looks up the pod's node. registered is true if the node is known or the pod has none.
+func nodeOfPod(pod *corev1.Pod, nodes Nodes) (node Node, registered bool) {
+	name := pod.GetSpec().GetNodeName()
 	if name == "" {
-		return true
+		return Node{Ready: true}, true
 	}
-	node, ok := nodes(name)
-	if ok {
-		v.node = node
+	if node, ok := nodes(name); ok {
+		return node, true
 	}
-	return ok
+	return Node{Ready: true}, false
 }
 
 // serving reports whether a pod serves, and why not.

@@ -3,6 +3,7 @@ package registrytest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,6 +29,7 @@ type Registry struct {
 	names int
 	fail  func(op string, o object.Object) error
 	delay func(op string, o object.Object)
+	calls []int // numbers of writes of the bulk calls
 }
 
 // New returns an empty registry.
@@ -58,6 +60,20 @@ func (r *Registry) Delay(fn func(op string, o object.Object)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.delay = fn
+}
+
+// countCall counts a bulk call.
+func (r *Registry) countCall(writes int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls = append(r.calls, writes)
+}
+
+// Calls returns the number of writes of each bulk call.
+func (r *Registry) Calls() []int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.calls)
 }
 
 // respond returns the result of a write to the controller, after the test's delay.

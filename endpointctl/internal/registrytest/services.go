@@ -11,6 +11,12 @@ import (
 
 // Register serves the services that the controller uses.
 func (r *Registry) Register(server grpc.ServiceRegistrar) {
+	r.RegisterWithoutBulk(server)
+	registryv1.RegisterBulkServiceServer(server, bulkServer{r: r})
+}
+
+// RegisterWithoutBulk serves the services of a registry that has no BulkService.
+func (r *Registry) RegisterWithoutBulk(server grpc.ServiceRegistrar) {
 	r.Log.Register(server)
 	registryv1.RegisterEndpointSliceServiceServer(server, sliceServer{r: r})
 	registryv1.RegisterEndpointsServiceServer(server, endpointsServer{r: r})

@@ -11,6 +11,7 @@ import (
 	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/dataplane/kernelmode"
 	"portolan.dev/nodeagent/dataplane/packetfilter"
+	nodemachine "portolan.dev/nodeagent/machine"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -50,6 +51,14 @@ func (p *Process) WatchAddresses(ctx context.Context, changed func()) error {
 	defer p.machine.mu.Unlock()
 	delete(p.machine.watchers, p)
 	return nil
+}
+
+// Interfaces implements nodemachine.Machine. The machine has no neighbours.
+func (p *Process) Interfaces() ([]nodemachine.Interface, error) { return nil, nil }
+
+// Neighbors implements nodemachine.Machine.
+func (p *Process) Neighbors(nodemachine.Interface, bool) (nodemachine.Neighbors, error) {
+	return nil, errors.ErrUnsupported
 }
 
 // Listeners implements nodemachine.Machine. No program listens on the machine.

@@ -46,7 +46,7 @@ func (r *Registry) recordCommits() {
 		panic(fmt.Sprintf("the log was pruned before its changes were recorded: %v", err))
 	}
 	for _, change := range added {
-		*current = append(*current, Committed{change, time.Now()})
+		*current = append(*current, Committed{change.Change, time.Now()})
 	}
 }
 

@@ -232,8 +232,8 @@ func (r *Registry) collect() {
 
 // checkFence returns an error if the writer does not hold the lease that its fence header names.
 //
-// It records a violation if an endpoint controller that does not lead writes slices or Endpoints,
-// with or without a fence. After RestoreBackup it records none, because the epochs of leases are
+// It records a violation if an endpoint controller writes slices or Endpoints of a shard that another
+// one holds, with or without a fence. After RestoreBackup it records none, because the epochs of leases are
 // then used again. (Restoring a real registry takes longer than the leases last, here it takes no
 // time.)
 func (r *Registry) checkFence(ctx context.Context, o object.Object) error {
@@ -250,10 +250,22 @@ func (r *Registry) checkFence(ctx context.Context, o object.Object) error {
 	if len(r.histories) > 1 || !strings.HasPrefix(writer, "endpointctl") || kind != "EndpointSlice" && kind != "Endpoints" {
 		return nil
 	}
-	if holder := r.lease(object.DefaultNamespace, "endpointctl").GetSpec().GetHolderIdentity(); holder != "" && holder != writer {
+	if holder := r.controllerOf(o); holder != "" && holder != writer {
 		r.violations = append(r.violations, fmt.Sprintf("%s wrote %s while %s led", writer, object.KeyOf(o), holder))
 	}
 	return nil
+}
+
+// controllerOf returns the endpoint controller that may write a slice or an Endpoints, or "" if there
+// is none.
+func (r *Registry) controllerOf(o object.Object) string {
+	service := object.NameOf(o)
+	if slice, ok := o.(*corev1.EndpointSlice); ok {
+		service = object.ServiceOf(slice)
+	}
+	shards := int(r.lease(object.DefaultNamespace, spec.ControllerLease).GetSpec().GetShards())
+	lease := spec.ControllerShardLease(spec.ControllerLease, spec.ControllerShard(service, shards))
+	return r.lease(object.DefaultNamespace, lease).GetSpec().GetHolderIdentity()
 }
 
 func (r *Registry) lease(namespace, name string) *corev1.Lease {

@@ -8,12 +8,18 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/object"
 )
 
-// Call executes a Create, Get, Update, UpdateStatus or Delete call of any kind. It accesses the
-// fields of the messages by reflection, because they have the same names for all kinds.
+// Call executes a Create, Get, Update, UpdateStatus or Delete call of any kind, or a call of
+// BulkService. It accesses the fields of the messages of kinds by reflection, because they have the same
+// names for all kinds.
 func (r *Registry) Call(ctx context.Context, method string, request, reply proto.Message) error {
+	if many, ok := request.(*registryv1.WriteRequest); ok {
+		proto.Merge(reply, &registryv1.WriteResponse{Results: r.writeMany(ctx, many)})
+		return nil
+	}
 	_, rpc, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
 	o, err := r.call(ctx, rpc, request)
 	if err != nil {

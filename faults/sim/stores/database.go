@@ -47,7 +47,10 @@ func (d *Database) startEpoch() {
 func (d *Database) execute(origin *Session, ops []store.Op) (store.Decision, store.Head) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	decision := store.Decide(time.Now().Truncate(time.Microsecond), d.head.Revision, d.rows, ops)
+	usage := store.UsageFor(origin.usage, d.head, ops, func(after uint64) ([]store.Record, error) {
+		return d.after(after, store.MaxUsageRecords), nil
+	})
+	decision := store.Decide(time.Now().Truncate(time.Microsecond), d.head, d.rows, ops, usage)
 	for _, w := range decision.Writes {
 		if w.After == nil {
 			delete(d.rows, w.Key)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"portolan.dev/allocator/pool"
@@ -16,7 +17,7 @@ import (
 	"portolan.dev/faults/sim/netem"
 )
 
-// Disk stores the pools and allocations of an allocator. It is safe for concurrent use.
+// Disk stores the pools, allocations and reserves of allocators. It is safe for concurrent use.
 type Disk struct {
 	// OnApply, if not nil, is called with the writes of each commit before they take effect. before
 	// has the present allocations of the values in the writes.
@@ -27,12 +28,28 @@ type Disk struct {
 	mu          sync.Mutex
 	pools       map[string]store.Pool
 	allocations map[pool.Value]store.Allocation
+	reserves    map[string]store.Reserve
+	commits     []commit // the last one led to the present state
+}
+
+// commit is what a batch has changed.
+type commit struct {
+	position store.Position
+	pools    bool
+	values   []pool.Value
+	reserves []string
 }
 
 // NewDisk returns an empty disk. If emulator is nil, there are no delays and losses.
 func NewDisk(emulator *netem.Emulator) *Disk {
-	return &Disk{emulator: emulator, pools: map[string]store.Pool{}, allocations: map[pool.Value]store.Allocation{}}
+	return &Disk{
+		emulator: emulator, pools: map[string]store.Pool{}, allocations: map[pool.Value]store.Allocation{}, reserves: map[string]store.Reserve{},
+		commits: []commit{{position: store.Position{Version: 1, Mark: marks.Add(1)}}},
+	}
 }
+
+// marks makes the marks of positions unique, so that a run can be repeated exactly.
+var marks atomic.Int64
 
 // Allocations returns the allocations on the disk that are not released, by value.
 func (d *Disk) Allocations() map[string]store.Allocation {
@@ -51,14 +68,19 @@ func (d *Disk) Allocations() map[string]store.Allocation {
 func (d *Disk) Copy() *Disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return &Disk{emulator: d.emulator, pools: maps.Clone(d.pools), allocations: maps.Clone(d.allocations)}
+	return &Disk{
+		emulator: d.emulator, pools: maps.Clone(d.pools), allocations: maps.Clone(d.allocations), reserves: maps.Clone(d.reserves),
+		commits: slices.Clone(d.commits),
+	}
 }
 
-// Restore replaces the content of the disk with a backup. No allocator may have the disk open.
+// Restore replaces the content of the disk with a backup. An allocator that has the disk open finds
+// that it went back.
 func (d *Disk) Restore(backup *Disk) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.pools, d.allocations = maps.Clone(backup.pools), maps.Clone(backup.allocations)
+	d.pools, d.allocations, d.reserves = maps.Clone(backup.pools), maps.Clone(backup.allocations), maps.Clone(backup.reserves)
+	d.commits = slices.Clone(backup.commits)
 }
 
 // File gives one process of the allocator access to the disk. It implements store.Store.
@@ -117,27 +139,28 @@ func (f *File) execute(change func() error) error {
 	return change()
 }
 
-// Apply implements store.Store.
-func (f *File) Apply(ctx context.Context, writes []store.Write) error {
-	return f.write(ctx, func() error {
-		before := map[pool.Value]store.Allocation{}
-		for _, w := range writes {
-			a, exists := f.disk.allocations[w.Value]
-			if exists && a.Released.IsZero() && a.Owner.UID != w.ExpectedOwner {
-				return &store.ConflictError{Value: w.Value}
-			}
-			if exists {
-				before[w.Value] = a
-			}
+// Transact implements store.Store. The disk decides and stores at one moment; the delays of the link
+// come before and after it.
+func (f *File) Transact(ctx context.Context, seen store.Position, decide func(store.News) (store.Batch, error)) (at store.Position, err error) {
+	err = f.write(ctx, func() error {
+		n, err := f.disk.news(seen)
+		if err != nil {
+			return err
 		}
-		if f.disk.OnApply != nil {
-			f.disk.OnApply(before, writes)
+		b, err := decide(n)
+		if err := cmp.Or(err, ctx.Err()); err != nil {
+			return err
 		}
-		for _, w := range writes {
-			f.disk.allocations[w.Value] = w.Allocation
+		if !b.Empty() {
+			err = f.disk.apply(b)
 		}
-		return nil
+		at = f.disk.position()
+		return err
 	})
+	if err != nil {
+		return seen, err
+	}
+	return at, nil
 }
 
 // DeleteExpired implements store.Store.
@@ -150,69 +173,51 @@ func (f *File) DeleteExpired(ctx context.Context, t time.Time) error {
 	})
 }
 
-// CreatePool implements store.Store.
-func (f *File) CreatePool(ctx context.Context, p store.Pool) error {
-	return f.write(ctx, func() error {
-		if _, exists := f.disk.pools[p.Name]; exists {
-			return store.ErrPoolExists
-		}
-		f.disk.pools[p.Name] = p
-		return nil
-	})
-}
-
-// UpdatePool implements store.Store.
-func (f *File) UpdatePool(ctx context.Context, p store.Pool) error {
-	return f.write(ctx, func() error {
-		if _, exists := f.disk.pools[p.Name]; !exists {
-			return store.ErrPoolNotFound
-		}
-		f.disk.pools[p.Name] = p
-		return nil
-	})
-}
-
-// DeletePool implements store.Store.
-func (f *File) DeletePool(ctx context.Context, name string) error {
-	return f.write(ctx, func() error {
-		if _, exists := f.disk.pools[name]; !exists {
-			return store.ErrPoolNotFound
-		}
-		for _, a := range f.disk.allocations {
-			if a.Pool == name && a.Released.IsZero() {
-				return store.ErrPoolInUse
-			}
-		}
-		maps.DeleteFunc(f.disk.allocations, func(_ pool.Value, a store.Allocation) bool { return a.Pool == name })
-		delete(f.disk.pools, name)
-		return nil
-	})
-}
-
-// Pools implements store.Store.
-func (f *File) Pools(context.Context) ([]store.Pool, error) {
-	f.disk.mu.Lock()
-	defer f.disk.mu.Unlock()
-	return slices.SortedFunc(maps.Values(f.disk.pools), func(a, b store.Pool) int { return strings.Compare(a.Name, b.Name) }), nil
-}
-
-// all returns all allocations, sorted by pool and value.
-func (f *File) all() []store.Allocation {
-	f.disk.mu.Lock()
-	defer f.disk.mu.Unlock()
-	return slices.SortedFunc(maps.Values(f.disk.allocations), func(a, b store.Allocation) int {
-		return cmp.Or(strings.Compare(a.Pool, b.Pool), bytes.Compare(a.Value.Key(), b.Value.Key()))
-	})
-}
-
-// Load implements store.Store.
-func (f *File) Load(_ context.Context, fn func(store.Allocation) error) error {
-	for _, a := range f.all() {
-		if err := fn(a); err != nil {
+// Restore implements store.Store.
+func (f *File) Restore(ctx context.Context, seen store.Position, content store.Snapshot) error {
+	fresh := NewDisk(nil)
+	for _, p := range content.Pools {
+		fresh.pools[p.Name] = p
+	}
+	for a, err := range content.Allocations {
+		if err != nil {
 			return err
 		}
+		fresh.allocations[a.Value] = a
 	}
-	return nil
+	return f.write(ctx, func() error {
+		if f.disk.position() != seen {
+			return store.ErrOutdated
+		}
+		f.disk.pools, f.disk.allocations, f.disk.reserves, f.disk.commits = fresh.pools, fresh.allocations, fresh.reserves, fresh.commits
+		return nil
+	})
+}
+
+// News implements store.Store.
+func (f *File) News(_ context.Context, seen store.Position) (store.News, error) {
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	return f.disk.news(seen)
+}
+
+// Snapshot implements store.Store.
+func (f *File) Snapshot(_ context.Context, read func(store.Snapshot) error) error {
+	f.disk.mu.Lock()
+	all := f.disk.sortedAllocations()
+	content := store.Snapshot{
+		Position: f.disk.position(), Pools: f.disk.sortedPools(),
+		Reserves: slices.SortedFunc(maps.Values(f.disk.reserves), func(a, b store.Reserve) int { return strings.Compare(a.Holder, b.Holder) }),
+		Allocations: func(yield func(store.Allocation, error) bool) {
+			for _, a := range all {
+				if !yield(a, nil) {
+					return
+				}
+			}
+		},
+	}
+	f.disk.mu.Unlock()
+	return read(content)
 }
 
 // List implements store.Store.
@@ -221,8 +226,10 @@ func (f *File) List(_ context.Context, q store.Query) ([]store.Allocation, error
 	if q.AfterValue != (pool.Value{}) {
 		after = q.AfterValue.Key()
 	}
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
 	var found []store.Allocation
-	for _, a := range f.all() {
+	for _, a := range f.disk.sortedAllocations() {
 		beyond := cmp.Or(strings.Compare(a.Pool, q.AfterPool), bytes.Compare(a.Value.Key(), after)) > 0
 		if beyond && (q.Pool == "" || q.Pool == a.Pool) && len(found) < q.Limit {
 			found = append(found, a)

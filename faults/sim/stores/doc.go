@@ -1,5 +1,5 @@
 // Package stores has the stores of simulated daemons: a database in memory that several registries
-// share, like a Postgres server, and a disk for one allocator.
+// share, like a Postgres server, and a disk that an allocator has for itself or shares with others.
 //
 // The stores survive the death of a daemon: committed writes are kept, all others are lost. Package
 // netem decides how long a commit takes, so that a daemon can die before a commit, and between a

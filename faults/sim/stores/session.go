@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,6 +27,7 @@ type Session struct {
 	link
 
 	database *Database
+	usage    store.UsageFunc
 
 	mu   sync.Mutex
 	dead bool
@@ -35,7 +38,7 @@ var _ store.Store = (*Session)(nil)
 // Open connects the registry with the given name. The name of the link is "database " and the
 // registry's name.
 func (d *Database) Open(name string, commits store.CommitterOptions) *Session {
-	s := &Session{database: d, link: link{d.emulator, "database " + name}}
+	s := &Session{database: d, usage: commits.Usage, link: link{d.emulator, "database " + name}}
 	s.Committer = store.NewCommitter(commits, s.Commit)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -85,6 +88,7 @@ func (s *Session) Commit(ctx context.Context, ops []store.Op) []batch.Outcome[st
 		return batch.Fail[store.Result](len(ops), store.ErrUnknown)
 	}
 	if len(decision.Records) > 0 {
+		store.ShareObjects(decision.Records, ops, decision.Outcomes)
 		s.Committed(head, decision.Records)
 		s.Notify()
 	}
@@ -161,6 +165,21 @@ func (s *Session) Changes(ctx context.Context, after uint64, limit int) ([]store
 	return s.database.after(after, limit), head, nil
 }
 
+// LogSize implements [store.Store].
+func (s *Session) LogSize(ctx context.Context, keep int64) (size int64, through uint64, err error) {
+	if err := s.roundTrip(ctx); err != nil {
+		return 0, 0, err
+	}
+	s.database.mu.Lock()
+	defer s.database.mu.Unlock()
+	for _, record := range slices.Backward(s.database.after(s.database.head.Oldest, math.MaxInt)) {
+		if size += int64(len(record.Data)); size > keep && through == 0 {
+			through = record.Revision
+		}
+	}
+	return size, through, nil
+}
+
 // Prune implements [store.Store].
 func (s *Session) Prune(ctx context.Context, through uint64) (int64, error) {
 	if err := s.roundTrip(ctx); err != nil {
@@ -173,7 +192,7 @@ func (s *Session) Prune(ctx context.Context, through uint64) (int64, error) {
 	if through <= head.Oldest {
 		return 0, nil
 	}
-	pruned := int64(through - head.Oldest) //nolint:gosec // revisions are far below 1<<63
+	pruned := int64(through - head.Oldest)
 	head.Oldest = through
 	return pruned, nil
 }

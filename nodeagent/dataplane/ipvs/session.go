@@ -132,7 +132,7 @@ func (s *session) execute(changes []batch.Change) []error {
 	var failed []batch.Change
 	for i, err := range errs {
 		if err != nil && (len(changes) > 1 || maybeDone(err)) {
-			again, failed = append(again, i), append(failed, changes[i])
+			again, failed = append(again, i), append(failed, changes[i]) // #nosec G602 -- send returns an error for each change
 		}
 	}
 	if len(again) == 0 {

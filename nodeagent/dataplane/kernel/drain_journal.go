@@ -51,7 +51,7 @@ func (p *Plane) readDrains(s *service) error {
 	in := &decoder{rest: value}
 	for in.rest != "" && !in.bad {
 		addr := netip.AddrPortFrom(in.addr(), uint16(in.byte())<<8|uint16(in.byte()))
-		until := time.Unix(0, int64(in.number()))
+		until := time.Unix(0, int64(in.duration()))
 		if b := s.backend(addr); b != nil && b.weight == 0 && until.After(clock()) {
 			s.setDraining(b, until)
 		}

@@ -3,6 +3,7 @@ package kernel
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"net/netip"
 	"time"
 
@@ -75,7 +76,7 @@ func readRecord(key, value string) (*frontendState, error) {
 	in.end()
 	in.rest = value
 	f.standIn = in.addr()
-	f.lastDrain = time.Duration(in.number())
+	f.lastDrain = in.duration()
 	for in.rest != "" && !in.bad {
 		v := &plan.VirtualServer{Key: plan.Key{Frontend: f.at, Audience: plan.Audience(in.byte())}}
 		in.attributes(&v.Attributes)
@@ -123,6 +124,13 @@ func (d *decoder) number() uint64 {
 	return v
 }
 
+// duration reads a duration, which is never negative.
+func (d *decoder) duration() time.Duration {
+	v := d.number()
+	d.bad = d.bad || v > math.MaxInt64
+	return time.Duration(v)
+}
+
 func (d *decoder) text() string { return d.readBytes(d.number()) }
 
 func (d *decoder) addr() netip.Addr {
@@ -137,7 +145,7 @@ func (d *decoder) attributes(a *plan.Attributes) {
 	a.Exposure, a.Scheduler, a.Flags = plan.Exposure(d.byte()), plan.Scheduler(d.byte()), plan.Flags(d.byte())
 	a.WithoutBackends, a.Masquerade = plan.NoBackendsAction(d.byte()), plan.Masquerade(d.byte())
 	a.Restricted = d.byte() == 1
-	a.Affinity, a.Drain = time.Duration(d.number()), time.Duration(d.number())
+	a.Affinity, a.Drain = d.duration(), d.duration()
 	a.Allowed = d.prefixes()
 }
 
@@ -166,7 +174,9 @@ func appendPrefixes(b []byte, list []netip.Prefix) []byte {
 func (d *decoder) prefixes() (out []netip.Prefix) {
 	for n := d.number(); n > 0 && !d.bad; n-- {
 		addr, bits := d.addr(), d.byte()
-		out = append(out, netip.PrefixFrom(addr, int(bits)))
+		p := netip.PrefixFrom(addr, int(bits))
+		d.bad = d.bad || !p.IsValid()
+		out = append(out, p)
 	}
 	return out
 }

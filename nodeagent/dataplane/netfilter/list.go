@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"strings"
 	"time"
 
@@ -128,7 +129,8 @@ func memberOf(element []byte) (m Member) {
 				m.Chain = Text(Attribute(v, unix.NFTA_VERDICT_CHAIN))
 			}
 		case unix.NFTA_SET_ELEM_EXPIRATION:
-			m.Expires = time.Duration(number64(value)) * time.Millisecond
+			const longest = uint64(math.MaxInt64 / time.Millisecond)
+			m.Expires = time.Duration(min(number64(value), longest)) * time.Millisecond
 		case unix.NFTA_SET_ELEM_EXPR:
 			m.count(value)
 		case elementExpressions:

@@ -7,6 +7,11 @@
 // backends is a closed port, which refuses, because a socket cannot drop packets silently; and if a
 // dial fails, the proxy tries another backend, which no kernel plane can do.
 //
+// A socket at an address of the machine's network opens a service to that network. Options.Ranges
+// limits the addresses, because the addresses of a service are chosen by others than the owner of
+// the machine. The plane checks them, and not the plan, because planes in the kernel open no
+// sockets, and because every way by which a service gets an address ends here.
+//
 // The invariant: a frontend's socket is open if and only if one of its servers has a backend with a
 // weight above 0. Connections belong to backends, not to servers, so a change of a server in place
 // never affects them.

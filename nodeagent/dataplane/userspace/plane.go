@@ -18,6 +18,9 @@ import (
 type Options struct {
 	Log     *slog.Logger          // default: discard
 	Metrics prometheus.Registerer // default: none
+	// Ranges are the ranges in which the plane may listen. A frontend outside of them fails with
+	// ErrNotSupported. Default: all addresses.
+	Ranges []netip.Prefix
 
 	// MaxAttempts is the maximum number of backends that are dialled for one connection. Default 5.
 	MaxAttempts int
@@ -107,6 +110,9 @@ func (p *Plane) change(wanted plan.FrontendServers) dataplane.Failure {
 			Err:    dataplane.ErrNotSupported,
 			Remedy: "SCTP needs a data plane in the kernel: run the agent with --proxy-mode=ipvs or nftables",
 		}
+	}
+	if !wanted.Empty() && !p.mayListen(wanted.Addr.Addr()) {
+		return dataplane.Failure{Err: p.errOutside(wanted.Addr.Addr()), Remedy: outsideRemedy}
 	}
 	var invalid error
 	for a, v := range wanted.Servers {

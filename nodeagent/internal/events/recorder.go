@@ -3,7 +3,6 @@ package events
 import (
 	"context"
 	"log/slog"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -12,6 +11,7 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/spec"
 )
 
 const (
@@ -19,7 +19,6 @@ const (
 	writeTimeout = 10 * time.Second // for one event
 	retryMin     = 200 * time.Millisecond
 	retryMax     = 10 * time.Second
-	maxMessage   = 1024 // the registry's limit in bytes
 )
 
 // Recorder writes events in the background. While the registry is unavailable, events wait in the
@@ -57,7 +56,7 @@ func (r *Recorder) put(about *corev1.ObjectReference, namespace, reason, message
 	event := &corev1.Event{
 		Metadata:  &corev1.ObjectMeta{GenerateName: about.GetName() + "-", Namespace: namespace},
 		Regarding: about,
-		Reason:    reason, Message: cut(message, maxMessage), Type: corev1.EventType_EVENT_TYPE_WARNING,
+		Reason:    reason, Message: spec.ShortenMessage(message), Type: corev1.EventType_EVENT_TYPE_WARNING,
 		ReportingComponent: "nodeagent", ReportingInstance: r.node,
 	}
 	select {
@@ -65,14 +64,6 @@ func (r *Recorder) put(about *corev1.ObjectReference, namespace, reason, message
 	default:
 		r.log.Debug("event dropped: too many wait")
 	}
-}
-
-// cut shortens a text without splitting a character.
-func cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "")
 }
 
 // Run writes the queued events until ctx is done.

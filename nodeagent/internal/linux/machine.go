@@ -8,6 +8,7 @@ import (
 	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/dataplane/kernelmode"
 	"portolan.dev/nodeagent/dataplane/nftables"
+	"portolan.dev/nodeagent/internal/neighbor"
 	"portolan.dev/nodeagent/machine"
 )
 
@@ -17,6 +18,14 @@ type Machine struct{ machine.Userspace }
 // WatchAddresses implements machine.Machine.
 func (Machine) WatchAddresses(ctx context.Context, changed func()) error {
 	return host.WatchAddresses(ctx, changed)
+}
+
+// Neighbors implements machine.Machine.
+func (Machine) Neighbors(i machine.Interface, v6 bool) (machine.Neighbors, error) {
+	if v6 {
+		return neighbor.OpenNDP(i)
+	}
+	return neighbor.OpenARP(i)
 }
 
 // Modes implements machine.Machine.

@@ -2,6 +2,7 @@ package nodestatus
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -15,6 +16,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/obs"
 	"portolan.dev/services/object"
@@ -127,11 +129,46 @@ func (r *Registrar) register(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	stored := node.GetStatus().CloneVT()
 	if !r.update(node) {
 		return nil
 	}
-	_, err = r.opts.Client.UpdateNodeStatus(ctx, &registryv1.UpdateNodeStatusRequest{Node: node})
-	return err
+	return r.write(ctx, node, stored)
+}
+
+// write writes the status in place of the stored one. The registry refuses an address that another node has already or that no
+// node may have, such as that of a bridge that every machine has. The status is then written
+// without it. Otherwise a node that claims a foreign address could keep that address's owner from
+// becoming ready.
+func (r *Registrar) write(ctx context.Context, node *corev1.Node, stored *corev1.NodeStatus) error {
+	update := func() error {
+		_, err := r.opts.Client.UpdateNodeStatus(ctx, &registryv1.UpdateNodeStatusRequest{Node: node})
+		return err
+	}
+	err := update()
+	refused := refusedAddresses(err, node.GetStatus().GetAddresses())
+	if len(refused) == 0 {
+		return err
+	}
+	node.Status.Addresses = slices.DeleteFunc(node.GetStatus().GetAddresses(), func(a *corev1.NodeAddress) bool { return slices.Contains(refused, a) })
+	if node.GetStatus().EqualVT(stored) {
+		return nil // a write would wake the registrar again
+	}
+	r.opts.Log.Warn("addresses of this node are left out of its status", "reason", apierr.Describe(err))
+	return update()
+}
+
+// refusedAddresses returns the addresses that an error of the registry is about.
+func refusedAddresses(err error, addresses []*corev1.NodeAddress) []*corev1.NodeAddress {
+	var refused []*corev1.NodeAddress
+	for _, violation := range apierr.ViolationsOf(err) {
+		for i, address := range addresses {
+			if violation.Field == fmt.Sprintf("status.addresses[%d].address", i) {
+				refused = append(refused, address)
+			}
+		}
+	}
+	return refused
 }
 
 func (r *Registrar) getOrCreate(ctx context.Context) (*corev1.Node, error) {

@@ -2,9 +2,11 @@ package nodestatus
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,14 +17,16 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 )
 
 // fakeRegistry has at most one Node.
 type fakeRegistry struct {
 	registryv1.NodeServiceClient
-	node   *corev1.Node
-	writes int
+	node    *corev1.Node
+	writes  int
+	foreign string // address that is refused
 }
 
 func (r *fakeRegistry) GetNode(context.Context, *registryv1.GetNodeRequest, ...grpc.CallOption) (*registryv1.GetNodeResponse, error) {
@@ -38,6 +42,13 @@ func (r *fakeRegistry) CreateNode(_ context.Context, req *registryv1.CreateNodeR
 }
 
 func (r *fakeRegistry) UpdateNodeStatus(_ context.Context, req *registryv1.UpdateNodeStatusRequest, _ ...grpc.CallOption) (*registryv1.UpdateNodeStatusResponse, error) {
+	for i, address := range req.GetNode().GetStatus().GetAddresses() {
+		if address.GetAddress() == r.foreign {
+			var found apierr.Violations
+			found.Add(fmt.Sprintf("status.addresses[%d].address", i), apierr.ReasonForbidden, "forbidden")
+			return nil, apierr.Invalid("Node", "here", found)
+		}
+	}
 	r.node.Status = req.GetNode().GetStatus().CloneVT()
 	r.writes++
 	return &registryv1.UpdateNodeStatusResponse{Node: req.GetNode()}, nil
@@ -123,4 +134,27 @@ func (r *absentOnce) GetNode(ctx context.Context, req *registryv1.GetNodeRequest
 		return nil, status.Error(codes.Unavailable, "away")
 	}
 	return r.fakeRegistry.GetNode(ctx, req, opts...)
+}
+
+// TestForeignAddressIsLeftOut checks that a node with an address that the registry refuses is ready
+// with its other addresses, and that nothing is written as long as nothing changes.
+func TestForeignAddressIsLeftOut(t *testing.T) {
+	registry := &fakeRegistry{foreign: "172.17.0.1"}
+	r := NewRegistrar(RegistrarOptions{
+		Name: "here", Listening: &net.TCPAddr{IP: net.IPv6unspecified, Port: 7404},
+		Connected: func() bool { return true }, Client: registry, Log: slog.New(slog.DiscardHandler),
+	})
+	r.SetAddresses([]netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("172.17.0.1"), netip.MustParseAddr("192.0.2.2")})
+	for range 3 {
+		if err := r.register(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	for _, address := range registry.node.GetStatus().GetAddresses() {
+		got = append(got, address.GetAddress())
+	}
+	if want := []string{"192.0.2.1", "192.0.2.2", "here"}; !slices.Equal(got, want) || !Ready(registry.node) || registry.writes != 1 {
+		t.Errorf("addresses %q, ready %t, %d writes; want %q, ready, 1 write", got, Ready(registry.node), registry.writes, want)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -21,11 +22,27 @@ import (
 	"portolan.dev/services/object"
 )
 
-// maxBody is the number of bytes that are read of an answer's body.
-const maxBody = 10 << 10
+// Limits of answers, in bytes, because any program may be behind a pod's port.
+const (
+	maxHeader = 64 << 10
+	maxBody   = 10 << 10 // a longer body is not read to its end
+	maxReason = 1 << 10  // of a failed check
+)
 
 // checkFunc runs one check. It returns an error if the check fails.
 type checkFunc func(ctx context.Context) error
+
+// shortened returns a check whose errors are at most maxReason long. They may contain parts of the
+// answer, such as its status line.
+func (check checkFunc) shortened() checkFunc {
+	return func(ctx context.Context) error {
+		err := check(ctx)
+		if err == nil || len(err.Error()) <= maxReason {
+			return err
+		}
+		return errors.New(strings.ToValidUTF8(err.Error()[:maxReason], ""))
+	}
+}
 
 // newCheck returns the check for a container's probe.
 func newCheck(pod *corev1.Pod, c *corev1.Container, p *corev1.Probe) (checkFunc, error) {
@@ -39,10 +56,10 @@ func newCheck(pod *corev1.Pod, c *corev1.Container, p *corev1.Probe) (checkFunc,
 		return tcpCheck(net.JoinHostPort(cmp.Or(p.GetTcpSocket().GetHost(), ip), port)), err
 	case p.GetHttpGet() != nil:
 		port, err := portOf(c, p.GetHttpGet().GetPort())
-		return httpCheck(p.GetHttpGet(), ip, port), err
+		return httpCheck(p.GetHttpGet(), ip, port).shortened(), err
 	case p.GetGrpc() != nil:
 		port := strconv.Itoa(int(p.GetGrpc().GetPort()))
-		return grpcCheck(net.JoinHostPort(ip, port), p.GetGrpc().GetService()), nil
+		return grpcCheck(net.JoinHostPort(ip, port), p.GetGrpc().GetService()).shortened(), nil
 	}
 	return nil, fmt.Errorf("the probe of container %q asks nothing", c.GetName())
 }
@@ -91,8 +108,9 @@ func tcpCheck(addr string) checkFunc {
 func httpClient() *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
-			DisableKeepAlives: true,
-			TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // the contract: certificates of probes are not verified
+			DisableKeepAlives:      true,
+			MaxResponseHeaderBytes: maxHeader,
+			TLSClientConfig:        &tls.Config{InsecureSkipVerify: true}, // #nosec G402 -- the contract: certificates of probes are not verified
 		},
 		CheckRedirect: sameHostOnly,
 	}
@@ -149,7 +167,8 @@ func firstLine(body []byte) string {
 
 func grpcCheck(addr, service string) checkFunc {
 	return func(ctx context.Context) error {
-		conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent("portolan-probe/1"))
+		conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent("portolan-probe/1"),
+			grpc.WithMaxHeaderListSize(maxHeader), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxBody)))
 		if err != nil {
 			return err
 		}

@@ -134,7 +134,7 @@ func (p *Prober) jitter(period time.Duration) time.Duration {
 	if spread == 0 {
 		spread = min(period/10, time.Second)
 	}
-	return rand.N(spread)
+	return rand.N(spread) // #nosec G404 -- a pause is no secret
 }
 
 // check runs one check as soon as a slot is free.

@@ -14,6 +14,7 @@ import (
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/obs"
 	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
 )
 
 // The conditions that a prober writes.
@@ -124,7 +125,7 @@ func set(pod *corev1.Pod, kind string, holds bool, v podReadiness) {
 		pod.Status.Conditions = append(pod.Status.Conditions, c)
 	}
 	want := corev1.ConditionStatus_CONDITION_STATUS_FALSE
-	c.Reason, c.Message = v.reason, v.message
+	c.Reason, c.Message = v.reason, spec.ShortenMessage(v.message)
 	if holds {
 		want, c.Reason, c.Message = corev1.ConditionStatus_CONDITION_STATUS_TRUE, "", ""
 	}

@@ -44,7 +44,7 @@ func (f failures) add(fl dataplane.Failure, change string, service object.Name, 
 		it.since, it.pause = old.since, min(2*old.pause, retryMax)
 	}
 	if !errors.Is(fl.Err, dataplane.ErrNotSupported) {
-		it.next = now.Add(it.pause/2 + rand.N(it.pause))
+		it.next = now.Add(it.pause/2 + rand.N(it.pause)) // #nosec G404 -- a pause is no secret
 	}
 	f[fl.Frontend] = it
 	return it, old == nil || old.service != service || old.err.Error() != fl.Err.Error()

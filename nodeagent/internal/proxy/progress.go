@@ -7,6 +7,7 @@ import (
 
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
 
 	"portolan.dev/nodeagent/dataplane"
 )
@@ -80,10 +81,11 @@ func (s *Syncer) progress() progress {
 	return p
 }
 
-// FillHeartbeat adds the progress to a heartbeat. It does not wait for the data plane.
+// FillHeartbeat adds the progress to a heartbeat. It does not wait for the data plane. The
+// failure's text is shortened and made UTF-8, because heartbeats with other text are dropped.
 func (s *Syncer) FillHeartbeat(b *nodeagentv1.Heartbeat) {
 	p := s.progress()
-	b.AppliedRevision, b.FailingSteps, b.NodeFailure = p.applied, uint32(p.failures), p.node
+	b.AppliedRevision, b.FailingSteps, b.NodeFailure = p.applied, uint32(p.failures), spec.ShortenMessage(p.node)
 	b.FailingServices, b.MoreFailingServices = p.services, uint32(p.more)
 }
 

@@ -32,7 +32,7 @@ func Open(o Options) (plane dataplane.Plane, fallback string, err error) {
 			o.warnStateLeft(err)
 		}
 	}
-	plane = userspace.New(userspace.Options{Log: o.Log, Metrics: o.Metrics})
+	plane = userspace.New(userspace.Options{Log: o.Log, Metrics: o.Metrics, Ranges: o.UserspaceRanges})
 	return plane, fallbackReason(Userspace, reasons), nil
 }
 

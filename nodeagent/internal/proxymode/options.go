@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,6 +31,8 @@ type Options struct {
 	// Modes are the modes in which the machine's kernel can forward, in the order in which they are
 	// tried.
 	Modes []kernelmode.Mode
+	// UserspaceRanges are the ranges in which the userspace plane may listen; empty: everywhere.
+	UserspaceRanges []netip.Prefix
 	// Metrics has the metrics of the userspace plane.
 	Metrics prometheus.Registerer
 	Log     *slog.Logger

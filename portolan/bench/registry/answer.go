@@ -10,6 +10,7 @@ import (
 	"github.com/miekg/dns"
 
 	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/portolan/bench/internal/rig"
 	"portolan.dev/services/kit/yardstick"
 )
 
@@ -18,7 +19,7 @@ import (
 // commit when its call returns, which is a little later. The time from the start of the call, which
 // is longer than the time of interest, is therefore printed too.
 func (b *bench) measureAnswer(ctx context.Context) error {
-	dsn, err := b.postgres.database(ctx, "answers")
+	dsn, err := b.postgres.Database(ctx, "answers")
 	if err != nil {
 		return err
 	}
@@ -26,12 +27,11 @@ func (b *bench) measureAnswer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	names, err := b.startDaemon(ctx, "dnssvc", "-nats-prefix", "answers", "-registry", i.registry.addr, "-listen", "127.53.254.4:0", "-lame-duck", "0s")
+	names, err := b.startDaemon(ctx, "dnssvc", "-nats-prefix", "answers", "-registry", i.registry.Addr, "-listen", "127.53.254.4:0", "-lame-duck", "0s")
 	if err != nil {
 		return err
 	}
-	b.deferCleanup(names.stop)
-	if len(names.dns) == 0 {
+	if len(names.DNS) == 0 {
 		return errors.New("dnssvc does not say where it answers")
 	}
 	count := 200
@@ -40,7 +40,7 @@ func (b *bench) measureAnswer(ctx context.Context) error {
 	}
 	var calls, commits []time.Duration
 	for n := range count + 1 {
-		call, commit, err := i.untilAnswered(ctx, names.dns[0], fmt.Sprintf("answer-%d", n))
+		call, commit, err := i.untilAnswered(ctx, names.DNS[0], fmt.Sprintf("answer-%d", n))
 		if err != nil {
 			return err
 		}
@@ -55,10 +55,10 @@ func (b *bench) measureAnswer(ctx context.Context) error {
 	}
 	fmt.Printf("\ncommit to answer, ms: p50 %.2f, p99 %.2f; from the beginning of the call: p50 %.2f, p99 %.2f\n",
 		quantile(commits, 50), quantile(commits, 99), quantile(calls, 50), quantile(calls, 99))
-	b.ratio("commit_to_answer_p50_ms", quantile(commits, 50), yardstick.AtMost(5))
-	b.ratio("call_to_answer_p50_ms", quantile(calls, 50), yardstick.Target{})
-	for _, d := range []*daemon{names, i.registry, i.allocator} {
-		d.stop()
+	b.rig.Ratio("commit_to_answer_p50_ms", quantile(commits, 50), yardstick.AtMost(5))
+	b.rig.Ratio("call_to_answer_p50_ms", quantile(calls, 50), yardstick.Target{})
+	for _, d := range []*rig.Daemon{names, i.registry, i.allocator} {
+		d.Stop()
 	}
 	return nil
 }

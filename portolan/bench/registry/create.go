@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +15,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/portolan/bench/internal/rig"
 	"portolan.dev/services/kit/rpc"
 	"portolan.dev/services/kit/yardstick"
 )
@@ -26,32 +25,30 @@ const serviceCIDR = "10.64.0.0/10"
 
 // installation is a registry and an allocator with a database of their own.
 type installation struct {
-	registry, allocator *daemon
+	registry, allocator *rig.Daemon
 	conn                *grpc.ClientConn // shared by all clients, as the clients of etcd share one
 }
 
 // install starts an installation. Each has its own prefix of NATS subjects, so that several in one
 // run do not interfere.
 func (b *bench) install(ctx context.Context, name, dsn string) (*installation, error) {
-	addrs, err := freeAddrs(1)
+	addr, err := rig.FreeAddr()
 	if err != nil {
 		return nil, err
 	}
-	allocator, err := b.startDaemon(ctx, "allocator", "-nats-prefix", name, "-service-cidr", serviceCIDR, "-data-dir", filepath.Join(b.dir, name+"-allocator"), "-registry", addrs[0])
+	allocator, err := b.startDaemon(ctx, "allocator", "-nats-prefix", name, "-service-cidr", serviceCIDR, "-data-dir", filepath.Join(b.rig.Dir, name+"-allocator"), "-registry", addr)
 	if err != nil {
 		return nil, err
 	}
-	b.deferCleanup(allocator.stop)
-	registry, err := b.startDaemon(ctx, "registry", "-nats-prefix", name, "-service-cidr", serviceCIDR, "-store", dsn, "-allocator", allocator.addr, "-addr", addrs[0])
+	registry, err := b.startDaemon(ctx, "registry", "-nats-prefix", name, "-service-cidr", serviceCIDR, "-store", dsn, "-allocator", allocator.Addr, "-addr", addr)
 	if err != nil {
 		return nil, err
 	}
-	b.deferCleanup(registry.stop)
 	i := &installation{registry: registry, allocator: allocator}
-	if i.conn, err = rpc.TCP().Dial(registry.addr); err != nil {
+	if i.conn, err = rpc.TCP().Dial(registry.Addr); err != nil {
 		return nil, err
 	}
-	b.deferCleanup(func() { _ = i.conn.Close() })
+	b.rig.Defer(func() { _ = i.conn.Close() })
 	return i, nil
 }
 
@@ -59,13 +56,16 @@ func (i *installation) services() registryv1.ServiceServiceClient {
 	return registryv1.NewServiceServiceClient(i.conn)
 }
 
+// description makes a service about as large as the yardsticks' objects.
+var description = strings.Repeat("0", 300)
+
 // service returns a service of about the size of the yardsticks' objects. If clusterIP is "None",
 // no address is allocated.
 func service(name, clusterIP string) *corev1.Service {
 	return &corev1.Service{
 		Metadata: &corev1.ObjectMeta{
 			Name: name, Namespace: "default", Labels: map[string]string{"app": name, "tier": "backend", "team": "payments"},
-			Annotations: map[string]string{"description": fmt.Sprintf("%0300d", 0)},
+			Annotations: map[string]string{"description": description},
 		},
 		Spec: &corev1.ServiceSpec{
 			ClusterIp: clusterIP, Selector: map[string]string{"app": name},
@@ -111,12 +111,20 @@ func (b *bench) rounds() (int, time.Duration) {
 
 var clientCounts = []int{1, 8, 64, 256}
 
-// rates are the rates at one number of clients, one per round.
-type rates struct{ create, pgbench, etcd []float64 }
+// rates are the rates at one number of clients, and the CPU times of each operation, one per round.
+type rates struct {
+	create, pgbench, etcd        []float64
+	perCreate, perInsert, perPut costs
+}
+
+// parts are the processes that take part in a write of an installation.
+func (b *bench) parts(i *installation) parts {
+	return parts{{"registry", i.registry.CPU}, {"allocator", i.allocator.CPU}, {"postgres", b.postgres.CPU}, {"nats", b.rig.NATS.CPU}, {"clients", rig.CPUOfSelf}}
+}
 
 // measureCreate compares creates through gRPC, with IP allocation, with pgbench and etcd.
 func (b *bench) measureCreate(ctx context.Context) error {
-	dsn, err := b.postgres.database(ctx, "creates")
+	dsn, err := b.postgres.Database(ctx, "creates")
 	if err != nil {
 		return err
 	}
@@ -133,7 +141,7 @@ func (b *bench) measureCreate(ctx context.Context) error {
 	for round := range rounds {
 		for _, c := range clientCounts {
 			if found[c] == nil {
-				found[c] = &rates{}
+				found[c] = &rates{perCreate: costs{}, perInsert: costs{}, perPut: costs{}}
 			}
 			if err := b.compareCreate(ctx, i, e, found[c], c, round, d); err != nil {
 				return err
@@ -145,8 +153,12 @@ func (b *bench) measureCreate(ctx context.Context) error {
 		r := found[c]
 		fmt.Printf("%41d %11.0f %11.0f %11.0f\n", c, median(r.create), median(r.etcd), median(r.pgbench))
 	}
-	b.ratio("create64_vs_etcd_put", quotient(found[64].create, found[64].etcd), yardstick.AtLeast(1))
-	b.ratio("create64_vs_pgbench", quotient(found[64].create, found[64].pgbench), yardstick.AtLeast(0.8))
+	fmt.Println("CPU per operation, 64 clients:")
+	fmt.Println("     create:", found[64].perCreate.line(b.parts(i)))
+	fmt.Println("   etcd put:", found[64].perPut.line(e.parts()))
+	fmt.Println("    pgbench:", found[64].perInsert.line(b.postgres.parts()))
+	b.rig.Ratio("create64_vs_etcd_put", quotient(found[64].create, found[64].etcd), yardstick.AtLeast(1))
+	b.rig.Ratio("create64_vs_pgbench", quotient(found[64].create, found[64].pgbench), yardstick.AtLeast(0.7))
 	if b.profile != "" {
 		return b.profileCreate(ctx, i)
 	}
@@ -154,15 +166,28 @@ func (b *bench) measureCreate(ctx context.Context) error {
 }
 
 func (b *bench) compareCreate(ctx context.Context, i *installation, e *etcd, r *rates, c, round int, d time.Duration) error {
+	put := e.putter(fmt.Sprintf("r%d-%d", round, c))
 	return measureAll(round, []competitor{
-		{&r.pgbench, func() (float64, error) { return b.postgres.pgbench(ctx, c, d) }},
-		{&r.create, func() (float64, error) { return clients(ctx, c, d, i.creator(fmt.Sprintf("r%d-%d", round, c))) }},
-		{&r.etcd, func() (float64, error) {
-			return clients(ctx, c, d, func(ctx context.Context, _ int, n int64) error {
-				return e.put(ctx, fmt.Sprintf("r%d-%d-%d", round, c, n))
-			})
+		{&r.pgbench, func() (float64, error) {
+			rate, perInsert, err := b.postgres.pgbench(ctx, c, d)
+			for name, cost := range perInsert {
+				r.perInsert[name] = append(r.perInsert[name], cost...)
+			}
+			return rate, err
 		}},
+		{&r.create, func() (float64, error) {
+			return b.parts(i).measure(ctx, r.perCreate, c, d, i.creator(fmt.Sprintf("r%d-%d", round, c)))
+		}},
+		{&r.etcd, func() (float64, error) { return e.parts().measure(ctx, r.perPut, c, d, put) }},
 	})
+}
+
+// measure is clients, and adds the CPU time of each call to costs.
+func (p parts) measure(ctx context.Context, perCall costs, count int, d time.Duration, do func(ctx context.Context, client int, n int64) error) (float64, error) {
+	before, began := p.used(), time.Now()
+	rate, err := clients(ctx, count, d, do)
+	perCall.add(p, before, rate*time.Since(began).Seconds())
+	return rate, err
 }
 
 // competitor is one of the compared systems.
@@ -194,60 +219,46 @@ func (i *installation) creator(prefix string) func(context.Context, int, int64) 
 
 // profileCreate writes CPU profiles of creates by 64 clients.
 func (b *bench) profileCreate(ctx context.Context, i *installation) error {
-	var wg sync.WaitGroup
-	errs := make(chan error, 2)
-	before := []time.Duration{i.registry.cpu(), i.allocator.cpu(), b.postgres.cpu(), cpuOfSelf()}
-	for name, d := range map[string]*daemon{"registry": i.registry, "allocator": i.allocator} {
-		wg.Go(func() {
-			errs <- save(ctx, "http://"+d.http+"/debug/pprof/profile?seconds=8", filepath.Join(b.profile, name+".pprof"))
-		})
-	}
-	rate, err := clients(ctx, 64, 10*time.Second, i.creator("profile"))
-	wg.Wait()
-	after := []time.Duration{i.registry.cpu(), i.allocator.cpu(), b.postgres.cpu(), cpuOfSelf()}
-	fmt.Printf("\nwith profiles, 64 clients: %.0f/s; CPU per create:\n", rate)
-	for n, who := range []string{"registry", "allocator", "postgres", "clients and nats"} {
-		fmt.Printf("%20s %.0f µs\n", who, float64((after[n]-before[n]).Microseconds())/(rate*10))
-	}
-	if err := i.printBatches(ctx); err != nil {
+	perCreate := costs{}
+	var rate float64
+	err := b.profiled(ctx, i, "", func() (err error) {
+		rate, err = b.parts(i).measure(ctx, perCreate, 64, profileFor, i.creator("profile"))
 		return err
-	}
+	})
 	if err != nil {
 		return err
 	}
-	return errors.Join(<-errs, <-errs)
+	fmt.Printf("\nwith profiles, 64 clients: %.0f/s; CPU per create: %s\n", rate, perCreate.line(b.parts(i)))
+	return i.printBatches(ctx)
+}
+
+// profileFor is the time for which work is done while it is profiled. The profiles begin and end
+// within it.
+const profileFor = 10 * time.Second
+
+// profiled writes CPU profiles of registry and allocator while do works for profileFor.
+func (b *bench) profiled(ctx context.Context, i *installation, suffix string, do func() error) error {
+	saved := make(chan error, 2)
+	for name, d := range map[string]*rig.Daemon{"registry": i.registry, "allocator": i.allocator} {
+		go func() { saved <- d.Profile(ctx, 8, filepath.Join(b.profile, name+suffix+".pprof")) }()
+	}
+	err := do()
+	return errors.Join(err, <-saved, <-saved)
 }
 
 // printBatches prints the mean sizes and durations of commits and batches since the start.
 func (i *installation) printBatches(ctx context.Context) error {
 	for _, histogram := range []struct {
-		of   *daemon
+		of   *rig.Daemon
 		name string
 	}{{i.registry, "portolan_registry_commit_writes"}, {i.registry, "portolan_registry_commit_duration_seconds"}, {i.allocator, "portolan_allocator_batch_seconds"}} {
-		mean, err := histogram.of.mean(ctx, histogram.name)
+		values, err := histogram.of.Metrics(ctx)
 		if err != nil {
 			return err
 		}
-		fmt.Printf("mean of %s: %.4f\n", histogram.name, mean)
+		fmt.Printf("mean of %s: %.4f\n", histogram.name, values[histogram.name+"_sum"]/values[histogram.name+"_count"])
 	}
 	return nil
-}
-
-func save(ctx context.Context, url, path string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	content, err := io.ReadAll(answer.Body)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, content, 0o644)
 }
 
 func median(values []float64) float64 {

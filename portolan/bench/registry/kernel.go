@@ -15,6 +15,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/portolan/bench/internal/rig"
 	"portolan.dev/services/kit/yardstick"
 	"portolan.dev/services/object"
 )
@@ -42,9 +43,9 @@ func (b *bench) measureKernel(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.deferCleanup(func() { _ = lis.Close() })
+	b.rig.Defer(func() { _ = lis.Close() })
 	go acceptAll(lis)
-	dsn, err := b.postgres.database(ctx, "kernel")
+	dsn, err := b.postgres.Database(ctx, "kernel")
 	if err != nil {
 		return err
 	}
@@ -52,12 +53,11 @@ func (b *bench) measureKernel(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	agent, err := b.startDaemon(ctx, "nodeagent", "-nats-prefix", "kernel", "-registry", i.registry.addr, "-node-name", "here", "-node-addresses", backendAddr,
-		"-proxy-mode", "nftables", "-strict", "-service-cidr", serviceCIDR, "-pod-cidr", "10.128.0.0/16", "-data-dir", filepath.Join(b.dir, "nodeagent"))
+	agent, err := b.startDaemon(ctx, "nodeagent", "-nats-prefix", "kernel", "-registry", i.registry.Addr, "-node-name", "here", "-node-addresses", backendAddr,
+		"-proxy-mode", "nftables", "-strict", "-service-cidr", serviceCIDR, "-pod-cidr", "10.128.0.0/16", "-data-dir", filepath.Join(b.rig.Dir, "nodeagent"))
 	if err != nil {
 		return err
 	}
-	b.deferCleanup(agent.stop)
 	count := 200
 	if b.quick {
 		count = 50
@@ -74,10 +74,10 @@ func (b *bench) measureKernel(ctx context.Context) error {
 	}
 	slices.Sort(times)
 	quantile := func(percent int) float64 { return float64(times[len(times)*percent/100].Microseconds()) / 1000 }
-	b.ratio("commit_to_kernel_p50_ms", quantile(50), yardstick.Target{})
-	b.ratio("commit_to_kernel_p99_ms", quantile(99), yardstick.AtMost(50))
-	for _, d := range []*daemon{agent, i.registry, i.allocator} {
-		d.stop()
+	b.rig.Ratio("commit_to_kernel_p50_ms", quantile(50), yardstick.Target{})
+	b.rig.Ratio("commit_to_kernel_p99_ms", quantile(99), yardstick.AtMost(50))
+	for _, d := range []*rig.Daemon{agent, i.registry, i.allocator} {
+		d.Stop()
 	}
 	return nil
 }
@@ -102,7 +102,7 @@ func (b *bench) inNamespace(ctx context.Context, part string) error {
 	}
 	for line := range strings.Lines(string(out)) {
 		if strings.HasPrefix(line, "ratio ") {
-			b.ratios = append(b.ratios, strings.TrimSpace(line))
+			b.rig.Keep(strings.TrimSpace(line))
 		}
 	}
 	return err

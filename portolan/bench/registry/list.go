@@ -18,6 +18,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/portolan/bench/internal/rig"
 	"portolan.dev/services/kit/yardstick"
 	"portolan.dev/services/object"
 )
@@ -78,9 +79,9 @@ func (b *bench) measureList(ctx context.Context) error {
 		}
 	}
 	fmt.Printf("\nlist of %d objects: %s\nplain codec, one object in each message: %s\n", listServices+listSlices, &ours, &theirs)
-	b.ratio("list110k_cpu_vs_plain", quotient(ours.cpu, theirs.cpu), yardstick.AtMost(0.37))
-	i.registry.stop()
-	i.allocator.stop()
+	b.rig.Ratio("list110k_cpu_vs_plain", quotient(ours.cpu, theirs.cpu), yardstick.AtMost(0.37))
+	i.registry.Stop()
+	i.allocator.Stop()
 	return nil
 }
 
@@ -93,15 +94,15 @@ const lists = 5
 
 // measure reads lists from a server. It collects this process's garbage first, so that older
 // garbage does not count.
-func (r *reading) measure(from *daemon, read func() error) error {
+func (r *reading) measure(from interface{ CPU() time.Duration }, read func() error) error {
 	runtime.GC()
-	began, self, server := time.Now(), cpuOfSelf(), from.cpu()
+	began, self, server := time.Now(), rig.CPUOfSelf(), from.CPU()
 	for range lists {
 		if err := read(); err != nil {
 			return err
 		}
 	}
-	took, client, serving := time.Since(began), cpuOfSelf()-self, from.cpu()-server
+	took, client, serving := time.Since(began), rig.CPUOfSelf()-self, from.CPU()-server
 	r.time, r.cpu, r.serving = append(r.time, float64(took/lists)), append(r.cpu, float64((client+serving)/lists)), append(r.serving, float64(serving/lists))
 	return nil
 }
@@ -139,30 +140,30 @@ var plainStream = grpc.StreamDesc{StreamName: "List", ServerStreams: true}
 
 // startPlain starts this program as the server of [servePlain]. With its objects in this process,
 // their garbage collection would count as the client's.
-func (b *bench) startPlain(ctx context.Context) (*daemon, *grpc.ClientConn, error) {
+func (b *bench) startPlain(ctx context.Context) (rig.Process, *grpc.ClientConn, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, nil, err
+		return rig.Process{}, nil, err
 	}
-	d := &daemon{cmd: exec.CommandContext(ctx, self, "-serve-plain")}
-	d.cmd.Stderr = os.Stderr
-	out, err := d.cmd.StdoutPipe()
+	plain := rig.Process{Cmd: exec.CommandContext(ctx, self, "-serve-plain")}
+	plain.Cmd.Stderr = os.Stderr
+	out, err := plain.Cmd.StdoutPipe()
 	if err != nil {
-		return nil, nil, err
+		return plain, nil, err
 	}
-	if err := d.cmd.Start(); err != nil {
-		return nil, nil, err
+	if err := plain.Cmd.Start(); err != nil {
+		return plain, nil, err
 	}
-	b.deferCleanup(d.stop)
-	if d.addr, err = bufio.NewReader(out).ReadString('\n'); err != nil {
-		return nil, nil, fmt.Errorf("the plain server does not start: %w", err)
+	b.rig.Defer(plain.Stop)
+	addr, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		return plain, nil, fmt.Errorf("the plain server does not start: %w", err)
 	}
-	d.addr = strings.TrimSpace(d.addr)
-	conn, err := grpc.NewClient("passthrough:///"+d.addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("passthrough:///"+strings.TrimSpace(addr), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err == nil {
-		b.deferCleanup(func() { _ = conn.Close() })
+		b.rig.Defer(func() { _ = conn.Close() })
 	}
-	return d, conn, err
+	return plain, conn, err
 }
 
 // servePlain serves the objects one by one until ctx is done, and prints its address.

@@ -2,179 +2,133 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
-	"net"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"portolan.dev/portolan/bench/internal/rig"
 )
 
 // payload is the size in bytes of an object of the yardsticks, about the size of a service.
 const payload = 600
 
-// cluster is a Postgres server of this bench, with fsync.
-type cluster struct {
-	bin, dir, version string
-	cred              *syscall.Credential
-	cmd               *exec.Cmd
-}
-
-func (b *bench) startPostgres(ctx context.Context) (*cluster, error) {
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin") // the pattern is well-formed
-	if len(found) == 0 {
-		return nil, errors.New("no Postgres here: apt-get install postgresql")
-	}
-	p := &cluster{bin: found[len(found)-1], dir: filepath.Join(b.dir, "pg")}
-	if err := os.Mkdir(p.dir, 0o755); err != nil {
-		return nil, err
-	}
-	if os.Geteuid() == 0 {
-		u, err := user.Lookup("postgres")
-		if err != nil {
-			return nil, err
-		}
-		uid, _ := strconv.Atoi(u.Uid)
-		gid, _ := strconv.Atoi(u.Gid)
-		p.cred = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-		if err := os.Chown(p.dir, uid, gid); err != nil {
-			return nil, err
-		}
-	}
-	data := filepath.Join(p.dir, "data")
-	if out, err := p.command(ctx, "initdb", "-U", "postgres", "-A", "trust", "--locale=C", "-E", "UTF8", "-D", data).CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
-	}
-	p.cmd = p.command(ctx, "postgres", "-D", data, "-k", p.dir, "-c", "listen_addresses=", "-c", "max_connections=400", "-c", "shared_buffers=256MB", "-c", "max_wal_size=4GB")
-	if err := p.cmd.Start(); err != nil {
-		return nil, err
-	}
-	b.deferCleanup(func() { stop(p.cmd, syscall.SIGINT) })
-	for ctx.Err() == nil {
-		if p.query(ctx, "postgres", "SELECT version()", &p.version) == nil {
-			p.version = strings.Join(strings.Fields(p.version)[:2], " ")
-			return p, nil
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	return nil, ctx.Err()
-}
-
-func (p *cluster) command(ctx context.Context, name string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, filepath.Join(p.bin, name), args...)
-	cmd.Dir = p.dir
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.cred}
-	return cmd
-}
-
-func (p *cluster) dsn(database string) string {
-	return fmt.Sprintf("host=%s user=postgres dbname=%s sslmode=disable", p.dir, database)
-}
-
-func (p *cluster) query(ctx context.Context, database, sql string, into any) error {
-	conn, err := pgx.Connect(ctx, p.dsn(database))
-	if err != nil {
-		return err
-	}
-	defer conn.Close(ctx)
-	if into == nil {
-		_, err := conn.Exec(ctx, sql)
-		return err
-	}
-	return conn.QueryRow(ctx, sql).Scan(into)
-}
-
-// database makes an empty database and returns its DSN.
-func (p *cluster) database(ctx context.Context, name string) (string, error) {
-	return p.dsn(name), p.query(ctx, "postgres", "CREATE DATABASE "+name, nil)
-}
-
-// cpu returns the CPU time of all current processes of the server.
-func (p *cluster) cpu() time.Duration {
-	total := cpuOf(p.cmd.Process.Pid)
-	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", p.cmd.Process.Pid, p.cmd.Process.Pid))
-	for _, field := range strings.Fields(string(children)) {
-		pid, _ := strconv.Atoi(field)
-		total += cpuOf(pid)
-	}
-	return total
-}
+// cluster is the Postgres server of this bench.
+type cluster struct{ *rig.Postgres }
 
 var (
 	tps        = regexp.MustCompile(`tps = ([0-9.]+)`)
 	connecting = regexp.MustCompile(`initial connection time = ([0-9.]+) ms`)
+	processed  = regexp.MustCompile(`transactions actually processed: ([0-9]+)`)
 )
 
 // pgbench returns the inserts per second of some clients that commit every row, measured for the
-// time d. pgbench's own clock starts before its clients are connected, which takes seconds on a
-// busy machine. A first run, which also warms up the server, measures that time. The result is the
-// rate of the connected clients.
-func (p *cluster) pgbench(ctx context.Context, clients int, d time.Duration) (float64, error) {
-	script := filepath.Join(p.dir, "insert.sql")
+// time d, and the CPU time that each took. pgbench's own clock starts before its clients are
+// connected, which takes seconds on a busy machine, and each connection is a process of the server.
+// A first run with few inserts, which also warms up the server, measures what the connections take.
+// The results are those of the connected clients.
+func (p cluster) pgbench(ctx context.Context, clients int, d time.Duration) (rate float64, perInsert costs, err error) {
 	const insert = `CREATE TABLE IF NOT EXISTS insert_only (name text PRIMARY KEY, data bytea NOT NULL)`
-	if err := p.query(ctx, "postgres", insert, nil); err != nil {
-		return 0, err
+	if err := p.Query(ctx, "postgres", insert, nil); err != nil {
+		return 0, nil, err
 	}
+	const few = 10 // inserts of each client
+	first, err := p.runPgbench(ctx, clients, "-t", strconv.Itoa(few))
+	if err != nil {
+		return 0, nil, err
+	}
+	seconds := math.Ceil(d.Seconds() + first.connecting.Seconds())
+	second, err := p.runPgbench(ctx, clients, "-T", strconv.Itoa(int(seconds)))
+	if err != nil {
+		return 0, nil, err
+	}
+	perInsert = costs{}
+	for i, part := range p.parts() {
+		perInsert[part.name] = []float64{float64((second.cpu[i] - first.cpu[i]).Microseconds()) / (second.inserts - first.inserts)}
+	}
+	return second.rate, perInsert, nil
+}
+
+// parts are the processes that take part in an insert. pgbench has exited when they are asked.
+func (p cluster) parts() parts { return parts{{"postgres", p.CPU}, {"pgbench", rig.CPUOfExited}} }
+
+// pgbenchRun is the result of a run of pgbench.
+type pgbenchRun struct {
+	rate       float64 // inserts per second of the connected clients
+	inserts    float64
+	connecting time.Duration
+	cpu        []time.Duration // by part
+}
+
+// runPgbench runs pgbench for a number of transactions or a time.
+func (p cluster) runPgbench(ctx context.Context, clients int, length ...string) (*pgbenchRun, error) {
+	script := filepath.Join(p.Dir, "insert.sql")
 	text := fmt.Sprintf("\\set id random(1, 9000000000000000000)\nINSERT INTO insert_only VALUES ('object-' || :id, '%s');\n", strings.Repeat("x", payload))
 	if err := os.WriteFile(script, []byte(text), 0o644); err != nil {
-		return 0, err
+		return nil, err
 	}
-	run := func(found *regexp.Regexp, length ...string) (float64, error) {
-		args := append([]string{"-h", p.dir, "-U", "postgres", "-n", "-M", "prepared", "-f", script, "-j", "2", "-c", strconv.Itoa(clients)}, length...)
-		out, err := p.command(ctx, "pgbench", append(args, "postgres")...).CombinedOutput()
-		if err != nil {
-			return 0, fmt.Errorf("pgbench: %w\n%s", err, out)
-		}
+	args := append([]string{"-h", p.Dir, "-U", "postgres", "-n", "-M", "prepared", "-f", script, "-j", "2", "-c", strconv.Itoa(clients)}, length...)
+	before := p.parts().used()
+	out, err := p.Command(ctx, "pgbench", append(args, "postgres")...).CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("pgbench: %w\n%s", err, out)
+	}
+	run := &pgbenchRun{cpu: p.parts().used()}
+	for i := range before {
+		run.cpu[i] -= before[i]
+	}
+	var ms float64
+	for found, into := range map[*regexp.Regexp]*float64{tps: &run.rate, processed: &run.inserts, connecting: &ms} {
 		value := found.FindSubmatch(out)
 		if value == nil {
-			return 0, fmt.Errorf("pgbench does not say %s:\n%s", found, out)
+			return nil, fmt.Errorf("pgbench does not say %s:\n%s", found, out)
 		}
-		return strconv.ParseFloat(string(value[1]), 64)
+		if *into, err = strconv.ParseFloat(string(value[1]), 64); err != nil {
+			return nil, err
+		}
 	}
-	ms, err := run(connecting, "-t", "10")
-	if err != nil {
-		return 0, err
-	}
-	seconds := math.Ceil(d.Seconds() + ms/1000)
-	return run(tps, "-T", strconv.Itoa(int(seconds)))
+	run.connecting = time.Duration(ms * float64(time.Millisecond))
+	return run, nil
 }
 
 // etcd is an etcd server of this bench.
 type etcd struct {
-	cmd  *exec.Cmd
+	rig.Process
+	addr string // of its API, and of its profiles
 	conn *grpc.ClientConn
 }
 
 func (b *bench) startEtcd(ctx context.Context) (*etcd, error) {
-	addrs, err := freeAddrs(2)
+	addr, err := rig.FreeAddr()
 	if err != nil {
 		return nil, err
 	}
-	client, peer := "http://"+addrs[0], "http://"+addrs[1]
-	cmd := exec.CommandContext(ctx, "etcd", "--data-dir", filepath.Join(b.dir, "etcd"), "--listen-client-urls", client, "--advertise-client-urls", client,
-		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer, "--log-level", "error")
+	peerAddr, err := rig.FreeAddr()
+	if err != nil {
+		return nil, err
+	}
+	client, peer := "http://"+addr, "http://"+peerAddr
+	cmd := exec.CommandContext(ctx, "etcd", "--data-dir", filepath.Join(b.rig.Dir, "etcd"), "--listen-client-urls", client, "--advertise-client-urls", client,
+		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer, "--log-level", "error", "--enable-pprof")
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("%w: apt-get install etcd-server", err)
 	}
-	e := &etcd{cmd: cmd}
-	b.deferCleanup(func() { stop(cmd, syscall.SIGTERM) })
-	e.conn, err = grpc.NewClient("passthrough:///"+addrs[0], grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.ForceCodec(raw{})))
+	e := &etcd{Process: rig.Process{Cmd: cmd}, addr: addr}
+	b.rig.Defer(e.Stop)
+	e.conn, err = grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.ForceCodec(raw{})))
 	if err != nil {
 		return nil, err
 	}
-	b.deferCleanup(func() { _ = e.conn.Close() })
+	b.rig.Defer(func() { _ = e.conn.Close() })
 	waiting, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	return e, e.put(waiting, "first", grpc.WaitForReady(true))
@@ -189,6 +143,16 @@ func (e *etcd) put(ctx context.Context, key string, options ...grpc.CallOption) 
 	return e.conn.Invoke(ctx, "/etcdserverpb.KV/Put", &request, &answer, options...)
 }
 
+// putter returns a function that puts an object, whose name begins with the prefix.
+func (e *etcd) putter(prefix string) func(context.Context, int, int64) error {
+	return func(ctx context.Context, _ int, n int64) error { return e.put(ctx, fmt.Sprintf("%s-%d", prefix, n)) }
+}
+
+// parts are the processes that take part in a put.
+func (e *etcd) parts() parts {
+	return parts{{"etcd", e.CPU}, {"clients", rig.CPUOfSelf}}
+}
+
 // raw is a codec that sends and receives bytes.
 type raw struct{}
 
@@ -198,17 +162,3 @@ func (raw) Unmarshal(data []byte, v any) error {
 	return nil
 }
 func (raw) Name() string { return "proto" }
-
-// freeAddrs returns addresses that were free a moment before.
-func freeAddrs(n int) ([]string, error) {
-	var addrs []string
-	for range n {
-		lis, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer lis.Close()
-		addrs = append(addrs, lis.Addr().String())
-	}
-	return addrs, nil
-}

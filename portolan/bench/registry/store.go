@@ -21,7 +21,7 @@ import (
 
 // measureStore compares the store alone with pgbench, both with 256 clients.
 func (b *bench) measureStore(ctx context.Context) error {
-	dsn, err := b.postgres.database(ctx, "store")
+	dsn, err := b.postgres.Database(ctx, "store")
 	if err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func (b *bench) measureStore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.deferCleanup(func() { _ = s.Close() })
+	b.rig.Defer(func() { _ = s.Close() })
 	data := bytes.Repeat([]byte("x"), payload)
 	rounds, d := b.rounds()
 	var ours, theirs []float64
@@ -40,20 +40,23 @@ func (b *bench) measureStore(ctx context.Context) error {
 			return err
 		}
 		if err := measureAll(round, []competitor{
-			{&theirs, func() (float64, error) { return b.postgres.pgbench(ctx, 256, d) }},
+			{&theirs, func() (float64, error) {
+				rate, _, err := b.postgres.pgbench(ctx, 256, d)
+				return rate, err
+			}},
 			{&ours, func() (float64, error) { return clients(ctx, 256, d, create) }},
 		}); err != nil {
 			return err
 		}
 	}
 	fmt.Printf("\nstore alone, 256 clients: %.0f/s; pgbench %.0f/s\n", median(ours), median(theirs))
-	b.ratio("store256_vs_pgbench", quotient(ours, theirs), yardstick.AtLeast(1.5))
+	b.rig.Ratio("store256_vs_pgbench", quotient(ours, theirs), yardstick.AtLeast(1.5))
 	return nil
 }
 
 // seed fills a database with objects before a registry runs on it.
 func (b *bench) seed(ctx context.Context, name string, objects iter.Seq[object.Object]) (string, error) {
-	dsn, err := b.postgres.database(ctx, name)
+	dsn, err := b.postgres.Database(ctx, name)
 	if err != nil {
 		return "", err
 	}
@@ -102,10 +105,8 @@ func (b *bench) measureWrite(ctx context.Context) error {
 			return err
 		}
 		// Otherwise Postgres does it by itself during the measurement of the larger database.
-		for _, upkeep := range []string{"VACUUM ANALYZE", "CHECKPOINT"} {
-			if err := b.postgres.query(ctx, fmt.Sprintf("beside%d", size), upkeep, nil); err != nil {
-				return err
-			}
+		if err := b.postgres.Tidy(ctx, fmt.Sprintf("beside%d", size)); err != nil {
+			return err
 		}
 		if installations[n], err = b.install(ctx, fmt.Sprintf("beside%d", size), dsn); err != nil {
 			return err
@@ -116,14 +117,14 @@ func (b *bench) measureWrite(ctx context.Context) error {
 	// The first round only warms up, while followers read all objects.
 	for round := -1; round < 2*rounds; round++ {
 		for n, i := range installations {
-			registry, postgres := i.registry.cpu(), b.postgres.cpu()
+			registry, postgres := i.registry.CPU(), b.postgres.CPU()
 			rate, err := clients(ctx, 64, d, func(ctx context.Context, _ int, n int64) error {
 				return i.createAndDelete(ctx, fmt.Sprintf("r%d-%d", round, n))
 			})
 			if err != nil {
 				return err
 			}
-			registry, postgres = i.registry.cpu()-registry, b.postgres.cpu()-postgres
+			registry, postgres = i.registry.CPU()-registry, b.postgres.CPU()-postgres
 			if round < 0 {
 				continue
 			}
@@ -143,10 +144,10 @@ func (b *bench) measureWrite(ctx context.Context) error {
 			size, median(perWrite[n]), median(cpu[n]), median(ofRegistry[n]))
 	}
 	fmt.Printf("100k against 1k by the clock: %.2f\n", quotient(perWrite[1], perWrite[0]))
-	b.ratio("write_at_100k_vs_1k", quotient(cpu[1], cpu[0]), yardstick.AtMost(1.2))
+	b.rig.Ratio("write_at_100k_vs_1k", quotient(cpu[1], cpu[0]), yardstick.AtMost(1.2))
 	for _, i := range installations {
-		i.registry.stop()
-		i.allocator.stop()
+		i.registry.Stop()
+		i.allocator.Stop()
 	}
 	return nil
 }
@@ -154,9 +155,7 @@ func (b *bench) measureWrite(ctx context.Context) error {
 // profileWrite writes a CPU profile of the registry with many objects.
 func (b *bench) profileWrite(ctx context.Context, i *installation) error {
 	saved := make(chan error, 1)
-	go func() {
-		saved <- save(ctx, "http://"+i.registry.http+"/debug/pprof/profile?seconds=6", filepath.Join(b.profile, "write100k.pprof"))
-	}()
+	go func() { saved <- i.registry.Profile(ctx, 6, filepath.Join(b.profile, "write100k.pprof")) }()
 	_, err := clients(ctx, 64, 7*time.Second, func(ctx context.Context, _ int, n int64) error {
 		return i.createAndDelete(ctx, fmt.Sprintf("profile-%d", n))
 	})

@@ -1,8 +1,10 @@
 package labtest
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/netip"
 	"os"
@@ -19,6 +21,7 @@ import (
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/nodeagent/kerneltest/topology"
 	"portolan.dev/portolan/internal/client"
+	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/kit/rpc"
 )
@@ -32,6 +35,14 @@ type Options struct {
 	Store string
 	// Nodes are the nodes, each with an agent.
 	Nodes []NodeOptions
+	// Secured makes every connection mutual TLS, with certificates as portolan certs makes them.
+	Secured bool
+	// NATSIntruder is a role whose certificate may publish and subscribe to every subject of NATS. It
+	// stands for an attacker who has taken over the server. Default: none.
+	NATSIntruder string
+	// Lifetime is the lifetime of the certificates of daemons, also of renewed ones. Default: longer
+	// than any test.
+	Lifetime time.Duration
 	// Flags are additional flags of each daemon. They override its other flags.
 	Flags map[string][]string
 }
@@ -54,9 +65,13 @@ type Installation struct {
 	Outside *topology.Namespace
 	// Processes are the daemons of the control plane, by name.
 	Processes map[string]*Process
-	options   Options
-	commands  map[string][]string // flags of the daemons of the control plane
-	replicas  int                 // replicas of the registry besides the first
+	// Certs is the folder of the authority and its certificates, if the installation is secured.
+	Certs    string
+	options  Options
+	commands map[string][]string // flags of the daemons of the control plane
+	replicas int                 // replicas of the registry besides the first
+	nats     *server.Server
+	natsDir  string // of its stream
 }
 
 // Node is a machine with an agent.
@@ -80,6 +95,9 @@ func Install(t testing.TB, o Options) *Installation {
 	for _, p := range outside {
 		i.Outside.Local(t, p)
 	}
+	if o.Secured {
+		i.issue()
+	}
 	i.startNATS()
 	for _, daemon := range []string{"allocator", "registry", "endpointctl", "dnssvc"} {
 		i.commands[daemon] = i.flags(daemon, control[0])
@@ -88,7 +106,7 @@ func Install(t testing.TB, o Options) *Installation {
 	for n, options := range o.Nodes {
 		i.addNode(n+1, options)
 	}
-	i.Conn = i.Dial(i.RegistryAt())
+	i.Conn = i.dial(identity.Registry, i.RegistryAt())
 	i.Registry = client.New(i.Conn)
 	for daemon := range i.Processes {
 		i.awaitReady(daemon, control[0], ports[daemon]+100)
@@ -107,16 +125,38 @@ func (i *Installation) startNATS() {
 	}
 	// JetStream has writers that a stopped server does not wait for.
 	i.Cleanup(func() { kittest.Eventually(i, "the removal of "+dir, func() error { return os.RemoveAll(dir) }) })
-	nats, err := server.NewServer(&server.Options{
-		Host: control[0].String(), Port: 4222, JetStream: true, StoreDir: dir, NoLog: true, NoSigs: true,
-	})
-	if err != nil {
+	i.natsDir = dir
+	if i.nats, err = server.NewServer(i.natsOptions()); err != nil {
 		i.Fatal(err)
 	}
-	nats.Start()
-	i.Cleanup(func() { kittest.StopNATS(nats) })
-	if !nats.ReadyForConnections(patience) {
+	i.nats.Start()
+	i.Cleanup(i.StopNATS)
+	if !i.nats.ReadyForConnections(patience) {
 		i.Fatal("nats does not start")
+	}
+}
+
+// StopNATS stops the NATS server.
+func (i *Installation) StopNATS() { kittest.StopNATS(i.nats) }
+
+// natsOptions returns the options of the NATS server.
+func (i *Installation) natsOptions() *server.Options {
+	i.Helper()
+	options := &server.Options{
+		Host: control[0].String(), Port: 4222, JetStream: true, StoreDir: i.natsDir, NoLog: true, NoSigs: true,
+	}
+	if i.options.Secured {
+		i.secureNATS(options)
+	}
+	return options
+}
+
+// ReloadNATS gives the NATS server what portolan certs nats-config prints now, as an operator does
+// with nats-server --signal reload.
+func (i *Installation) ReloadNATS() {
+	i.Helper()
+	if err := i.nats.ReloadOptions(i.natsOptions()); err != nil {
+		i.Fatal(err)
 	}
 }
 
@@ -125,8 +165,13 @@ func (i *Installation) flags(daemon string, on netip.Addr) []string {
 	at := func(port int) string { return netip.AddrPortFrom(on, uint16(port)).String() }
 	peer := func(daemon string) string { return fmt.Sprintf("%s:%d", control[0], ports[daemon]) }
 	flags := []string{
-		"-addr", at(ports[daemon]), "-http-addr", at(ports[daemon] + 100), "-insecure", "-log-format", "json",
-		"-nats-url", i.NATS(),
+		"-addr", at(ports[daemon]), "-http-addr", at(ports[daemon] + 100), "-log-format", "json", "-nats-url", i.NATS(),
+	}
+	if !i.options.Secured {
+		flags = append(flags, "-insecure")
+	} else if daemon != "nodeagent" {
+		flags = append(flags, i.tlsFlags(daemon)...)
+		flags = append(flags, "-tls-renewed", filepath.Join(i.TempDir(), "renewed"))
 	}
 	if daemon != "registry" {
 		flags = append(flags, "-registry", peer("registry"))
@@ -138,7 +183,11 @@ func (i *Installation) flags(daemon string, on netip.Addr) []string {
 		if store == "" {
 			store = "sqlite:" + filepath.Join(i.TempDir(), "registry")
 		}
-		flags = append(flags, "-store", store, "-allocator", peer("allocator"))
+		if i.options.Secured {
+			flags = append(flags, "-issuer-cert", filepath.Join(i.Certs, "issuer.crt"), "-issuer-key", filepath.Join(i.Certs, "issuer.key"),
+				"-certificate-lifetime", i.lifetime().String(), "-certificate-renewals", "1000")
+		}
+		flags = append(flags, "-store-file", kittest.SecretFile(i, store), "-allocator", peer("allocator"), "-external-ip-ranges", joined(External))
 	case "allocator":
 		flags = append(flags, "-data-dir", filepath.Join(i.TempDir(), "allocator"), "-load-balancer-pool", joined(Balanced))
 	case "dnssvc":
@@ -170,17 +219,21 @@ func (i *Installation) addNode(n int, o NodeOptions) {
 	}
 	i.Nodes = append(i.Nodes, node)
 	i.StartAgent(node)
-	node.Agent = nodeagentv1.NewNodeAgentServiceClient(i.Dial(netip.AddrPortFrom(node.Addresses[0], uint16(ports["nodeagent"]))))
+	node.Agent = nodeagentv1.NewNodeAgentServiceClient(i.dial(identity.NodeAgent, netip.AddrPortFrom(node.Addresses[0], uint16(ports["nodeagent"]))))
 }
 
 // StartAgent starts the agent of a node that has none.
 func (i *Installation) StartAgent(n *Node) {
 	i.Helper()
-	n.Process = Start(i, n.Name, "nodeagent", n.Namespace, append(i.flags("nodeagent", n.Addresses[0]),
+	flags := append(i.flags("nodeagent", n.Addresses[0]),
 		"-node-name", n.Name, "-node-addresses", n.Addresses[0].String()+","+n.Addresses[1].String(),
 		"-node-labels", "topology.kubernetes.io/zone="+n.Zone, "-proxy-mode", n.ProxyMode, "-data-dir", n.dataDir,
 		"-advertise-addr", fmt.Sprintf("%s:%d", n.Addresses[0], ports["nodeagent"]),
-	))
+	)
+	if i.options.Secured {
+		flags = append(flags, i.tlsFlags("nodeagent/"+n.Name)...)
+	}
+	n.Process = Start(i, n.Name, "nodeagent", n.Namespace, flags)
 }
 
 // Restart stops a daemon of the control plane as a supervisor does, and starts it again.
@@ -224,7 +277,17 @@ func (i *Installation) AllocatorAt() netip.AddrPort {
 // NATS returns the URL of the NATS server.
 func (i *Installation) NATS() string { return fmt.Sprintf("nats://%s:4222", control[0]) }
 
-// Dial returns a connection to a daemon, which is closed when the test ends.
+// dial returns a connection to a daemon of the given role. In a secured installation it has the
+// rights of an operator.
+func (i *Installation) dial(role identity.Role, at netip.AddrPort) *grpc.ClientConn {
+	i.Helper()
+	if i.options.Secured {
+		return i.DialAs(i.files("operator"), role, at)
+	}
+	return i.Dial(at)
+}
+
+// Dial returns a connection without TLS to a daemon, which is closed when the test ends.
 func (i *Installation) Dial(at netip.AddrPort) *grpc.ClientConn {
 	i.Helper()
 	conn, err := rpc.TCP().Dial(at.String())
@@ -237,7 +300,7 @@ func (i *Installation) Dial(at netip.AddrPort) *grpc.ClientConn {
 
 // Allocator returns a connection to the allocator.
 func (i *Installation) Allocator() *grpc.ClientConn {
-	return i.Dial(i.AllocatorAt())
+	return i.dial(identity.Allocator, i.AllocatorAt())
 }
 
 // DNS returns the address of the name server.
@@ -246,13 +309,90 @@ func (i *Installation) DNS() netip.AddrPort { return netip.AddrPortFrom(control[
 // awaitReady waits until a daemon is ready.
 func (i *Installation) awaitReady(name string, on netip.Addr, port int) {
 	i.Helper()
-	kittest.Eventually(i, name, func() error { return Ready(netip.AddrPortFrom(on, uint16(port))) })
+	at := netip.AddrPortFrom(on, uint16(port))
+	client, base := i.health(name, at)
+	kittest.Eventually(i, name, func() error { return Ready(client, base) })
 }
 
-// Ready asks a daemon at its HTTP address whether it is ready, and returns the reason if it is not.
-func Ready(at netip.AddrPort) error {
-	client := http.Client{Timeout: 2 * time.Second}
-	answer, err := client.Get(fmt.Sprintf("http://%s/readyz", at))
+// health returns a client of a daemon's HTTP address, and the URL of the address.
+func (i *Installation) health(name string, at netip.AddrPort) (client *http.Client, base string) {
+	if !i.options.Secured {
+		return &http.Client{}, fmt.Sprintf("http://%s", at)
+	}
+	role, _, _ := strings.Cut(name, "-") // replicas of the registry have a number
+	if !slices.Contains(identity.Roles(), identity.Role(role)) {
+		role = string(identity.NodeAgent)
+	}
+	return i.HTTPAs(i.files("operator"), identity.Role(role)), fmt.Sprintf("https://%s", at)
+}
+
+// HTTPAs returns a client of the HTTP address of a daemon of the given role, with the certificate in
+// files.
+func (i *Installation) HTTPAs(files identity.Files, role identity.Role) *http.Client {
+	i.Helper()
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: i.Source(files).TLS(role), DisableKeepAlives: true}}
+}
+
+// Metric returns the value of one series, by its name and labels, of a daemon of the control plane or
+// of the agent of a node.
+func (i *Installation) Metric(daemon, series string) (value float64) {
+	i.Helper()
+	_, line, _ := strings.Cut(i.Page(daemon, "/metrics"), "\n"+series+" ")
+	if _, err := fmt.Sscan(line, &value); err != nil {
+		i.Fatalf("%s: series %s: %v", daemon, series, err)
+	}
+	return value
+}
+
+// Page returns a page that a daemon of the control plane, or the agent of a node, serves by HTTP.
+func (i *Installation) Page(daemon, path string) string {
+	i.Helper()
+	at := netip.AddrPortFrom(control[0], uint16(ports[daemon]+100))
+	for _, node := range i.Nodes {
+		if node.Name == daemon {
+			at = netip.AddrPortFrom(node.Addresses[0], uint16(ports["nodeagent"]+100))
+		}
+	}
+	client, base := i.health(daemon, at)
+	answer, err := client.Get(base + path)
+	if err != nil {
+		i.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		i.Fatal(err)
+	}
+	return string(text)
+}
+
+// HTTPIn returns a client whose connections begin in a namespace. It takes addresses only, no names.
+func HTTPIn(in *topology.Namespace) *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, network, addr string) (conn net.Conn, err error) {
+			err = in.Do(func() error {
+				conn, err = (&net.Dialer{}).DialContext(ctx, network, addr)
+				return err
+			})
+			return conn, err
+		},
+	}}
+}
+
+// readyTimeout is the timeout of one request for a daemon's health.
+const readyTimeout = 2 * time.Second
+
+// Ready asks a daemon at its HTTP address, such as http://10.0.0.1:7500, whether it is ready, and
+// returns the reason if it is not.
+func Ready(client *http.Client, base string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	answer, err := client.Do(request)
 	if err != nil {
 		return err
 	}

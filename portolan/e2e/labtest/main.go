@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"portolan.dev/allocator"
+	allocatorprogram "portolan.dev/allocator/program"
 	"portolan.dev/dnssvc"
 	"portolan.dev/endpointctl"
 	"portolan.dev/nodeagent/dataplane/ipvs"
@@ -35,7 +35,7 @@ const (
 var unavailable = "TestMain does not call labtest.Main"
 
 var programs = map[string]func() int{
-	"registry": registryprogram.Main, "allocator": allocator.Main, "endpointctl": endpointctl.Main, "dnssvc": dnssvc.Main, "nodeagent": agentprogram.Main,
+	"registry": registryprogram.Main, "allocator": allocatorprogram.Main, "endpointctl": endpointctl.Main, "dnssvc": dnssvc.Main, "nodeagent": agentprogram.Main,
 }
 
 // Program is another program than a daemon that a process can run.

@@ -31,13 +31,13 @@ func TestBackup(t *testing.T) {
 	runs(t, "registry", "export", "-server", r.door.addr(), "-file", online)
 	r.kill()
 	original.allocator.kill()
-	runs(t, "registry", "export", "-store", original.store, "-file", offline)
+	runs(t, "registry", "export", "-store-file", kittest.SecretFile(t, original.store), "-file", offline)
 
 	for _, backup := range []string{online, offline} {
 		t.Run(filepath.Base(backup), func(t *testing.T) {
 			dsn := kittest.Postgres(t)
-			runs(t, "registry", "import", "-store", dsn, "-file", backup)
-			if err := command(t, "registry", "import", "-store", dsn, "-file", backup).Run(); err == nil {
+			runs(t, "registry", "import", "-store-file", kittest.SecretFile(t, dsn), "-file", backup)
+			if err := command(t, "registry", "import", "-store-file", kittest.SecretFile(t, dsn), "-file", backup).Run(); err == nil {
 				t.Error("a backup was restored over what was there")
 			}
 			restored := install(t, dsn, brokers(t, 1), 1, "-verify-grace", "1s", "-verify-interval", "200ms")
@@ -54,11 +54,11 @@ func TestBackup(t *testing.T) {
 			t.Fatal(err)
 		}
 		dsn := kittest.Postgres(t)
-		if err := command(t, "registry", "import", "-store", dsn, "-file", cut).Run(); err == nil {
+		if err := command(t, "registry", "import", "-store-file", kittest.SecretFile(t, dsn), "-file", cut).Run(); err == nil {
 			t.Error("half a backup was restored")
 		}
 		// The partial import has left nothing behind.
-		runs(t, "registry", "import", "-store", dsn, "-file", online)
+		runs(t, "registry", "import", "-store-file", kittest.SecretFile(t, dsn), "-file", online)
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	allocatorv1 "portolan.dev/api/allocator/v1"
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/kit/rpc"
 )
 
@@ -105,7 +106,7 @@ func (a *allocator) kill() {
 	a.direct.leadTo("")
 }
 
-// held returns the allocation of each value that is not resting.
+// held returns the allocation of each value that an object has.
 func (a *allocator) held() (map[string]*allocatorv1.Allocation, error) {
 	found := map[string]*allocatorv1.Allocation{}
 	request := &allocatorv1.ListAllocationsRequest{PageSize: 1000}
@@ -115,7 +116,9 @@ func (a *allocator) held() (map[string]*allocatorv1.Allocation, error) {
 			return nil, err
 		}
 		for _, one := range answer.GetAllocations() {
-			if one.GetState() != allocatorv1.AllocationState_ALLOCATION_STATE_RESTING {
+			switch one.GetState() {
+			case allocatorv1.AllocationState_ALLOCATION_STATE_RESTING, allocatorv1.AllocationState_ALLOCATION_STATE_RESERVED:
+			default:
 				found[one.GetValue()] = one
 			}
 		}
@@ -128,7 +131,7 @@ func (a *allocator) held() (map[string]*allocatorv1.Allocation, error) {
 
 func (r *replica) start() {
 	r.i.t.Helper()
-	r.process = start(r.i.t, r.name, "registry", append(r.i.flags(), "-store", r.i.store, "-allocator", r.i.allocator.door.addr(),
+	r.process = start(r.i.t, r.name, "registry", append(r.i.flags(), "-store-file", kittest.SecretFile(r.i.t, r.i.store), "-allocator", r.i.allocator.door.addr(),
 		"-stream-replicas", fmt.Sprint(len(r.i.brokers)))...)
 	addr := r.process.await("registry listens", "addr")
 	r.door.leadTo(addr)

@@ -58,7 +58,7 @@ func TestInitMakesWhatDaemonsRead(t *testing.T) {
 		}
 	}
 	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 8 {
+	if err != nil || len(entries) != 12 {
 		t.Fatalf("%d files, %v", len(entries), err)
 	}
 	for _, entry := range entries {
@@ -120,7 +120,7 @@ func TestNothingIsOverwritten(t *testing.T) {
 		"issue again":      {func() error { _, err := folder.Issue(requests("dnssvc", "registry"), false); return err }, "registry.crt is there already: portolan certs renew registry"},
 		"issue, odd role":  {func() error { _, err := folder.Issue(requests("dnssvc", "king"), false); return err }, `king: role "king" is not known`},
 		"issue, no node":   {func() error { _, err := folder.Issue(requests("nodeagent"), false); return err }, "nodeagent/NODE"},
-		"issue, a way out": {func() error { _, err := folder.Issue(requests("nodeagent/../x"), false); return err }, "want letters"},
+		"issue, a way out": {func() error { _, err := folder.Issue(requests("nodeagent/../x"), false); return err }, "takes no namespace"},
 		"issue, odd host": {func() error {
 			_, err := folder.Issue([]certs.Request{{Role: "nats", Hosts: []string{"a b"}}}, false)
 			return err
@@ -220,5 +220,31 @@ func TestFilesOfTakesTheFirstThatIsThere(t *testing.T) {
 	}
 	if _, err := certs.FilesOf(t.TempDir(), identity.Operator, identity.Viewer); err == nil || !strings.Contains(err.Error(), "has no operator.crt and no viewer.crt") {
 		t.Error(err)
+	}
+}
+
+// TestBoundFiles checks that the only certificate of a role that is bound to a namespace or node is
+// found, that several are an error, and that the certificate of the whole role is not among them.
+func TestBoundFiles(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "certs")
+	request := func(who string) certs.Request { return certs.Request{Role: who, Lifetime: time.Hour} }
+	if _, err := certs.Init(dir, "portolan", time.Hour, []certs.Request{request("operator"), request("operator/shop"), request("workload/n1/shop")}, false); err != nil {
+		t.Fatal(err)
+	}
+	for role, want := range map[identity.Role]string{identity.Operator: "operator@shop.crt", identity.Workload: "workload-n1@shop.crt", identity.Viewer: ""} {
+		files, found, err := certs.BoundFilesOf(dir, role)
+		if err != nil || found != (want != "") || found && filepath.Base(files.Cert) != want {
+			t.Errorf("%s: %+v, %v, %v, want %q", role, files, found, err, want)
+		}
+	}
+	folder, err := certs.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := folder.Issue([]certs.Request{request("operator/b")}, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := certs.BoundFilesOf(dir, identity.Operator); err == nil || !strings.Contains(err.Error(), "2 certificates of the role operator") {
+		t.Errorf("two operators: %v", err)
 	}
 }

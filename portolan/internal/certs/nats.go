@@ -1,7 +1,9 @@
 package certs
 
 import (
+	"cmp"
 	"fmt"
+	"net"
 	"path"
 	"slices"
 	"strings"
@@ -16,10 +18,27 @@ type NATSOptions struct {
 	Path   string // folder of the server's certificate
 	// Nodes may send heartbeats, besides the nodes with a certificate in the folder.
 	Nodes []string
+	// Cluster is the cluster of the server. Without routes the server is in none.
+	Cluster NATSCluster
+}
+
+// NATSCluster describes the cluster of a NATS server.
+type NATSCluster struct {
+	// Name is the name of the cluster. Default: "portolan".
+	Name string `yaml:"name"`
+	// Listen is the address for the routes of other servers. Default: "0.0.0.0:6222".
+	Listen string `yaml:"listen"`
+	// Routes are the host:port of all servers of the cluster, as Listen of each can be reached.
+	Routes []string `yaml:"routes"`
 }
 
 // NATSConfig returns the part of a nats-server's configuration that lets in Portolan's roles only,
-// each with its own subjects. The server uses the URI SAN of a certificate as the user.
+// each with its own subjects, and that lets only servers of the cluster open a route. The server
+// uses the URI SAN of a certificate as the user.
+//
+// A route needs a certificate of the authority for routes, which names the role natsroute. NATS can
+// also be told the keys of the servers (pinned_certs). Every renewal of a certificate would then
+// need a reload of all servers before the renewed one starts, so the name decides, which stays.
 func (f *Folder) NATSConfig(options NATSOptions) (string, error) {
 	users, err := f.natsUsers(options.Nodes)
 	if err != nil {
@@ -45,10 +64,50 @@ authorization {
 		fmt.Fprintf(&out, "    { user: %q, permissions: { publish: %s, subscribe: %s } }\n", id, allow(permissions.Publish), allow(permissions.Subscribe))
 	}
 	out.WriteString("  ]\n}\n")
+	if err := f.writeCluster(&out, options); err != nil {
+		return "", err
+	}
 	return out.String(), nil
 }
 
-// natsUsers returns the identities that may connect.
+// writeCluster writes the block of the cluster, if there is one.
+func (f *Folder) writeCluster(out *strings.Builder, options NATSOptions) error {
+	cluster := options.Cluster
+	if len(cluster.Routes) == 0 {
+		return nil
+	}
+	if f.routes == nil {
+		return fmt.Errorf("%s has no %s: portolan certs issue natsroute --host HOST makes it, with a certificate for the routes of the servers", f.dir, routesCACert)
+	}
+	routes := make([]string, len(cluster.Routes))
+	for i, route := range cluster.Routes {
+		if _, _, err := net.SplitHostPort(route); err != nil {
+			return fmt.Errorf("route %q: want HOST:PORT", route)
+		}
+		routes[i] = fmt.Sprintf("%q", "nats://"+route)
+	}
+	fmt.Fprintf(out, `cluster {
+  name: %q
+  listen: %q
+  routes: [%s]
+  authorization { user: %q }
+  tls {
+    cert_file: %q
+    key_file: %q
+    ca_file: %q
+    verify_and_map: true
+  }
+}
+`, cmp.Or(cluster.Name, "portolan"), cmp.Or(cluster.Listen, "0.0.0.0:6222"), strings.Join(routes, ", "),
+		identity.ID{TrustDomain: f.TrustDomain(), Role: identity.NATSRoute}, path.Join(options.Path, "natsroute.crt"), path.Join(options.Path, "natsroute.key"),
+		path.Join(options.Path, routesCACert))
+	return nil
+}
+
+// UsesNATS reports whether an identity connects to NATS.
+func UsesNATS(id identity.ID) bool { return slices.Contains(access.RolesUsingNATS(), id.Role) }
+
+// natsUsers returns the identities that may connect: those that were not revoked.
 func (f *Folder) natsUsers(nodes []string) ([]identity.ID, error) {
 	all, err := f.List()
 	if err != nil {
@@ -74,7 +133,7 @@ func (f *Folder) natsUsers(nodes []string) ([]identity.ID, error) {
 			users = append(users, id)
 		}
 	}
-	return users, nil
+	return f.withoutRevoked(users)
 }
 
 // allow returns permissions for subjects in NATS's syntax.

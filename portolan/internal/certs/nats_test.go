@@ -1,7 +1,11 @@
 package certs_test
 
 import (
+	"bufio"
+	"crypto/tls"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,6 +29,12 @@ func natsServer(t *testing.T, dir string, folder *certs.Folder, nodes ...string)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return runNATS(t, text)
+}
+
+// runNATS runs a stock server with a configuration.
+func runNATS(t *testing.T, text string) *server.Server {
+	t.Helper()
 	store := t.TempDir()
 	path := filepath.Join(store, "nats.conf")
 	if err := os.WriteFile(path, []byte(text+fmt.Sprintf("listen: \"127.0.0.1:-1\"\njetstream { store_dir: %q }\n", filepath.Join(store, "js"))), 0o600); err != nil {
@@ -80,7 +90,7 @@ func allowed(t *testing.T, srv *server.Server, source *identity.Source, use func
 // TestRolesOnNATS tries every subject as every role, to publish and to subscribe, on a server with
 // the configuration that certs nats-config prints.
 func TestRolesOnNATS(t *testing.T) {
-	who := []string{"registry", "allocator", "endpointctl", "dnssvc", "nodeagent/n1", "nodeagent/n2.example.com"}
+	who := []string{"registry", "allocator", "endpointctl", "lbctl", "dnssvc", "nodeagent/n1", "nodeagent/n2.example.com"}
 	dir, folder := initialise(t, append(who, "nats")...)
 	srv := natsServer(t, dir, folder)
 	followers := who[1:]
@@ -164,4 +174,72 @@ func TestStrangersOnNATS(t *testing.T) {
 	if _, err := connect(t, srv, open(t, filesIn(dir, "nodeagent-n8"))); err == nil {
 		t.Error("n8, which the server was not told of, got in")
 	}
+}
+
+// TestRoutesOfAClusterAreServersOnly forms a cluster from what nats-config prints, and tries to
+// join it, by a route, with every certificate that the folder has. Only natsroute opens one.
+func TestRoutesOfAClusterAreServersOnly(t *testing.T) {
+	names := []string{"registry", "nats", "operator", "nodeagent/n1", "workload/n1"}
+	dir, folder := initialise(t, names...)
+	if _, err := folder.Issue([]certs.Request{{Role: "natsroute", Hosts: []string{"127.0.0.1"}, Lifetime: time.Hour}}, false); err != nil {
+		t.Fatal(err)
+	}
+	config := func(name string, routes ...string) string {
+		text, err := folder.NATSConfig(certs.NATSOptions{Prefix: changes.DefaultPrefix, Path: dir, Cluster: certs.NATSCluster{
+			Listen: "127.0.0.1:-1", Routes: append(routes, "127.0.0.1:1"), // nobody listens there
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text + "server_name: " + name + "\n"
+	}
+	first := runNATS(t, config("first"))
+	at := first.ClusterAddr().String()
+	second := runNATS(t, config("second", at))
+	kittest.Eventually(t, "the route between the servers", func() error {
+		if first.NumRoutes() == 0 || second.NumRoutes() == 0 {
+			return fmt.Errorf("%d and %d routes", first.NumRoutes(), second.NumRoutes())
+		}
+		return nil
+	})
+	for _, name := range names {
+		if err := openRoute(t, at, filepath.Join(dir, strings.ReplaceAll(name, "/", "-"))); err == nil {
+			t.Errorf("the certificate of %s opened a route", name)
+		}
+	}
+	if err := openRoute(t, at, filepath.Join(dir, "natsroute")); err != nil {
+		t.Errorf("the certificate for routes: %v", err)
+	}
+}
+
+// openRoute does what a NATS server does to open a route, with the certificate at a path without
+// its ending. It returns nil if the other server answers on the route.
+func openRoute(t *testing.T, at, base string) error {
+	t.Helper()
+	pair, err := tls.LoadX509KeyPair(base+".crt", base+".key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := &tls.Config{Certificates: []tls.Certificate{pair}, InsecureSkipVerify: true}
+	secured, err := tls.DialWithDialer(&net.Dialer{Timeout: time.Minute}, "tcp", at, config)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = secured.Close() }()
+	if err := secured.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprintf(secured, "CONNECT {\"verbose\":false,\"name\":\"rogue\",\"cluster\":\"portolan\"}\r\nPING\r\n"); err != nil {
+		return err
+	}
+	answers := bufio.NewScanner(secured)
+	for answers.Scan() {
+		switch line := answers.Text(); {
+		case strings.HasPrefix(line, "-ERR"):
+			return errors.New(line)
+		case line == "PONG":
+			return nil
+		}
+	}
+	return fmt.Errorf("closed: %w", answers.Err())
 }

@@ -20,19 +20,28 @@ import (
 type Provision struct {
 	// TrustDomain is the trust domain of a new authority. Default: "portolan".
 	TrustDomain string `yaml:"trustDomain"`
-	// Days is the lifetime of certificates in days. Default: 90.
+	// Days is the lifetime of certificates in days. Default: one day for the roles that renew
+	// themselves and for people, and 90 for servers of NATS and Postgres.
 	Days int `yaml:"days"`
 	// RenewWithinDays is the number of days before its end at which a certificate is renewed.
-	// Default: 30.
+	// Default: a third of its life.
 	RenewWithinDays int `yaml:"renewWithinDays"`
 	// Certificates are all certificates of the installation.
 	Certificates []Placement `yaml:"certificates"`
+	// Issuer is the folder that gets the issuer of renewals, which registries need, with its key.
+	Issuer struct {
+		Folder string `yaml:"folder"` // empty: none
+		// Owner is the number of the user that owns the files, as of certificates.
+		Owner *int `yaml:"owner"`
+	} `yaml:"issuer"`
 	// NATS describes the part of nats-server's configuration that lets the certificates in. It is
 	// not written if File is empty.
 	NATS struct {
 		File string `yaml:"file"` // file to write
 		// Path is the folder of the server's certificate. Default: the folder of File.
 		Path string `yaml:"path"`
+		// Cluster is the cluster of the servers. Default: none.
+		Cluster NATSCluster `yaml:"cluster"`
 	} `yaml:"nats"`
 }
 
@@ -41,6 +50,8 @@ type Placement struct {
 	Role   string   `yaml:"who"` // role, or role/name
 	Hosts  []string `yaml:"hosts"`
 	Folder string   `yaml:"folder"`
+	// Days is the lifetime in days. Default: that of the list.
+	Days int `yaml:"days"`
 	// Owner is the number of the user that owns the files. Default: the user that runs the command.
 	Owner *int `yaml:"owner"`
 }
@@ -57,6 +68,9 @@ func ReadProvision(r io.Reader) (*Provision, error) {
 	for i, c := range p.Certificates {
 		if c.Role == "" || c.Folder == "" {
 			errs = append(errs, fmt.Errorf("certificates[%d]: who and folder are required", i))
+		}
+		if c.Days < 0 {
+			errs = append(errs, fmt.Errorf("certificates[%d].days: %d is no lifetime", i, c.Days))
 		}
 		if c.Owner != nil && *c.Owner < 0 {
 			errs = append(errs, fmt.Errorf("certificates[%d].owner: %d is no user", i, *c.Owner))
@@ -76,6 +90,18 @@ func (p *Provision) Provision(dir string) ([]Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
+	if p.Issuer.Folder != "" {
+		issuer, err := folder.MakeIssuer()
+		if err != nil {
+			return made, err
+		}
+		if issuer.Written {
+			made = append(made, issuer)
+		}
+		if err := folder.copyFiles(p.Issuer.Folder, p.Issuer.Owner, issuerKey, issuerCert); err != nil {
+			return made, err
+		}
+	}
 	var missing []Request
 	var names []string
 	for i, c := range p.Certificates {
@@ -91,7 +117,7 @@ func (p *Provision) Provision(dir string) ([]Certificate, error) {
 	if _, err := folder.Issue(missing, false); err != nil {
 		return made, err
 	}
-	all, err := folder.Renew(names, time.Duration(cmp.Or(p.RenewWithinDays, 30))*day, false)
+	all, err := folder.Renew(names, time.Duration(p.RenewWithinDays)*day, false)
 	if err != nil {
 		return made, err
 	}
@@ -123,11 +149,7 @@ func (p *Provision) open(dir string) (*Folder, []Certificate, error) {
 }
 
 func (p *Provision) request(c Placement) Request {
-	lifetime := DefaultLifetime
-	if p.Days > 0 {
-		lifetime = time.Duration(p.Days) * day
-	}
-	return Request{Role: c.Role, Hosts: c.Hosts, Lifetime: lifetime}
+	return Request{Role: c.Role, Hosts: c.Hosts, Lifetime: time.Duration(cmp.Or(c.Days, p.Days)) * day}
 }
 
 // copyTo copies a certificate into its folder, the key before the certificate. It copies only files
@@ -137,12 +159,30 @@ func (f *Folder) copyTo(c Placement) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(c.Folder, 0o755); err != nil {
+	cert, key := files(id)
+	ca := caCert
+	if id.Role == identity.NATSRoute {
+		ca = routesCACert
+	}
+	if err := f.copyFiles(c.Folder, c.Owner, ca, key, cert); err != nil {
+		return fmt.Errorf("%s: %w", c.Role, err)
+	}
+	return nil
+}
+
+// copyFiles copies files that differ into a folder, and gives them and the folder to the owner, who
+// may replace them when it renews its certificate.
+func (f *Folder) copyFiles(folder string, owner *int, names ...string) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil { // #nosec G301 -- daemons of other users read the certificates; keys have a mode of their own
 		return err
 	}
-	to := &Folder{dir: c.Folder}
-	cert, key := files(id)
-	for _, name := range []string{caCert, key, cert} {
+	if owner != nil {
+		if err := os.Chown(folder, *owner, -1); err != nil {
+			return fmt.Errorf("only root gives folders away: %w", err)
+		}
+	}
+	to := &Folder{dir: folder}
+	for _, name := range names {
 		data, err := os.ReadFile(f.path(name))
 		if err != nil {
 			return err
@@ -153,9 +193,9 @@ func (f *Folder) copyTo(c Placement) error {
 		if err := to.replace(name, data, 0o600); err != nil {
 			return err
 		}
-		if c.Owner != nil {
-			if err := os.Chown(to.path(name), *c.Owner, -1); err != nil {
-				return fmt.Errorf("%s: only root gives files away: %w", c.Role, err)
+		if owner != nil {
+			if err := os.Chown(to.path(name), *owner, -1); err != nil {
+				return fmt.Errorf("only root gives files away: %w", err)
 			}
 		}
 	}
@@ -167,7 +207,7 @@ func (p *Provision) configureNATS(folder *Folder) error {
 		return nil
 	}
 	dir, name := filepath.Split(p.NATS.File)
-	text, err := folder.NATSConfig(NATSOptions{Path: cmp.Or(p.NATS.Path, filepath.Clean(dir))})
+	text, err := folder.NATSConfig(NATSOptions{Path: cmp.Or(p.NATS.Path, filepath.Clean(dir)), Cluster: p.NATS.Cluster})
 	if err != nil {
 		return err
 	}

@@ -9,10 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/portolan/internal/client"
 	"portolan.dev/services/kinds"
-	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 )
 
@@ -68,24 +66,9 @@ func apply(ctx context.Context, command *cobra.Command, registry *client.Client,
 	if err != nil {
 		return err
 	}
-	errOut := command.ErrOrStderr()
-	run := &bulkOperation{out: command.OutOrStdout(), errOut: errOut, total: len(objects), verb: "applied"}
-	dry := ""
-	if options.dryRun {
-		dry = " (dry run)"
-	}
-	return forEach(run, objects, object.KeyOf, func(o object.Object) (func(), error) {
-		response, err := registry.Apply(ctx, o, options.dryRun)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %s", labelOf(o), apierr.Describe(err))
-		}
-		return func() {
-			for _, warning := range response.GetWarnings() {
-				_, _ = fmt.Fprintf(errOut, "warning: %s: %s\n", labelOf(o), warning)
-			}
-			_, _ = fmt.Fprintf(run.out, "%s %s%s\n", labelOf(o), outcomeWord(response.GetOutcome()), dry)
-		}, nil
-	})
+	run := &applyRun{bulkOperation: newBulkOperation(command, len(objects), "applied"), registry: registry, dryRun: options.dryRun}
+	forEachKind(objects, object.KeyOf, func(objects []object.Object) { run.apply(ctx, objects) })
+	return run.result()
 }
 
 // objectsOf returns the objects of documents, and prints a warning for each document that is left
@@ -122,15 +105,4 @@ func setNamespace(o object.Object, namespace string) {
 // labelOf returns an object's name as commands print it: "service/web".
 func labelOf(o object.Object) string {
 	return strings.ToLower(object.KindOf(o)) + "/" + o.GetMetadata().GetName()
-}
-
-func outcomeWord(outcome registryv1.ApplyOutcome) string {
-	switch outcome {
-	case registryv1.ApplyOutcome_APPLY_OUTCOME_CREATED:
-		return "created"
-	case registryv1.ApplyOutcome_APPLY_OUTCOME_CONFIGURED:
-		return "configured"
-	default:
-		return "unchanged"
-	}
 }

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"portolan.dev/services/object"
 )
 
@@ -26,21 +28,37 @@ type bulkOperation struct {
 
 const bulkWorkers = 32
 
+// newBulkOperation returns an operation on a number of objects. verb is such as "applied".
+func newBulkOperation(command *cobra.Command, total int, verb string) *bulkOperation {
+	return &bulkOperation{out: command.OutOrStdout(), errOut: command.ErrOrStderr(), total: total, verb: verb, reported: time.Now()}
+}
+
 // forEach calls do for every item, and joins its errors. do returns the function that prints its
 // result.
 func forEach[T any](b *bulkOperation, items []T, keyOf func(T) object.Key, do func(T) (report func(), err error)) error {
-	b.reported = time.Now()
+	forEachKind(items, keyOf, func(items []T) {
+		concurrently(items, func(item T) {
+			report, err := do(item)
+			b.finish(report, err)
+		})
+	})
+	return b.result()
+}
+
+// forEachKind calls do for the items of each kind, one kind after the other.
+func forEachKind[T any](items []T, keyOf func(T) object.Key, do func([]T)) {
 	for len(items) > 0 {
 		n := 1
 		for n < len(items) && keyOf(items[n]).Kind == keyOf(items[0]).Kind {
 			n++
 		}
-		concurrently(items[:n], func(item T) {
-			report, err := do(item)
-			b.finish(report, err)
-		})
+		do(items[:n])
 		items = items[n:]
 	}
+}
+
+// result joins the errors, and prints how many there are.
+func (b *bulkOperation) result() error {
 	if len(b.failures) > 0 && b.total > 1 {
 		_, _ = fmt.Fprintf(b.errOut, "%d of %d objects could not be %s\n", len(b.failures), b.total, b.verb)
 	}

@@ -3,9 +3,12 @@ package cli
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -15,14 +18,16 @@ import (
 	"portolan.dev/portolan/internal/certs"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/kit/identity"
+	"portolan.dev/services/object"
 )
 
 // certsFlags are the flags that all commands about certificates share.
 type certsFlags struct {
 	output string
 	force  bool
-	days   int
-	hosts  []string
+	// lifetime is that of new certificates; 0: that of the role.
+	lifetime lifetime
+	hosts    []string
 }
 
 func newCerts(flags *connection) *cobra.Command {
@@ -30,11 +35,18 @@ func newCerts(flags *connection) *cobra.Command {
 		Use:   "certs",
 		Short: "Make and renew the certificates of an installation",
 		Long: `certs keeps a folder with a certificate authority and what it has issued. Every daemon has a certificate whose URI SAN names its role, such as
-spiffe://portolan/registry or spiffe://portolan/nodeagent/n1; people have one of the role operator or viewer. The key of the authority, ca.key,
-is needed here only: leave it out when you copy certificates to machines.`,
+spiffe://portolan/registry or spiffe://portolan/nodeagent/n1; people have one of the role operator or viewer, and
+what scrapes metrics, such as Prometheus, one of the role monitor. The key of the authority, ca.key,
+is needed here only: leave it out when you copy certificates to machines.
+
+Certificates of daemons, workloads and monitors, and those of people, are good for 24 hours. Daemons and "portolan run" renew their own at a
+registry, which needs issuer.crt and issuer.key for that (-issuer-cert, -issuer-key). The issuer is trusted for these roles only, so it makes no
+operators. In the folder with ca.key the command line renews its own certificate. Other people need a new one every day, or one with a longer
+--lifetime. Certificates of NATS and Postgres servers are good for 90 days: run "portolan certs renew" every day, and copy them.`,
 		Example: "  portolan certs init --node n1 --node n2\n  portolan certs issue nodeagent/n3\n  portolan certs renew",
 	}
-	command.AddCommand(newCertsInit(flags), newCertsIssue(flags), newCertsRenew(flags), newCertsNATS(flags), newCertsProvision(flags))
+	command.AddCommand(newCertsInit(flags), newCertsIssue(flags), newCertsRenew(flags), newCertsIssuer(flags), newCertsNATS(flags), newCertsProvision(flags))
+	command.AddCommand(newCertsList(flags), newCertsRevoke(flags))
 	return command
 }
 
@@ -50,7 +62,7 @@ func (f *certsFlags) register(command *cobra.Command, force string) {
 func folderOf(flags *connection) string { return cmp.Or(flags.certs, "certs") }
 
 func (f *certsFlags) registerIssue(command *cobra.Command, hosts string) {
-	command.Flags().IntVar(&f.days, "days", int(certs.DefaultLifetime.Hours()/24), "days that a certificate is good for")
+	command.Flags().Var(&f.lifetime, "lifetime", "time that a certificate is good for, such as 24h or 90d (default: 24h, and 90d for NATS and Postgres or if there is no issuer)")
 	command.Flags().StringArrayVar(&f.hosts, "host", nil, hosts)
 }
 
@@ -62,7 +74,37 @@ func (f *certsFlags) check() error {
 	return nil
 }
 
-func (f *certsFlags) lifetime() (time.Duration, error) { return days("--days", f.days) }
+// lifetime is the value of the flag --lifetime: a duration, or a number of days with d behind it.
+type lifetime time.Duration
+
+// maxLifetime is the longest lifetime of a certificate, a hundred years.
+const maxLifetime = 36500 * 24 * time.Hour
+
+// String implements pflag.Value.
+func (l *lifetime) String() string {
+	if *l == 0 {
+		return ""
+	}
+	return time.Duration(*l).String()
+}
+
+// Type implements pflag.Value.
+func (l *lifetime) Type() string { return "duration" }
+
+// Set implements pflag.Value.
+func (l *lifetime) Set(text string) error {
+	parsed, err := time.ParseDuration(text)
+	if number, ok := strings.CutSuffix(text, "d"); ok {
+		var n int
+		n, err = strconv.Atoi(number)
+		parsed = time.Duration(min(n, 36501)) * 24 * time.Hour
+	}
+	if err != nil || parsed < time.Second || parsed > maxLifetime {
+		return errors.New("want a time from 1s to 36500d, such as 24h or 90d")
+	}
+	*l = lifetime(parsed)
+	return nil
+}
 
 func days(flag string, n int) (time.Duration, error) {
 	if n < 1 || n > 36500 {
@@ -75,7 +117,7 @@ func days(flag string, n int) (time.Duration, error) {
 // server has the names for programs on its own machine.
 func hostsOf(who string, given []string) []string {
 	role, _, _ := strings.Cut(who, "/")
-	if role == string(identity.Operator) || role == string(identity.Viewer) {
+	if slices.Contains([]identity.Role{identity.Operator, identity.Viewer, identity.Workload, identity.Monitor}, identity.Role(role)) {
 		return given
 	}
 	return append(given[:len(given):len(given)], "localhost", "127.0.0.1", "::1")
@@ -88,7 +130,7 @@ func newCertsInit(flags *connection) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "init",
 		Short: "Make an authority and the certificates of a first installation",
-		Long: `init makes a certificate authority and certificates of the daemons, of NATS and Postgres, of an operator and a viewer, and of the nodes that are named.
+		Long: `init makes a certificate authority and certificates of the daemons, of NATS and Postgres, of an operator, a viewer and a monitor, and of the nodes that are named.
 Clients of ours know a server by its role; those of NATS among themselves and of Postgres look at host names, which --host gives.`,
 		Example: `  portolan certs init --node n1 --node n2
   portolan certs init --certs /etc/portolan/certs --trust-domain prod.example.com --host nats=nats-1,nats-2,nats-3 --host postgres=db.example.com`,
@@ -109,6 +151,7 @@ Clients of ours know a server by its role; those of NATS among themselves and of
 			if err != nil {
 				return err
 			}
+			_, _ = fmt.Fprintln(command.ErrOrStderr(), "give the registries issuer.crt and issuer.key (-issuer-cert, -issuer-key): they renew the certificates of daemons, which are good for 24 hours")
 			return f.print(command.OutOrStdout(), made)
 		},
 	}
@@ -122,10 +165,6 @@ Clients of ours know a server by its role; those of NATS among themselves and of
 
 // firstRequests returns the requests for the certificates of a first installation.
 func (f *certsFlags) firstRequests(nodes []string) ([]certs.Request, error) {
-	lifetime, err := f.lifetime()
-	if err != nil {
-		return nil, err
-	}
 	hosts := map[string][]string{}
 	for _, text := range f.hosts {
 		role, list, ok := strings.Cut(text, "=")
@@ -134,18 +173,21 @@ func (f *certsFlags) firstRequests(nodes []string) ([]certs.Request, error) {
 		}
 		hosts[role] = append(hosts[role], strings.Split(list, ",")...)
 	}
+	if natsRoute := string(identity.NATSRoute); hosts[natsRoute] == nil {
+		hosts[natsRoute] = hosts[string(identity.NATS)]
+	}
 	var who []string
 	for _, role := range identity.Roles() {
-		if role != identity.NodeAgent {
+		if role != identity.NodeAgent && role != identity.Workload && role != identity.LBProvider {
 			who = append(who, string(role))
 		}
 	}
 	for _, node := range nodes {
-		who = append(who, string(identity.NodeAgent)+"/"+node)
+		who = append(who, string(identity.NodeAgent)+"/"+node, string(identity.Workload)+"/"+node+"/"+object.DefaultNamespace)
 	}
 	var requests []certs.Request
 	for _, name := range who {
-		requests = append(requests, certs.Request{Role: name, Hosts: hostsOf(name, hosts[name]), Lifetime: lifetime})
+		requests = append(requests, certs.Request{Role: name, Hosts: hostsOf(name, hosts[name]), Lifetime: time.Duration(f.lifetime)})
 		delete(hosts, name)
 	}
 	for role := range hosts {
@@ -159,18 +201,15 @@ func newCertsIssue(flags *connection) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "issue ROLE[/NAME]...",
 		Short: "Issue certificates",
-		Long: `issue makes certificates of the folder's authority. Roles are registry, allocator, endpointctl, dnssvc, nodeagent/NODE, operator[/NAME],
-viewer[/NAME], nats and postgres.`,
+		Long: `issue makes certificates of the folder's authority. Roles are registry, allocator, endpointctl, lbctl, dnssvc, nodeagent/NODE, operator[/NAME],
+viewer[/NAME], workload/NODE[/NAMESPACE], lbprovider[/NAME], nats and postgres.`,
 		Example: `  portolan certs issue nodeagent/n3
-  portolan certs issue operator/ann --days 30
+  portolan certs issue workload/n3/default
+  portolan certs issue operator/shop --lifetime 30d
   portolan certs issue postgres --host db.example.com --force`,
 		Args: arguments(cobra.MinimumNArgs(1), "ROLE[/NAME]..."),
 		RunE: func(command *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {
-				return err
-			}
-			lifetime, err := f.lifetime()
-			if err != nil {
 				return err
 			}
 			folder, err := certs.Open(folderOf(flags))
@@ -179,7 +218,7 @@ viewer[/NAME], nats and postgres.`,
 			}
 			var requests []certs.Request
 			for _, who := range args {
-				requests = append(requests, certs.Request{Role: who, Hosts: hostsOf(who, f.hosts), Lifetime: lifetime})
+				requests = append(requests, certs.Request{Role: who, Hosts: hostsOf(who, f.hosts), Lifetime: time.Duration(f.lifetime)})
 			}
 			made, err := folder.Issue(requests, f.force)
 			if err != nil {
@@ -199,22 +238,27 @@ func newCertsRenew(flags *connection) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "renew [ROLE[/NAME]...]",
 		Short: "Renew certificates that expire soon",
-		Long: `renew makes anew what expires soon, with new keys, for the same role and hosts and for as long as before. Daemons take new files while they run;
-connections that are open go on. Run it every day: it does nothing most of the time.`,
-		Example: "  portolan certs renew\n  portolan certs renew nodeagent/n1 --force\n  portolan certs renew --within-days 14 -o json",
+		Long: `renew makes anew what has a third of its life left, with new keys, for the same role and hosts and for as long as before. Daemons take new files
+while they run; connections that are open go on. Run it every hour: it does nothing most of the time.
+
+In a folder without ca.key it asks the registry (--server) with each certificate that is still valid. A registry renews certificates of daemons,
+workloads and monitors, so a timer keeps the certificate of Prometheus valid. Daemons and "portolan run" need no timer.`,
+		Example: `  portolan certs renew
+  portolan certs renew nats --force
+  portolan certs renew --within-days 14 -o json
+  portolan certs renew --certs /etc/prometheus/portolan --server 10.0.0.1:7400,10.0.0.2:7400`,
 		RunE: func(command *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {
 				return err
 			}
-			ahead, err := days("--within-days", within)
-			if err != nil {
-				return err
+			ahead := time.Duration(0)
+			if command.Flags().Changed("within-days") {
+				var err error
+				if ahead, err = days("--within-days", within); err != nil {
+					return err
+				}
 			}
-			folder, err := certs.Open(folderOf(flags))
-			if err != nil {
-				return err
-			}
-			looked, err := folder.Renew(args, ahead, f.force)
+			looked, err := renewFolder(command.Context(), flags, args, ahead, f.force)
 			if err != nil {
 				return err
 			}
@@ -222,7 +266,7 @@ connections that are open go on. Run it every day: it does nothing most of the t
 		},
 	}
 	f.register(command, "renew also what does not expire soon")
-	command.Flags().IntVar(&within, "within-days", 30, "renew what expires within so many days")
+	command.Flags().IntVar(&within, "within-days", 0, "renew what expires within so many days (default: a third of its life)")
 	return command
 }
 
@@ -232,9 +276,13 @@ func newCertsNATS(flags *connection) *cobra.Command {
 		Use:   "nats-config",
 		Short: "Print who may do what on NATS, as configuration of nats-server",
 		Long: `nats-config prints the parts "tls" and "authorization" of a nats-server's configuration: every role with the subjects that are its own, every node with
-its own heartbeats. Include it in the configuration of each server; nodes are those that have a certificate in the folder, and those named by --node.`,
+its own heartbeats. Include it in the configuration of each server; nodes are those that have a certificate in the folder, and those named by --node.
+
+With --route it also prints the part "cluster". Only servers with the certificate natsroute.crt, of an authority of its own, can join the cluster: who is in it
+reads and publishes everything. Each server needs natsroute.crt, natsroute.key and routes-ca.crt in its folder, and nothing else of the machines does.`,
 		Example: `  portolan certs nats-config > portolan-nats.conf
-  portolan certs nats-config --path /etc/nats/certs --node n7`,
+  portolan certs nats-config --path /etc/nats/certs --node n7
+  portolan certs nats-config --path /etc/nats/certs --route nats1:6222 --route nats2:6222 --route nats3:6222`,
 		Args: arguments(cobra.NoArgs, "no arguments"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			folder, err := certs.Open(folderOf(flags))
@@ -257,6 +305,9 @@ its own heartbeats. Include it in the configuration of each server; nodes are th
 	command.Flags().StringVar(&options.Path, "path", "", "folder in which the server has nats.crt, nats.key and ca.crt (default: the folder of the certificates)")
 	command.Flags().StringVar(&options.Prefix, "nats-prefix", changes.DefaultPrefix, "first word of all subjects, as the daemons have it")
 	command.Flags().StringArrayVar(&options.Nodes, "node", nil, "name of a node; may be repeated")
+	command.Flags().StringArrayVar(&options.Cluster.Routes, "route", nil, "HOST:PORT for the routes of a server of the cluster; repeated for each, this server included")
+	command.Flags().StringVar(&options.Cluster.Name, "cluster", "portolan", "name of the cluster")
+	command.Flags().StringVar(&options.Cluster.Listen, "cluster-listen", "0.0.0.0:6222", "address at which the server listens for routes")
 	return command
 }
 
@@ -274,7 +325,7 @@ func (f *certsFlags) print(out io.Writer, list []certs.Certificate) error {
 		if one.Written {
 			written = "yes"
 		}
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", one.Name, one.Expires.UTC().Format(time.DateOnly), written, one.Cert)
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", one.Name, one.Expires.UTC().Format(time.RFC3339), written, one.Cert)
 	}
 	return w.Flush()
 }

@@ -24,7 +24,7 @@ time: it leaves what is as it should be. The compose stack of the repository use
   # certs.yaml
   trustDomain: portolan
   certificates:
-  - {who: registry, folder: /etc/portolan/tls, owner: 998}
+  - {who: registry, folder: /etc/portolan/tls}
   - {who: nats, hosts: [nats-1.example.com], folder: /etc/nats/tls}
   nats: {file: /etc/nats/portolan.conf, path: /etc/nats/tls}`,
 		Args: arguments(cobra.NoArgs, "no arguments"),

@@ -3,9 +3,12 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -18,8 +21,10 @@ import (
 
 	"portolan.dev/portolan/internal/certs"
 	"portolan.dev/portolan/internal/client"
+	"portolan.dev/portolan/internal/dev"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/rpc"
+	"portolan.dev/services/kit/token"
 )
 
 // connection holds the addresses of the daemons. Its flags are the same for every command.
@@ -27,7 +32,14 @@ type connection struct {
 	server  string
 	timeout time.Duration
 	certs   string // folder of certificates; empty: none
+	token   string // file of a token; empty: that of the portolan dev in the working directory
 	files   identity.Files
+	// forPrograms is set by commands that start programs of others. They take the certificate of a
+	// folder that can do least.
+	forPrograms bool
+	// log is the log of the certificate; nil: none.
+	log    *slog.Logger
+	source *identity.Source // the certificate, once it was opened
 }
 
 // envCerts is the environment variable for the folder of certificates.
@@ -45,11 +57,13 @@ const (
 func (c *connection) register(root *cobra.Command) {
 	root.PersistentFlags().StringVar(&c.server, "server", cmp.Or(os.Getenv("PORTOLAN_SERVER"), defaultServer), "address of the registry (PORTOLAN_SERVER)")
 	set := root.PersistentFlags()
-	set.StringVar(&c.certs, "certs", os.Getenv(envCerts), "folder of certificates; with one, connections are mutual TLS as its operator or viewer ("+envCerts+")")
+	set.StringVar(&c.certs, "certs", os.Getenv(envCerts), "folder of certificates; with one, connections are mutual TLS as its operator, viewer or workload ("+envCerts+")")
 	set.StringVar(&c.files.Cert, "tls-cert", os.Getenv("PORTOLAN_TLS_CERT"), "instead: file of a certificate (PORTOLAN_TLS_CERT)")
 	set.StringVar(&c.files.Key, "tls-key", os.Getenv("PORTOLAN_TLS_KEY"), "file of its private key (PORTOLAN_TLS_KEY)")
 	set.StringVar(&c.files.CA, "tls-ca", os.Getenv("PORTOLAN_TLS_CA"), "file of the trusted certificate authorities (PORTOLAN_TLS_CA)")
 	set.StringVar(&c.files.TrustDomain, "trust-domain", os.Getenv("PORTOLAN_TRUST_DOMAIN"), "trust domain; empty: that of the certificate (PORTOLAN_TRUST_DOMAIN)")
+	set.StringVar(&c.token, "token-file", os.Getenv("PORTOLAN_TOKEN_FILE"),
+		"file of the token of a portolan dev (PORTOLAN_TOKEN_FILE; default: "+dev.TokenFile(dev.DefaultDataDir)+", if it exists and the address is on loopback)")
 	root.PersistentFlags().DurationVar(&c.timeout, "timeout", 30*time.Second, "how long one request may take")
 }
 
@@ -59,32 +73,124 @@ func (c *connection) dial(address string, role identity.Role) (*grpc.ClientConn,
 	if err != nil {
 		return nil, err
 	}
-	conn, err := rpc.TCP().Dial(address, source.DialOption(role), grpc.WithChainUnaryInterceptor(c.withTimeout))
+	return c.dialWith(address, source, source.DialOption(role))
+}
+
+// dialAgent connects to the agent of a node at an address that the agent, or another one, reported.
+func (c *connection) dialAgent(node, address string) (*grpc.ClientConn, error) {
+	source, err := c.identity()
+	if err != nil {
+		return nil, err
+	}
+	return c.dialWith(address, source, source.AgentDialOption(node))
+}
+
+// dialWith connects with a certificate or, if source is nil, with the token of a portolan dev.
+func (c *connection) dialWith(address string, source *identity.Source, credentials grpc.DialOption) (*grpc.ClientConn, error) {
+	options := []grpc.DialOption{credentials, grpc.WithChainUnaryInterceptor(c.withTimeout)}
+	if source == nil {
+		secret, err := c.readToken(address)
+		if err != nil {
+			return nil, err
+		}
+		if secret != nil {
+			options = append(options, grpc.WithPerRPCCredentials(secret))
+		}
+	}
+	conn, err := rpc.TCP().Dial(address, options...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", address, err)
 	}
 	return conn, nil
 }
 
-// dialAgent connects to a node agent.
-func (c *connection) dialAgent(address string) (*grpc.ClientConn, error) {
-	return c.dial(address, identity.NodeAgent)
+// readToken returns the token for the daemon at an address. If no file is given, it is the token of
+// the working directory's data directory, or nil if there is none. That token goes to loopback
+// addresses only, because it crosses the network in clear text. A given one goes to every address.
+func (c *connection) readToken(address string) (*token.Token, error) {
+	if c.token != "" {
+		return token.Read(c.token)
+	}
+	if !onLoopback(address) {
+		return nil, nil
+	}
+	secret, err := token.Read(dev.TokenFile(dev.DefaultDataDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return secret, err
 }
 
-// identity opens the given certificate. It returns nil if none is given.
-func (c *connection) identity() (*identity.Source, error) {
+// onLoopback reports whether all addresses of a target, separated by commas, are loopback addresses.
+func onLoopback(target string) bool {
+	for address := range strings.SplitSeq(target, ",") {
+		host, _, err := net.SplitHostPort(strings.TrimSpace(address))
+		if err != nil {
+			return false
+		}
+		if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) {
+			return false
+		}
+	}
+	return true
+}
+
+// identity opens the given certificate at its first call, so that all connections of a command use
+// the same one, also after its renewal. It returns nil if none is given.
+func (c *connection) identity() (source *identity.Source, err error) {
+	if c.source == nil {
+		c.source, err = c.openIdentity()
+	}
+	return c.source, err
+}
+
+func (c *connection) openIdentity() (*identity.Source, error) {
 	files := c.files
 	if files.Cert == "" && files.Key == "" && files.CA == "" {
 		if c.certs == "" {
 			return nil, nil
 		}
 		var err error
-		if files, err = certs.FilesOf(c.certs, identity.Operator, identity.Viewer); err != nil {
+		if files, err = c.filesOf(c.certs); err != nil {
 			return nil, err
 		}
 		files.TrustDomain = c.files.TrustDomain
+		renewOwn(c.certs, files)
 	}
-	return identity.Open(identity.Options{Files: files, Log: slog.New(slog.DiscardHandler)})
+	return identity.Open(identity.Options{Files: files, Log: cmp.Or(c.log, slog.New(slog.DiscardHandler)), Store: certs.CopyStore(files)})
+}
+
+// filesOf returns the files of the certificate in a folder that can do most: an operator's or
+// viewer's of all namespaces, or else the only one of an operator, viewer or workload that is bound
+// to a namespace. For programs the order is the reverse: a workload's certificate comes first.
+func (c *connection) filesOf(dir string) (identity.Files, error) {
+	if c.forPrograms {
+		if files, found, err := certs.BoundFilesOf(dir, identity.Workload); found || err != nil {
+			return files, err
+		}
+	}
+	files, unbound := certs.FilesOf(dir, identity.Operator, identity.Viewer)
+	if unbound == nil {
+		return files, nil
+	}
+	for _, role := range []identity.Role{identity.Operator, identity.Viewer, identity.Workload} {
+		if files, found, err := certs.BoundFilesOf(dir, role); found || err != nil {
+			return files, err
+		}
+	}
+	return identity.Files{}, unbound
+}
+
+// setNamespace sets the namespace of a command, for which the user has given none, to the one that
+// the caller's certificate is bound to. Errors of the certificate are those of the connection.
+func (c *connection) setNamespace(command *cobra.Command) {
+	flag := command.Flags().Lookup("namespace")
+	if flag == nil || flag.Changed || c.certs == "" && c.files.Cert == "" {
+		return
+	}
+	if source, err := c.identity(); err == nil && source.ID().Namespace != "" {
+		_ = flag.Value.Set(source.ID().Namespace) // the value of a flag of text is never refused
+	}
 }
 
 // daemonAddress returns the address of another daemon: the given one or, if it is empty, the host

@@ -28,6 +28,7 @@ type deleteOptions struct {
 	grace         int64 // seconds; negative: the pod's own grace period
 	dryRun        bool
 	ignoreMissing bool
+	certs         string // folder of certificates, which may have the authority
 }
 
 func newDelete(flags *connection) *cobra.Command {
@@ -36,7 +37,8 @@ func newDelete(flags *connection) *cobra.Command {
 		Use:   "delete KIND NAME... | KIND -l SELECTOR | KIND --all | -f FILE",
 		Short: "Delete objects",
 		Long: `delete removes the objects that are named, selected, or described by manifests. A running pod is terminating for its grace period first: it
-serves only where no other pod of its service is ready, and "portolan run" stops its program. --grace-period 0 removes it at once.`,
+serves only where no other pod of its service is ready, and "portolan run" stops its program. --grace-period 0 removes it at once.
+Deleting a node revokes the certificates of its agent.`,
 		Example: `  portolan delete service web
   portolan delete svc web api -n shop
   portolan delete pods -l app=web --dry-run
@@ -48,6 +50,7 @@ serves only where no other pod of its service is ready, and "portolan run" stops
 			if err != nil {
 				return err
 			}
+			options.certs = folderOf(flags)
 			return deleteAll(command.Context(), command, registry, deletions, options)
 		}),
 	}
@@ -164,7 +167,7 @@ func (o *deleteOptions) ofCollection(command *cobra.Command, kind *kinds.Kind, r
 }
 
 func deleteAll(ctx context.Context, command *cobra.Command, registry *client.Client, deletions []client.Deletion, options *deleteOptions) error {
-	run := &bulkOperation{out: command.OutOrStdout(), errOut: command.ErrOrStderr(), total: len(deletions), verb: "deleted"}
+	run := newBulkOperation(command, len(deletions), "deleted")
 	keyOf := func(d client.Deletion) object.Key { return d.Key }
 	return forEach(run, deletions, keyOf, func(d client.Deletion) (func(), error) {
 		label := strings.ToLower(d.Key.Kind) + "/" + d.Key.Name
@@ -178,7 +181,14 @@ func deleteAll(ctx context.Context, command *cobra.Command, registry *client.Cli
 		case err != nil:
 			return nil, fmt.Errorf("%s: %s", label, apierr.Describe(err))
 		}
-		return func() { _, _ = fmt.Fprintf(run.out, "%s %s\n", label, deletedWord(last, options.dryRun)) }, nil
+		revoked, err := revokedAgent(ctx, registry, d)
+		if err != nil {
+			return nil, fmt.Errorf("%s: deleted, but %s", label, apierr.Describe(err))
+		}
+		return func() {
+			_, _ = fmt.Fprintf(run.out, "%s %s\n", label, deletedWord(last, options.dryRun))
+			recordDeletedAgent(run.errOut, options.certs, revoked)
+		}, nil
 	})
 }
 

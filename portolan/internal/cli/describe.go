@@ -12,6 +12,7 @@ import (
 	"portolan.dev/portolan/internal/client"
 	"portolan.dev/portolan/internal/printer"
 	"portolan.dev/portolan/internal/rollout"
+	"portolan.dev/portolan/internal/terminal"
 	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
@@ -19,26 +20,39 @@ import (
 )
 
 func newDescribe(flags *connection) *cobra.Command {
-	namespace := &namespaceFlags{}
+	namespace, allocator := &namespaceFlags{}, &allocatorFlags{connection: flags}
 	command := &cobra.Command{
 		Use:   "describe KIND NAME",
 		Short: "Show an object in words, with what happened to it",
 		Example: `  portolan describe service web
-  portolan describe node n1`,
+  portolan describe node n1
+  portolan describe pool service-ipv4`,
 		Args:              arguments(cobra.RangeArgs(1, 2), "KIND NAME"),
-		ValidArgsFunction: completeTarget(flags, namespace),
-		RunE: flags.withRegistry(func(command *cobra.Command, args []string, registry *client.Client) error {
-			what, err := parseTarget(args)
-			if err != nil {
-				return err
-			}
-			if what.name == "" {
-				return usageError{errors.New("say which one: KIND NAME")}
-			}
-			return describe(command.Context(), command, flags, registry, what, namespace.namespaceOf(what.kind))
-		}),
+		ValidArgsFunction: completeWithPools(completeTarget(flags, namespace), allocator),
+	}
+	ofRegistry := flags.withRegistry(func(command *cobra.Command, args []string, registry *client.Client) error {
+		what, err := parseTarget(args)
+		if err != nil {
+			return err
+		}
+		if what.name == "" {
+			return usageError{errors.New("say which one: KIND NAME")}
+		}
+		return describe(command.Context(), command, flags, registry, what, namespace.namespaceOf(what.kind))
+	})
+	command.RunE = func(command *cobra.Command, args []string) error {
+		switch name, ok, err := poolTarget(args); {
+		case err != nil:
+			return err
+		case ok && name == "":
+			return usageError{errors.New("say which one: pool NAME")}
+		case ok:
+			return describePool(command, allocator, name)
+		}
+		return ofRegistry(command, args)
 	}
 	namespace.register(command, false)
+	allocator.register(command)
 	return command
 }
 
@@ -91,7 +105,7 @@ func missingLines(progress rollout.Progress) []string {
 		if i == maxNodes {
 			return append(lines, fmt.Sprintf("and %d more", len(progress.Missing())-maxNodes))
 		}
-		lines = append(lines, fmt.Sprintf("%s: %s: %s", node.Name, node.State, node.Reason))
+		lines = append(lines, terminal.Line(fmt.Sprintf("%s: %s: %s", node.Name, node.State, node.Reason)))
 	}
 	return lines
 }

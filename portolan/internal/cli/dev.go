@@ -15,13 +15,17 @@ import (
 func newDev() *cobra.Command {
 	options := dev.Options{}
 	var bind, dns, level string
-	var services, pods string
+	var services, pods, balancers string
 	command := &cobra.Command{
 		Use:   "dev",
 		Short: "Run a whole installation in this process",
 		Long: `dev runs every daemon in one process, on loopback, without root, with everything that is kept in one folder. It says "portolan ready" when all
 daemons are. Virtual IPs are loopback addresses, so only programs of this machine reach them. A service whose port you may not bind gets an
 Event, and "portolan explain" says what to do.
+
+Other users of the machine cannot use the installation: APIs and metrics answer only clients that send the token in the file "token" of the data
+directory, which only your user can read. portolan finds it when it runs in the same folder as dev; elsewhere give --token-file or
+PORTOLAN_TOKEN_FILE. Services and names are open to all users of the machine, as every port on loopback is.
 
 With IPv6 ranges beside those of IPv4 the installation is dual-stack. IPv6 has one loopback address only, so the ranges have to be made local
 first, as root: ip -6 route add local fd00:7f60::/112 dev lo, the same for the pods, and sysctl -w net.ipv6.ip_nonlocal_bind=1.
@@ -34,7 +38,8 @@ On macOS every loopback address other than 127.0.0.1 has to be made first, so ta
   portolan dev --data-dir /tmp/try --dns-addr 127.0.0.1:5353`,
 		Args: arguments(cobra.NoArgs, "no arguments"),
 		RunE: func(command *cobra.Command, _ []string) error {
-			parsed := map[string]*string{"--bind": &bind, "--service-cidr": &services, "--pod-cidr": &pods, "--dns-addr": &dns, "--log-level": &level}
+			parsed := map[string]*string{"--bind": &bind, "--service-cidr": &services, "--pod-cidr": &pods,
+				"--load-balancer-cidr": &balancers, "--dns-addr": &dns, "--log-level": &level}
 			if err := parseDev(&options, parsed); err != nil {
 				return usageError{err}
 			}
@@ -42,16 +47,17 @@ On macOS every loopback address other than 127.0.0.1 has to be made first, so ta
 		},
 	}
 	set := command.Flags()
-	set.StringVar(&options.DataDir, "data-dir", ".portolan", "folder of everything that is kept")
-	set.StringVar(&bind, "bind", "127.0.0.1", "address of the daemons: APIs on ports 7400-7404, metrics and health on 7500-7504")
+	set.StringVar(&options.DataDir, "data-dir", dev.DefaultDataDir, "folder of everything that is kept, and of the token that clients need")
+	set.StringVar(&bind, "bind", "127.0.0.1", "address of the daemons: APIs on ports 7400-7406, metrics and health on 7500-7506")
 	set.StringVar(&services, "service-cidr", "127.96.0.0/16", "range of virtual IPs, or one of each family: the first family is the default")
 	set.StringVar(&pods, "pod-cidr", "127.64.0.0/16", "range of pod addresses, or one of each family")
+	set.StringVar(&balancers, "load-balancer-cidr", "127.98.0.0/24", "range of the addresses of services of type LoadBalancer, or one of each family; empty: none")
 	set.StringVar(&options.NodePortRange, "node-port-range", "30000-32767", "ports that services may have on the node")
 	set.StringVar(&dns, "dns-addr", "127.0.0.1:7053", "where names are answered")
 	set.StringVar(&options.Zone, "zone", "cluster.local", "DNS zone")
 	set.StringVar(&options.Node, "node", "dev", "name of the node")
 	set.StringVar(&options.Example, "example", "", "folder whose service.yaml is applied, with three backends")
-	set.BoolVar(&options.Insecure, "insecure", false, "allow addresses that other machines reach, though dev has no TLS")
+	set.BoolVar(&options.Insecure, "insecure", false, "allow addresses that other machines reach, though dev has no TLS and the token crosses the network in clear text; also those in externalIPs")
 	set.StringVar(&level, "log-level", "warn", "debug, info, warn or error")
 	set.StringVar(&options.TraceEndpoint, "trace-endpoint", "", "host:port of an OpenTelemetry collector (OTLP over gRPC); empty: no traces")
 	return command
@@ -69,6 +75,12 @@ func parseDev(options *dev.Options, texts map[string]*string) (err error) {
 	parse("--bind", func(s string) (e error) { options.Bind, e = netip.ParseAddr(s); return })
 	parse("--service-cidr", func(s string) (e error) { options.ServiceCIDR, e = parsePrefixes(s); return })
 	parse("--pod-cidr", func(s string) (e error) { options.PodCIDR, e = parsePrefixes(s); return })
+	parse("--load-balancer-cidr", func(s string) (e error) {
+		if s != "" {
+			options.BalancerCIDR, e = parsePrefixes(s)
+		}
+		return
+	})
 	parse("--dns-addr", func(s string) (e error) { options.DNSAddr, e = netip.ParseAddrPort(s); return })
 	parse("--log-level", func(s string) error { return options.LogLevel.UnmarshalText([]byte(s)) })
 	if err == nil {

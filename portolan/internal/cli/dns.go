@@ -12,6 +12,7 @@ import (
 
 	dnsv1 "portolan.dev/api/dns/v1"
 	"portolan.dev/portolan/internal/client"
+	"portolan.dev/portolan/internal/terminal"
 	"portolan.dev/portolan/internal/workload"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/object"
@@ -63,15 +64,15 @@ func dnsQuery(ctx context.Context, out io.Writer, flags *connection, api string,
 	if err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(out, "; %s %s: %s\n", answer.GetName(), request.GetType(), answer.GetRcode())
+	_, _ = fmt.Fprintln(out, terminal.Line(fmt.Sprintf("; %s %s: %s", answer.GetName(), request.GetType(), answer.GetRcode())))
 	for _, section := range [][]string{answer.GetAnswer(), answer.GetAuthority(), answer.GetAdditional()} {
 		for _, record := range section {
-			_, _ = fmt.Fprintln(out, record)
+			_, _ = fmt.Fprintln(out, strings.ReplaceAll(record, "\n", `\n`)) // its columns are separated by tabs
 		}
 	}
 	if why {
 		for _, line := range answer.GetExplanation() {
-			_, _ = fmt.Fprintln(out, "; "+line)
+			_, _ = fmt.Fprintln(out, "; "+terminal.Line(line))
 		}
 	}
 	if len(answer.GetAnswer()) == 0 {

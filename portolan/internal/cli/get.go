@@ -26,21 +26,35 @@ type getOptions struct {
 }
 
 func newGet(flags *connection) *cobra.Command {
-	options := &getOptions{}
+	options, allocator := &getOptions{}, &allocatorFlags{connection: flags}
 	command := &cobra.Command{
 		Use:   "get KIND [NAME]",
 		Short: "Show objects",
 		Example: `  portolan get services
   portolan get svc web -o yaml
   portolan get pods -A -l app=web -o wide
-  portolan get endpointslices -w                 # and every change from now on`,
+  portolan get endpointslices -w                 # and every change from now on
+  portolan get pools                             # of the allocator: virtual IPs, node ports and others, and how full they are`,
 		Args:              arguments(cobra.RangeArgs(1, 2), "KIND [NAME]"),
-		ValidArgsFunction: completeTarget(flags, &options.namespaceFlags),
-		RunE: flags.withRegistry(func(command *cobra.Command, args []string, registry *client.Client) error {
-			return get(command.Context(), command, args, registry, options)
-		}),
+		ValidArgsFunction: completeWithPools(completeTarget(flags, &options.namespaceFlags), allocator),
+	}
+	ofRegistry := flags.withRegistry(func(command *cobra.Command, args []string, registry *client.Client) error {
+		return get(command.Context(), command, args, registry, options)
+	})
+	command.RunE = func(command *cobra.Command, args []string) error {
+		if err := options.checkOutput(); err != nil {
+			return err
+		}
+		switch name, ok, err := poolTarget(args); {
+		case err != nil:
+			return err
+		case ok:
+			return getPools(command, allocator, name, options)
+		}
+		return ofRegistry(command, args)
 	}
 	options.register(command, true)
+	allocator.register(command)
 	command.Flags().StringVarP(&options.labels, "selector", "l", "", "only objects with these labels, such as app=web,tier!=test")
 	command.Flags().StringVar(&options.fields, "field-selector", "", "only objects with these fields, such as spec.type=NodePort")
 	command.Flags().StringVarP(&options.output, "output", "o", "table", "table, wide, yaml, json or name")
@@ -48,10 +62,14 @@ func newGet(flags *connection) *cobra.Command {
 	return command
 }
 
-func get(ctx context.Context, command *cobra.Command, args []string, registry *client.Client, options *getOptions) error {
-	if !strings.Contains(" table wide yaml json name ", " "+options.output+" ") {
-		return usageError{fmt.Errorf("output %q is not known; outputs are table, wide, yaml, json, name", options.output)}
+func (o *getOptions) checkOutput() error {
+	if !strings.Contains(" table wide yaml json name ", " "+o.output+" ") {
+		return usageError{fmt.Errorf("output %q is not known; outputs are table, wide, yaml, json, name", o.output)}
 	}
+	return nil
+}
+
+func get(ctx context.Context, command *cobra.Command, args []string, registry *client.Client, options *getOptions) error {
 	what, err := parseTarget(args)
 	if err != nil {
 		return err
@@ -98,6 +116,9 @@ func follow(ctx context.Context, registry *client.Client, query client.Query, re
 				break
 			}
 			revision = change.Revision
+			if change.Object == nil {
+				continue
+			}
 			if err := printer.change(change); err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -39,6 +40,9 @@ func parseTarget(args []string) (objectRef, error) {
 		name = args[1]
 	}
 	kind, ok := kinds.Named(kindName)
+	if kindName == poolKind || kindName == poolKindPlural {
+		return objectRef{}, usageError{errors.New("pools belong to the allocator; portolan get, describe and pool are for them")}
+	}
 	if !ok {
 		return objectRef{}, usageError{fmt.Errorf("kind %q is not known; kinds are %s", kindName, kindNames())}
 	}
@@ -78,6 +82,25 @@ func completeTarget(flags *connection, namespace *namespaceFlags) func(*cobra.Co
 			return objectNames(command, flags, namespace, args[0]), cobra.ShellCompDirectiveNoFileComp
 		}
 		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completion is the type of cobra's functions that complete arguments.
+type completion = func(command *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective)
+
+// completeWithPools completes like the given function, and pools and their names too.
+func completeWithPools(complete completion, allocator *allocatorFlags) completion {
+	return func(command *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 1 {
+			if _, ok, _ := poolTarget(args); ok {
+				return allocator.names(command), cobra.ShellCompDirectiveNoFileComp
+			}
+		}
+		completed, directive := complete(command, args, toComplete)
+		if len(args) == 0 {
+			completed = append(completed, poolKindPlural)
+		}
+		return completed, directive
 	}
 }
 

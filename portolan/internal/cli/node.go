@@ -16,6 +16,7 @@ import (
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/portolan/internal/client"
 	"portolan.dev/portolan/internal/printer"
+	"portolan.dev/portolan/internal/terminal"
 	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/nearest"
@@ -81,7 +82,7 @@ func (f *agentFlags) ask(ctx context.Context, registry *client.Client, args []st
 	if where.address == "" {
 		return nil, fmt.Errorf("node %s has no agent address: give --agent HOST:PORT", args[0])
 	}
-	conn, err := f.dialAgent(where.address)
+	conn, err := f.dialAgent(args[0], where.address)
 	if err != nil {
 		return nil, err
 	}
@@ -235,7 +236,7 @@ func newNodeResync(flags *connection) *cobra.Command {
 	f := &agentFlags{connection: flags}
 	return f.command(&cobra.Command{
 		Use:   "resync NODE",
-		Short: "Compare a node's kernel with the plan now, and repair what differs",
+		Short: "Compare a node's objects with the registry and its kernel with the plan now, and repair what differs",
 		Example: `  portolan node plan n1       # what a resync would do
   portolan node resync n1`,
 	}, cobra.ExactArgs(1), "NODE",
@@ -245,13 +246,22 @@ func newNodeResync(flags *connection) *cobra.Command {
 		func(command *cobra.Command, answer proto.Message) error {
 			out := command.OutOrStdout()
 			resync, _ := answer.(*nodeagentv1.ResyncResponse)
+			if resync.GetNotCompared() != "" {
+				_, _ = fmt.Fprintln(out, "the agent could not compare its objects with the registry: "+terminal.Line(resync.GetNotCompared()))
+			}
+			if n := resync.GetObjectsCorrected(); n > 0 {
+				_, _ = fmt.Fprintf(out, "%d objects were not as the registry has them, and are now; portolan node status says more\n", n)
+			}
 			if resync.GetRepaired() == 0 {
+				if resync.GetObjectsCorrected() > 0 {
+					return nil
+				}
 				_, err := fmt.Fprintln(out, "nothing to repair")
 				return err
 			}
 			_, err := fmt.Fprintf(out, "%d differences repaired:\n", resync.GetRepaired())
 			for _, difference := range slices.Sorted(slices.Values(resync.GetDifferences())) {
-				_, _ = fmt.Fprintln(out, "  "+difference)
+				_, _ = fmt.Fprintln(out, "  "+terminal.Line(difference))
 			}
 			return err
 		})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"portolan.dev/portolan/internal/terminal"
 	"portolan.dev/services/kit/apierr"
 )
 
@@ -21,8 +22,10 @@ type exitError struct{ code int }
 
 func (e exitError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
 
-// Main runs the command line and returns its exit code.
-func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
+// Main runs the command line and returns its exit code. Whatever it prints is safe for a terminal.
+func Main(ctx context.Context, args []string, in io.Reader, rawOut, rawErr io.Writer) int {
+	out, errOut := terminal.NewWriter(rawOut), terminal.NewWriter(rawErr)
+	defer func() { _ = errors.Join(out.Close(), errOut.Close()) }()
 	root := Root()
 	root.SetArgs(args)
 	root.SetIn(in)
@@ -58,14 +61,15 @@ func Root() *cobra.Command {
   portolan run -l app=web --port http=8080 -- ./server
   portolan get services
   portolan explain service web                   # why does it not answer?`,
-		SilenceErrors: true,
-		SilenceUsage:  true,
+		SilenceErrors:    true,
+		SilenceUsage:     true,
+		PersistentPreRun: func(command *cobra.Command, _ []string) { flags.setNamespace(command) },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	flags.register(root)
 	root.AddCommand(
 		newApply(flags), newDiff(flags), newGet(flags), newDescribe(flags), newDelete(flags), newExplain(flags), newEnv(flags), newRun(flags), newDNS(flags),
-		newNode(flags), newWait(flags), newDev(), newVersion(flags), newHello(), newAsk(), newPause(), newWithResolver(), newMan(), newCerts(flags),
+		newNode(flags), newPool(flags), newWait(flags), newDev(), newVersion(flags), newHello(), newAsk(), newPause(), newWithResolver(), newMan(), newCerts(flags),
 	)
 	return root
 }
@@ -82,7 +86,7 @@ func arguments(check cobra.PositionalArgs, usage string) cobra.PositionalArgs {
 
 // isTerminal reports whether a writer is a terminal.
 func isTerminal(w io.Writer) bool {
-	file, ok := w.(*os.File)
+	file, ok := terminal.Raw(w).(*os.File)
 	if !ok {
 		return false
 	}

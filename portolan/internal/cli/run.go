@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -28,6 +30,11 @@ probe. It should listen on POD_IP; with pod ranges of both families, POD_IPS has
 when the program ends, the pod is gone. The exit code is the program's. Without labels the pod is behind no service: so a client gets its
 environment.
 
+Use a certificate of workload/NODE or workload/NODE/NAMESPACE: it writes pods of its own only, and of a folder with certificates of
+several roles run takes the workload's. It allocates no addresses, so it needs
+--pod-ip with an address of the node. The program gets no credential: of the variables PORTOLAN_… only addresses are passed on. While it runs,
+run renews the workload's certificate at the registry and writes the new one in place of the old one.
+
 As root the program also gets a resolv.conf of its own, by which it finds services by name, if the name server answers on port 53. Otherwise
 LOCALDOMAIN and RES_OPTIONS have the search path, and the host's resolver has to know the zone: "portolan dns system" shows how.`,
 		Example: `  portolan run -l app=web --port http=8080 -- ./server -listen :8080
@@ -36,12 +43,20 @@ LOCALDOMAIN and RES_OPTIONS have the search path, and the host's resolver has to
   portolan run -l app=web --name web-1 --replace --pod-ip 10.0.0.7 --port http=8080 -- ./server
   portolan run -l app=web --port http=8080 --ready-http 8080/healthz -- sh -c 'exec ./server -listen $POD_IP:8080'`,
 		Args: arguments(cobra.MinimumNArgs(1), "-- COMMAND [ARG...]"),
+		PersistentPreRun: func(command *cobra.Command, _ []string) {
+			flags.forPrograms = true
+			flags.log = slog.New(slog.NewTextHandler(command.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+			flags.setNamespace(command)
+		},
 		RunE: flags.withRegistry(func(command *cobra.Command, args []string, registry *client.Client) error {
 			parsed, err := parseLabels(labels)
 			if err != nil {
 				return err
 			}
 			options.Labels, options.Command = parsed, args
+			if err := asWorkload(flags, &options, command.Flags().Changed("namespace")); err != nil {
+				return err
+			}
 			if options.Nameservers, err = flags.nameservers(command.Context(), nameservers, dns); err != nil {
 				return err
 			}
@@ -70,6 +85,23 @@ LOCALDOMAIN and RES_OPTIONS have the search path, and the host's resolver has to
 	return command
 }
 
+// asWorkload completes the options from the caller's certificate, if it is a workload's.
+func asWorkload(flags *connection, options *workload.Options, namespaceGiven bool) error {
+	source, err := flags.identity()
+	if err != nil || source == nil || source.ID().Role != identity.Workload {
+		return err
+	}
+	id := source.ID()
+	options.Identity, options.Node = id.Path(), cmp.Or(options.Node, id.Name)
+	if !namespaceGiven {
+		options.Namespace = cmp.Or(id.Namespace, options.Namespace)
+	}
+	if len(options.Addresses) == 0 {
+		return usageError{fmt.Errorf("%s may not allocate addresses: name an address of the node with --pod-ip", id.Path())}
+	}
+	return nil
+}
+
 func runWorkload(ctx context.Context, command *cobra.Command, flags *connection, registry *client.Client, options workload.Options, allocator string) error {
 	conn, err := flags.dial(flags.daemonAddress(allocator, allocatorPort), identity.Allocator)
 	if err != nil {
@@ -84,6 +116,11 @@ func runWorkload(ctx context.Context, command *cobra.Command, flags *connection,
 		Self: self, Registry: registry.Conn(), Allocator: conn, Options: options,
 		In: command.InOrStdin(), Out: command.OutOrStdout(), ErrOut: command.ErrOrStderr(),
 	}
+	stop, err := flags.keepRenewed(ctx, registry.Conn())
+	if err != nil {
+		return err
+	}
+	defer stop()
 	err = runner.Run(ctx)
 	var exit workload.ErrExit
 	if errors.As(err, &exit) {

@@ -15,6 +15,7 @@ import (
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/portolan/internal/client"
 	"portolan.dev/portolan/internal/rollout"
+	"portolan.dev/portolan/internal/terminal"
 	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/object"
@@ -71,7 +72,7 @@ func runWait(command *cobra.Command, flags *connection, registry *client.Client,
 	if question.Revision, err = revisionOf(ctx, registry, options.namespace, name); err != nil {
 		return err
 	}
-	w := &waiter{registry: registry, query: question, terminal: command.ErrOrStderr(), live: isTerminal(command.ErrOrStderr())}
+	w := &waiter{registry: registry, query: question, screen: terminal.Raw(command.ErrOrStderr()), live: isTerminal(command.ErrOrStderr())}
 	began := time.Now()
 	progress, err := w.wait(ctx, options.timeout)
 	if err != nil {
@@ -116,7 +117,7 @@ const (
 type waiter struct {
 	registry *client.Client
 	query    rollout.Query
-	terminal io.Writer
+	screen   io.Writer
 	live     bool // the screen is a terminal
 }
 
@@ -153,7 +154,7 @@ func (w *waiter) wait(ctx context.Context, timeout time.Duration) (progress roll
 // show replaces the line on the screen.
 func (w *waiter) show(line string) {
 	if w.live {
-		_, _ = fmt.Fprintf(w.terminal, "\r\x1b[K%s", line)
+		_, _ = fmt.Fprintf(w.screen, "\r\x1b[K%s", terminal.Line(line))
 	}
 }
 

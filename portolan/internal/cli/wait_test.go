@@ -49,7 +49,7 @@ func TestWaitShowsProgress(t *testing.T) {
 			registryv1.RegisterNodeServiceServer(s, node)
 			registryv1.RegisterAgentServiceServer(s, node)
 		})
-		return &waiter{registry: client.New(conn), query: rollout.Query{Namespace: "default", Name: "web", Revision: 5}, terminal: screen, live: live}
+		return &waiter{registry: client.New(conn), query: rollout.Query{Namespace: "default", Name: "web", Revision: 5}, screen: screen, live: live}
 	}
 	for _, live := range []bool{true, false} {
 		var screen bytes.Buffer

@@ -11,6 +11,7 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/kinds"
+	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 )
 
@@ -52,6 +53,49 @@ func (c *Client) Delete(ctx context.Context, d Deletion) (object.Object, error) 
 // Apply creates or updates an object.
 func (c *Client) Apply(ctx context.Context, o object.Object, dryRun bool) (*registryv1.ApplyResponse, error) {
 	return registryv1.NewApplyServiceClient(c.conn).Apply(ctx, &registryv1.ApplyRequest{Object: object.Wrap(o), DryRun: dryRun})
+}
+
+// Applied is the result of one of several objects that were applied.
+type Applied struct {
+	Outcome  registryv1.ApplyOutcome
+	Warnings []string
+	Err      error // why the object was not applied; the other fields are empty then
+}
+
+// ApplyMany creates or updates objects by one call, at most 1000. It returns a result for each, in
+// their order. The error is that of the call.
+func (c *Client) ApplyMany(ctx context.Context, objects []object.Object, dryRun bool) ([]Applied, error) {
+	request := &registryv1.WriteRequest{Operations: make([]*registryv1.WriteOperation, len(objects)), DryRun: dryRun, Brief: true}
+	for i, o := range objects {
+		request.Operations[i] = &registryv1.WriteOperation{Write: &registryv1.WriteOperation_Apply{Apply: object.Wrap(o)}}
+	}
+	answer, err := registryv1.NewBulkServiceClient(c.conn).Write(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	if len(answer.GetResults()) != len(objects) {
+		return nil, fmt.Errorf("the registry answered %d objects with %d results", len(objects), len(answer.GetResults()))
+	}
+	applied := make([]Applied, len(objects))
+	for i, result := range answer.GetResults() {
+		failure := result.GetError()
+		applied[i] = Applied{Outcome: appliedOutcome(result.GetOutcome()), Warnings: result.GetWarnings(), Err: apierr.FromFields(failure.GetCode(), failure.GetMessage(), failure.GetDetails())}
+	}
+	return applied, nil
+}
+
+// appliedOutcome returns the outcome as the single call has it.
+func appliedOutcome(outcome registryv1.WriteOutcome) registryv1.ApplyOutcome {
+	switch outcome {
+	case registryv1.WriteOutcome_WRITE_OUTCOME_FAILED:
+		return registryv1.ApplyOutcome_APPLY_OUTCOME_UNSPECIFIED
+	case registryv1.WriteOutcome_WRITE_OUTCOME_CREATED:
+		return registryv1.ApplyOutcome_APPLY_OUTCOME_CREATED
+	case registryv1.WriteOutcome_WRITE_OUTCOME_UNCHANGED:
+		return registryv1.ApplyOutcome_APPLY_OUTCOME_UNCHANGED
+	default:
+		return registryv1.ApplyOutcome_APPLY_OUTCOME_CONFIGURED
+	}
 }
 
 // Events returns the events of an object, oldest first.

@@ -50,15 +50,15 @@ func (c *Client) List(ctx context.Context, kind *kinds.Kind, query Query) ([]obj
 	}
 }
 
-// Change is one change of a watched object.
+// Change is one change of a watched object, or a bookmark, which has a revision only.
 type Change struct {
 	Type     registryv1.ChangeType
-	Object   object.Object // for deletions its last version
+	Object   object.Object // for deletions its last version; nil: a bookmark
 	Revision uint64        // the revision from which a watch continues
 }
 
-// Watch yields the changes after a revision until the context or the stream ends. The last pair has
-// the error.
+// Watch yields the changes after a revision, and bookmarks, until the context or the stream ends.
+// The last pair has the error.
 func (c *Client) Watch(ctx context.Context, kind *kinds.Kind, query Query, after uint64) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -77,6 +77,12 @@ func (c *Client) Watch(ctx context.Context, kind *kinds.Kind, query Query, after
 				if !yield(change, nil) {
 					return
 				}
+			}
+			// A watch of objects that do not change would otherwise continue, hours later, from a
+			// revision that the log no longer has.
+			complete := response.Get(response.Descriptor().Fields().ByName("revision")).Uint()
+			if complete > 0 && !yield(Change{Revision: complete}, nil) {
+				return
 			}
 		}
 		yield(Change{}, err)

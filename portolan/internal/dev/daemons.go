@@ -2,10 +2,13 @@ package dev
 
 import (
 	"context"
+	"net/netip"
+	"slices"
 
 	"portolan.dev/allocator"
 	"portolan.dev/dnssvc"
 	"portolan.dev/endpointctl"
+	"portolan.dev/lbctl"
 	"portolan.dev/nodeagent"
 	"portolan.dev/nodeagent/machine"
 	"portolan.dev/registry"
@@ -17,7 +20,7 @@ import (
 // daemons returns the task of every daemon. Settings that are not set here have the daemon's own
 // defaults.
 func (i *Installation) daemons() []app.Task {
-	return []app.Task{i.allocator(), i.registry(), i.endpointctl(), i.dnssvc(), i.nodeagent()}
+	return []app.Task{i.allocator(), i.registry(), i.endpointctl(), i.lbctl(), i.dnssvc(), i.nodeagent()}
 }
 
 // common returns the settings that all daemons share.
@@ -38,6 +41,7 @@ func (i *Installation) allocator() app.Task {
 	cfg.DataDir = i.options.dir("allocator")
 	cfg.ServiceCIDR = i.options.ServiceCIDR
 	cfg.PodCIDR = i.options.PodCIDR
+	cfg.LoadBalancerPool = i.options.BalancerCIDR
 	cfg.NodePortRange = i.options.NodePortRange
 	return daemonTask(i, "allocator", cfg, cfg.Common, allocator.New)
 }
@@ -51,6 +55,10 @@ func (i *Installation) registry() app.Task {
 	cfg.ServiceCIDR = i.options.ServiceCIDR
 	cfg.PodCIDR = i.options.PodCIDR
 	cfg.LoopbackEndpoints = i.options.PodCIDR
+	if i.options.Insecure { // the plane listens at external IPs, so an address of the machine would open the service to others
+		cfg.ExternalIPs = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
+	}
+	cfg.NodeAddresses = []netip.Prefix{netip.PrefixFrom(i.options.Bind, i.options.Bind.BitLen())}
 	cfg.Zone = i.options.Zone
 	return daemonTask(i, "registry", cfg, cfg.Common, registry.New)
 }
@@ -64,6 +72,17 @@ func (i *Installation) endpointctl() app.Task {
 	// to expire.
 	cfg.Identity = "dev"
 	return daemonTask(i, "endpointctl", cfg, cfg.Common, endpointctl.New)
+}
+
+func (i *Installation) lbctl() app.Task {
+	var cfg lbctl.Config
+	config.Defaults(&cfg)
+	cfg.Common = i.common(lbctlPort)
+	cfg.Registry = i.options.addr(registryPort)
+	cfg.Allocator = i.options.addr(allocatorPort)
+	cfg.Identity = "dev" // as that of endpointctl
+	cfg.Announce = false // the addresses are on loopback
+	return daemonTask(i, "lbctl", cfg, cfg.Common, lbctl.New)
 }
 
 func (i *Installation) dnssvc() app.Task {
@@ -87,6 +106,9 @@ func (i *Installation) nodeagent() app.Task {
 	cfg.NodeName = i.options.Node
 	cfg.NodeAddresses = []string{i.options.Bind.String()}
 	cfg.ProxyMode = "userspace"
+	if !i.options.Insecure {
+		cfg.UserspaceRanges = append(slices.Concat(i.options.ServiceCIDR, i.options.BalancerCIDR), netip.PrefixFrom(i.options.Bind, i.options.Bind.BitLen()))
+	}
 	cfg.PodCIDR = i.options.PodCIDR
 	cfg.DataDir = i.options.dir("nodeagent")
 	return daemonTask(i, "nodeagent", cfg, cfg.Common, userspaceAgent)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"syscall"
 
 	"github.com/nats-io/nats.go"
@@ -16,6 +17,7 @@ import (
 	"portolan.dev/services/kit/health"
 	"portolan.dev/services/kit/obs"
 	"portolan.dev/services/kit/rpc"
+	"portolan.dev/services/kit/token"
 )
 
 // Installation holds all daemons in one process.
@@ -24,6 +26,7 @@ type Installation struct {
 	out     *printer
 	network *rpc.MemoryNetwork
 	nats    *broker.Broker
+	token   *token.Token // that clients have to send
 	log     *slog.Logger
 	level   *slog.LevelVar
 	health  map[string]*health.Registry
@@ -40,15 +43,25 @@ func Run(ctx context.Context, options Options, out *os.File) error {
 	if err := os.MkdirAll(options.DataDir, 0o700); err != nil {
 		return err
 	}
+	if err := checkFolder(options.DataDir); err != nil {
+		return err
+	}
 	held, err := lock(options.dir("lock"))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = held.Close() }()
+	secret, err := token.Create(TokenFile(options.DataDir))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = secret.Remove() }()
 	bus := broker.New(broker.Options{MaxMsgs: streamMessages})
 	defer bus.Close()
 	log, level := obs.NewLogger(os.Stderr, options.LogLevel, obs.FormatAuto)
-	i := &Installation{options: options, out: &printer{w: out}, network: rpc.Memory(), nats: bus, log: log, level: level, health: map[string]*health.Registry{}}
+	i := &Installation{
+		options: options, out: &printer{w: out}, network: rpc.Memory(), nats: bus, token: secret, log: log, level: level, health: map[string]*health.Registry{},
+	}
 	return i.run(ctx)
 }
 
@@ -71,7 +84,7 @@ func daemonTask[C any, D app.Daemon](i *Installation, name string, cfg C, common
 	checks.Set(startedCheck, errors.New("not begun")) // a daemon's own checks exist only once it runs
 	i.health[name] = checks
 	host := app.Host{
-		Log: log, Metrics: obs.NewMetrics(), Health: checks, Network: i.network,
+		Log: log, Metrics: obs.NewMetrics(), Health: checks, Network: i.network, Token: i.token,
 		NATS: daemon.NATS(name, common, log, nil, nats.InProcessServer(i.nats.Dialer(name))),
 	}
 	return app.Task{Name: name, Run: func(ctx context.Context) error {
@@ -85,6 +98,12 @@ func daemonTask[C any, D app.Daemon](i *Installation, name string, cfg C, common
 // streamMessages is the number of changes in the stream, which is in memory. Followers read older
 // ones from the log.
 const streamMessages = 1000
+
+// DefaultDataDir is the default data directory, below the working directory.
+const DefaultDataDir = ".portolan"
+
+// TokenFile returns the file in a data directory that has the token of the running installation.
+func TokenFile(dataDir string) string { return filepath.Join(dataDir, "token") }
 
 // startedCheck is the name of the check that keeps a daemon from being ready before it was started.
 const startedCheck = "begun"

@@ -6,4 +6,15 @@
 // transport differs: pipes instead of sockets, see rpc.Memory. Their APIs also listen on TCP, so
 // that every client works. Calling the daemons' Go code directly would start a little faster, but
 // would be a second way of operation that only laptops use.
+//
+// Other users of the machine reach the TCP ports too. So the APIs and the metrics answer only
+// clients that send the token in the data directory, which only the user of the process can read.
+// Package token explains why it is a token. Profiles and the log level are not served. The command
+// line finds the token by itself. Open to every user of the machine are health, reflection, the
+// name server, and the services themselves, as programs on loopback are in general. The token is no
+// protection from users who only want to disturb: they can open connections until none is left.
+//
+// The data plane listens only in the range of the virtual IPs, and on the daemons' address for node
+// ports. An external IP or a load balancer's address that belongs to the machine would otherwise
+// open a service of a laptop to its network.
 package dev

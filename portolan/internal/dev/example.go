@@ -117,16 +117,17 @@ func checkBackends(plan *nodeagentv1.GetPlanResponse, n int) error {
 
 func (i *Installation) printCommands(service *corev1.Service) {
 	meta, port := service.GetMetadata(), service.GetSpec().GetPorts()[0].GetPort()
+	secret := TokenFile(i.options.DataDir)
 	i.out.printf(`
 Try, in another terminal:
 
   curl -s http://%s/
   dig +short @%s -p %d %s.%s.svc.%s
-  grpcurl -plaintext %s portolan.registry.v1.ServiceService/ListServices
-  %s --server %s explain service %s
+  TOKEN=$(cat %s) grpcurl -plaintext -expand-headers -H 'authorization: Bearer ${TOKEN}' %s portolan.registry.v1.ServiceService/ListServices
+  %s --server %s --token-file %s explain service %s
 
 Ctrl-C stops everything; %s keeps what was applied.`,
 		net.JoinHostPort(service.GetSpec().GetClusterIp(), strconv.Itoa(int(port))),
 		i.options.DNSAddr.Addr(), i.options.DNSAddr.Port(), meta.GetName(), meta.GetNamespace(), i.options.Zone,
-		i.options.addr(registryPort), os.Args[0], i.options.addr(registryPort), meta.GetName(), i.options.DataDir)
+		secret, i.options.addr(registryPort), os.Args[0], i.options.addr(registryPort), secret, meta.GetName(), i.options.DataDir)
 }

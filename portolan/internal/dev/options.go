@@ -19,13 +19,15 @@ type Options struct {
 	Bind          netip.Addr     // address of every daemon; default 127.0.0.1
 	ServiceCIDR   []netip.Prefix // virtual IPs, at most one range per family
 	PodCIDR       []netip.Prefix // addresses of pods, of the same families
+	BalancerCIDR  []netip.Prefix // addresses of load balancers, at most one range per family; empty: none
 	NodePortRange string         // ports on the node
 	DNSAddr       netip.AddrPort // address of the name server
 	Zone          string         // DNS zone
 	Node          string         // name of the only node
 	Example       string         // folder of a manifest to apply, with three backends; empty: none
 	LogLevel      slog.Level     // of all daemons
-	// Insecure lets other machines reach the daemons, which use no TLS and check no identities.
+	// Insecure lets other machines reach the daemons, which use no TLS and check the token only, and
+	// the services' external addresses.
 	Insecure      bool
 	TraceEndpoint string // of an OpenTelemetry collector; empty: none
 }
@@ -35,6 +37,14 @@ func (o *Options) Validate() error {
 	var faults []error
 	faults = append(faults, checkRanges("--service-cidr", o.ServiceCIDR)...)
 	faults = append(faults, checkRanges("--pod-cidr", o.PodCIDR)...)
+	if len(o.BalancerCIDR) > 0 {
+		faults = append(faults, checkRanges("--load-balancer-cidr", o.BalancerCIDR)...)
+	}
+	for _, one := range o.BalancerCIDR {
+		if slices.ContainsFunc(slices.Concat(o.ServiceCIDR, o.PodCIDR), one.Overlaps) {
+			faults = append(faults, fmt.Errorf("--load-balancer-cidr: %s overlaps the range of services or pods", one))
+		}
+	}
 	for _, one := range []struct {
 		flag string
 		addr netip.Addr
@@ -84,7 +94,7 @@ func checkRanges(flag string, ranges []netip.Prefix) (faults []error) {
 // remedy.
 func (o *Options) Bindable() error {
 	var faults []error
-	for _, one := range slices.Concat(o.ServiceCIDR, o.PodCIDR) {
+	for _, one := range slices.Concat(o.ServiceCIDR, o.PodCIDR, o.BalancerCIDR) {
 		if err := bindable(one); err != nil {
 			faults = append(faults, fmt.Errorf("no program can listen in %s: %w%s", one, err, remedy(runtime.GOOS, one)))
 		}
@@ -131,6 +141,7 @@ const (
 	registryPort    = 7400
 	allocatorPort   = 7401
 	endpointctlPort = 7402
+	lbctlPort       = 7406
 	dnssvcPort      = 7403
 	nodeagentPort   = 7404
 	httpOffset      = 100

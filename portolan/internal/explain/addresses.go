@@ -10,13 +10,20 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
+
+	"portolan.dev/allocator/pool"
 )
 
 // addresses compares the service's virtual IPs and node ports with the allocator's allocations, and
 // with the other services.
 func (c *explainer) addresses(ctx context.Context) Step {
 	step := Step{Title: "virtual IPs and node ports", State: OK}
-	wanted := values(c.service)
+	split, err := c.protocolPools(ctx)
+	if err != nil {
+		return noAnswer(step, "allocator", err)
+	}
+	wanted := values(c.service, split)
 	answer, err := allocatorv1.NewAllocatorServiceClient(c.Allocator).ListAllocations(ctx,
 		&allocatorv1.ListAllocationsRequest{OwnerUid: c.service.GetMetadata().GetUid(), PageSize: 1000})
 	if err != nil {
@@ -27,7 +34,7 @@ func (c *explainer) addresses(ctx context.Context) Step {
 		owned = append(owned, allocation.GetValue())
 		step.addLine("%s from pool %s", allocation.GetValue(), allocation.GetPool())
 	}
-	if err := c.duplicates(ctx, &step, wanted, owned); err != nil {
+	if err := c.duplicates(ctx, &step, split, wanted, owned); err != nil {
 		return noAnswer(step, "registry", err)
 	}
 	for _, value := range wanted {
@@ -44,7 +51,7 @@ func (c *explainer) addresses(ctx context.Context) Step {
 
 // duplicates reports the other services that have a value of this one. The service to which the
 // value is not allocated must be recreated.
-func (c *explainer) duplicates(ctx context.Context, step *Step, wanted, owned []string) error {
+func (c *explainer) duplicates(ctx context.Context, step *Step, split []pool.Space, wanted, owned []string) error {
 	request := &registryv1.ListServicesRequest{PageSize: 1000}
 	for {
 		answer, err := registryv1.NewServiceServiceClient(c.Registry).ListServices(ctx, request)
@@ -55,7 +62,7 @@ func (c *explainer) duplicates(ctx context.Context, step *Step, wanted, owned []
 			if other.GetMetadata().GetUid() == c.service.GetMetadata().GetUid() {
 				continue
 			}
-			has := values(other)
+			has := values(other, split)
 			for _, value := range wanted {
 				if !slices.Contains(has, value) {
 					continue
@@ -82,20 +89,46 @@ func recreate(svc *corev1.Service, value string) string {
 		value, meta.GetNamespace(), meta.GetName(), value, meta.GetName(), meta.GetNamespace())
 }
 
-// values returns the values that must be allocated to a service.
-func values(svc *corev1.Service) []string {
+// protocolPools returns the ranges of node ports in which a number may belong to one service for TCP
+// and to another one for UDP.
+func (c *explainer) protocolPools(ctx context.Context) ([]pool.Space, error) {
+	listed, err := allocatorv1.NewAllocatorServiceClient(c.Allocator).ListPools(ctx, &allocatorv1.ListPoolsRequest{})
+	if err != nil {
+		return nil, err
+	}
+	var ranges []pool.Space
+	for _, p := range listed.GetPools() {
+		if !p.GetPerProtocol() {
+			continue
+		}
+		space, err := pool.Parse(p.GetRange())
+		if err != nil {
+			return nil, fmt.Errorf("pool %s: %w", p.GetName(), err)
+		}
+		ranges = append(ranges, space)
+	}
+	return ranges, nil
+}
+
+// values returns the values that must be allocated to a service, in the form of the allocator. A node
+// port in one of the split ranges has its protocol: "30080/UDP".
+func values(svc *corev1.Service, split []pool.Space) []string {
 	var values []string
 	if object.NeedsClusterIP(svc) {
 		values = slices.Clone(svc.GetSpec().GetClusterIps())
 	}
-	add := func(port int32) {
-		if value := strconv.Itoa(int(port)); port != 0 && !slices.Contains(values, value) {
+	add := func(port int32, protocol corev1.Protocol) {
+		value := strconv.Itoa(int(port))
+		if slices.ContainsFunc(split, func(s pool.Space) bool { return s.HasNumber(pool.PortValue(uint16(port))) }) {
+			value += "/" + spec.EnumName(protocol)
+		}
+		if port != 0 && !slices.Contains(values, value) {
 			values = append(values, value)
 		}
 	}
 	for _, port := range svc.GetSpec().GetPorts() {
-		add(port.GetNodePort())
+		add(port.GetNodePort(), port.GetProtocol())
 	}
-	add(svc.GetSpec().GetHealthCheckNodePort())
+	add(svc.GetSpec().GetHealthCheckNodePort(), corev1.Protocol_PROTOCOL_TCP)
 	return values
 }

@@ -19,6 +19,7 @@ type fakeAllocator struct {
 	registryv1.UnimplementedServiceServiceServer
 
 	owners   map[string][]string // values by UID
+	pools    []*allocatorv1.Pool
 	services []*corev1.Service
 }
 
@@ -28,6 +29,10 @@ func (b *fakeAllocator) ListAllocations(_ context.Context, r *allocatorv1.ListAl
 		answer.Allocations = append(answer.Allocations, &allocatorv1.Allocation{Value: value, Pool: "p"})
 	}
 	return answer, nil
+}
+
+func (b *fakeAllocator) ListPools(context.Context, *allocatorv1.ListPoolsRequest) (*allocatorv1.ListPoolsResponse, error) {
+	return &allocatorv1.ListPoolsResponse{Pools: b.pools}, nil
 }
 
 func (b *fakeAllocator) ListServices(context.Context, *registryv1.ListServicesRequest) (*registryv1.ListServicesResponse, error) {
@@ -69,5 +74,39 @@ func TestDuplicatesAreExplainedOnBothServices(t *testing.T) {
 	c := &explainer{Daemons: Daemons{Registry: conn, Allocator: conn}, service: b.services[2]}
 	if step := c.addresses(t.Context()); step.State != OK {
 		t.Errorf("a service of its own values is %s: %q", step.State, step.Lines)
+	}
+}
+
+// TestANumberOfTwoProtocolsIsNoDuplicate has two services with the same node port for different
+// protocols, in a pool in which each protocol has its own numbers, and a third one that has the port
+// of one of them.
+func TestANumberOfTwoProtocolsIsNoDuplicate(t *testing.T) {
+	withProtocol := func(name, ip string, protocol corev1.Protocol) *corev1.Service {
+		svc := withValues(name, ip, 30053)
+		svc.Spec.Ports[0].Protocol = protocol
+		return svc
+	}
+	const tcp, udp = corev1.Protocol_PROTOCOL_TCP, corev1.Protocol_PROTOCOL_UDP
+	b := &fakeAllocator{
+		pools:    []*allocatorv1.Pool{{Name: "shared", Range: "31000-31099"}, {Name: "p", Range: "30000-30099", PerProtocol: true}},
+		owners:   map[string][]string{"uid-web": {"10.96.0.1", "30053/TCP"}, "uid-dns": {"10.96.0.2", "30053/UDP"}, "uid-late": {"10.96.0.3"}},
+		services: []*corev1.Service{withProtocol("web", "10.96.0.1", tcp), withProtocol("dns", "10.96.0.2", udp)},
+	}
+	conn := kittest.Conn(t, func(s grpc.ServiceRegistrar) {
+		allocatorv1.RegisterAllocatorServiceServer(s, b)
+		registryv1.RegisterServiceServiceServer(s, b)
+	})
+	explain := func(svc *corev1.Service) Step {
+		return (&explainer{Daemons: Daemons{Registry: conn, Allocator: conn}, service: svc}).addresses(t.Context())
+	}
+	for _, svc := range b.services {
+		if step := explain(svc); step.State != OK {
+			t.Errorf("%s is %s: %q", svc.GetMetadata().GetName(), step.State, step.Lines)
+		}
+	}
+	b.services = append(b.services, withProtocol("late", "10.96.0.3", udp))
+	step := explain(b.services[2])
+	if text := strings.Join(step.Lines, "\n"); step.State != Broken || !strings.Contains(text, "30053/UDP is also in service default/dns") || strings.Contains(text, "default/web") {
+		t.Errorf("late is %s: %q", step.State, step.Lines)
 	}
 }

@@ -101,9 +101,7 @@ func labels(selector map[string]string) string {
 func (c *explainer) slices(ctx context.Context) Step {
 	step := Step{Title: "endpoint slices", State: OK}
 	meta := c.service.GetMetadata()
-	listed, err := registryv1.NewEndpointSliceServiceClient(c.Registry).ListEndpointSlices(ctx, &registryv1.ListEndpointSlicesRequest{
-		Namespace: meta.GetNamespace(), LabelSelector: object.LabelServiceName + "=" + meta.GetName(), PageSize: 1000,
-	})
+	listed, err := c.readSlices(ctx)
 	if err != nil {
 		return noAnswer(step, "registry", err)
 	}
@@ -132,6 +130,27 @@ func (c *explainer) slices(ctx context.Context) Step {
 		step.setState(Broken, "no endpoint is ready")
 	}
 	return step
+}
+
+// readSlices reads the service's slices from the registry, and takes their endpoints as the ones that
+// nodes may forward to.
+func (c *explainer) readSlices(ctx context.Context) (*registryv1.ListEndpointSlicesResponse, error) {
+	meta := c.service.GetMetadata()
+	all := &registryv1.ListEndpointSlicesResponse{}
+	request := &registryv1.ListEndpointSlicesRequest{
+		Namespace: meta.GetNamespace(), LabelSelector: object.LabelServiceName + "=" + meta.GetName(), PageSize: 1000,
+	}
+	for {
+		page, err := registryv1.NewEndpointSliceServiceClient(c.Registry).ListEndpointSlices(ctx, request)
+		if err != nil {
+			return nil, err
+		}
+		all.EndpointSlices = append(all.EndpointSlices, page.GetEndpointSlices()...)
+		if request.PageToken = page.GetNextPageToken(); request.PageToken == "" {
+			c.backends = backendsOf(all.GetEndpointSlices())
+			return all, nil
+		}
+	}
 }
 
 // staleSlices reports slices that were made from a selector that the service no longer has.

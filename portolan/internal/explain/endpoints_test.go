@@ -95,5 +95,5 @@ func TestTheServiceSaysWhyItsLoadBalancerIsPending(t *testing.T) {
 	c := &explainer{service: service()}
 	checkStep(t, c.asWritten(t.Context()), OK)
 	c.service.Spec.Type = corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER
-	checkStep(t, c.asWritten(t.Context()), Notice, "no load-balancer provider has set an address")
+	checkStep(t, c.asWritten(t.Context()), Notice, "has not looked at it yet")
 }

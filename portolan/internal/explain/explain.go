@@ -3,12 +3,14 @@ package explain
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"strings"
 
 	"google.golang.org/grpc"
 
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/portolan/internal/rollout"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
@@ -21,7 +23,7 @@ type Daemons struct {
 	Endpoints grpc.ClientConnInterface
 	DNS       grpc.ClientConnInterface
 	// Dial connects to node agents. The registry has their addresses.
-	Dial func(address string) (*grpc.ClientConn, error)
+	Dial rollout.DialAgent
 }
 
 // explainer is one run.
@@ -30,7 +32,9 @@ type explainer struct {
 
 	service *corev1.Service
 	newest  uint64 // revision of the newest slice
-	zone    string
+	// backends are the endpoints of the registry's slices.
+	backends map[netip.AddrPort]bool
+	zone     string
 }
 
 // Service explains one service. It returns an error only if the service itself cannot be read.

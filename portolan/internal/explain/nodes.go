@@ -62,11 +62,16 @@ func (c *explainer) node(ctx context.Context, step *Step, node rollout.Node) {
 		return
 	}
 	meta := c.service.GetMetadata()
-	plan, err := rollout.Plan(ctx, c.Dial, node.Address, meta.GetNamespace(), meta.GetName())
+	plan, err := rollout.Plan(ctx, c.Dial, node.Name, node.Address, meta.GetNamespace(), meta.GetName())
 	if err != nil {
 		*step = noAnswer(*step, "the agent of "+node.Name, err)
 		return
 	}
+	if plan.GetNotCompared() != "" {
+		step.addLine("  the agent could not compare its view with the registry: %s", plan.GetNotCompared())
+		step.setState(Notice, node.Name+" may forward by changes that the registry does not have")
+	}
+	c.checkBackends(ctx, step, node, plan)
 	if len(plan.GetVirtualServers()) == 0 {
 		step.addLine("  nothing is programmed")
 		step.setState(Broken, "the agent of "+node.Name+" has no virtual server for the service; its log says why")

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"portolan.dev/portolan/internal/terminal"
 )
 
 // State is the state of a link of the chain.
@@ -77,15 +79,15 @@ func (r *Report) Write(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Service %s\n", r.Service)
 	for _, step := range r.Steps {
-		fmt.Fprintf(&b, "\n[%s] %s\n", marks[step.State], step.Title)
+		fmt.Fprintf(&b, "\n[%s] %s\n", marks[step.State], terminal.Line(step.Title))
 		for _, line := range step.Lines {
-			fmt.Fprintf(&b, "       %s\n", line)
+			fmt.Fprintf(&b, "       %s\n", terminal.Line(line))
 		}
 		if step.Remedy != "" {
-			fmt.Fprintf(&b, "       -> %s\n", step.Remedy)
+			fmt.Fprintf(&b, "       -> %s\n", terminal.Line(step.Remedy))
 		}
 	}
-	fmt.Fprintf(&b, "\n%s\n", r.Verdict)
+	fmt.Fprintf(&b, "\n%s\n", terminal.Line(r.Verdict))
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -64,7 +64,8 @@ func handler(name string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		_, _ = fmt.Fprintf(w, "hello from %s, request %d, you are %s\n", name, requests.Add(1), r.RemoteAddr)
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = fmt.Fprintf(w, "hello from %s, request %d, you are %s\n", name, requests.Add(1), r.RemoteAddr) // #nosec G705 -- plain text
 	})
 	return mux
 }

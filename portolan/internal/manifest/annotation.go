@@ -22,6 +22,7 @@ const (
 	AnnotationProxyMode    = "portolan.dev/proxy-mode"    // of a Node: reported by its agent
 	AnnotationAgentAddress = "portolan.dev/agent-address" // of a Node: reported by its agent
 	AnnotationEpoch        = "portolan.dev/epoch"         // of a Lease: its fencing epoch
+	AnnotationShards       = "portolan.dev/shards"        // of a Lease: number of shards of the task
 )
 
 // takeAnnotation removes an annotation from the metadata and returns its value.

@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v2" // writes lists as kubectl does
 
+	"portolan.dev/portolan/internal/terminal"
 	"portolan.dev/services/object"
 )
 
@@ -62,12 +63,17 @@ func treeOf(o object.Object) (any, error) {
 	return tree, nil
 }
 
+// write writes a document. One with invisible characters is always JSON, which is YAML too, because
+// [terminal.Writer] can escape it without changing it.
 func (e *Encoder) write(tree any) error {
 	marshal := yaml.Marshal
 	if e.format == JSON {
 		marshal = marshalJSON
 	}
 	text, err := marshal(tree)
+	if err == nil && e.format == YAML && !terminal.IsSafe(text) {
+		text, err = marshalJSON(tree)
+	}
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", e.format, err)
 	}

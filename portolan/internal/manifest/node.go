@@ -104,6 +104,9 @@ func (r *reader) lease(from *kube.Lease) *corev1.Lease {
 	if epoch := r.takeNumber(to.Metadata, AnnotationEpoch, math.MaxUint64); epoch != nil {
 		to.Spec.Epoch = *epoch
 	}
+	if shards := r.takeNumber(to.Metadata, AnnotationShards, math.MaxInt32); shards != nil {
+		to.Spec.Shards = int32(*shards)
+	}
 	return to
 }
 
@@ -117,6 +120,9 @@ func writeLease(from *corev1.Lease, to *kube.Lease) {
 	}
 	if s.GetEpoch() != 0 {
 		put(&to.ObjectMeta, AnnotationEpoch, strconv.FormatUint(s.GetEpoch(), 10))
+	}
+	if s.GetShards() != 0 {
+		put(&to.ObjectMeta, AnnotationShards, strconv.FormatInt(int64(s.GetShards()), 10))
 	}
 }
 

@@ -2,6 +2,7 @@ package manifest_test
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/portolan/internal/manifest"
+	"portolan.dev/portolan/internal/terminal"
 	"portolan.dev/services/kinds"
 	"portolan.dev/services/object"
 )
@@ -255,6 +257,30 @@ func TestOwnAnnotationsMistaken(t *testing.T) {
 	} {
 		if got := problems(t, test.text); len(got) != 1 || !strings.HasPrefix(got[0], "web.yaml:"+test.want) {
 			t.Errorf("got %q, want %q", got, test.want)
+		}
+	}
+}
+
+// TestHostileText checks that a document with text that terminals obey is the same object after it
+// was printed and read again, and that nothing of the text is obeyed.
+func TestHostileText(t *testing.T) {
+	pod := &corev1.Pod{Metadata: &corev1.ObjectMeta{Name: "p", Namespace: "default", Annotations: map[string]string{
+		"note": "\x1b]0;title\a\u202e\u009b2J\r\U000e0041", "plain": "größer",
+	}}}
+	for _, format := range []manifest.Format{manifest.YAML, manifest.JSON} {
+		var out bytes.Buffer
+		if err := manifest.NewEncoder(terminal.NewWriter(&out), format).Encode(pod); err != nil {
+			t.Fatal(err)
+		}
+		if !terminal.IsSafe(out.Bytes()) {
+			t.Errorf("%s: %q", format, out.String())
+		}
+		documents, err := manifest.Decode(&out, "pod")
+		if err != nil || len(documents) != 1 {
+			t.Fatalf("%s: %v", format, err)
+		}
+		if got, want := documents[0].Object.GetMetadata().GetAnnotations(), pod.GetMetadata().GetAnnotations(); !maps.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", format, got, want)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"portolan.dev/allocator"
 	"portolan.dev/dnssvc"
 	"portolan.dev/endpointctl"
+	"portolan.dev/lbctl"
 	"portolan.dev/nodeagent"
 	"portolan.dev/registry"
 	"portolan.dev/services/kit/config"
@@ -32,6 +33,7 @@ var daemons = []daemon{
 	}},
 	{"allocator", "hands out virtual IPs and ports", &allocator.Config{}, nil},
 	{"endpointctl", "says which backends of a service are ready", &endpointctl.Config{}, nil},
+	{"lbctl", "gives load-balancer services their addresses", &lbctl.Config{}, nil},
 	{"dnssvc", "answers for the names of services", &dnssvc.Config{}, nil},
 	{"nodeagent", "makes a node forward to services", &nodeagent.Config{}, []string{"nodeagent cleanup -h"}},
 }
@@ -39,13 +41,13 @@ var daemons = []daemon{
 // Write writes all pages into a folder: portolan*.1, and one page in section 8 for each daemon. It
 // makes the folder if it does not exist.
 func Write(folder string, root *cobra.Command) error {
-	if err := os.MkdirAll(folder, 0o755); err != nil {
+	if err := os.MkdirAll(folder, 0o755); err != nil { // #nosec G301 -- everybody reads the manual
 		return err
 	}
 	root.DisableAutoGenTag = true // pages of one version are identical
 	errs := []error{doc.GenManTree(root, &doc.GenManHeader{Title: "PORTOLAN", Section: "1", Source: "Portolan", Manual: "Portolan"}, folder)}
 	for _, d := range daemons {
-		errs = append(errs, os.WriteFile(filepath.Join(folder, d.name+".8"), md2man.Render([]byte(d.page())), 0o644))
+		errs = append(errs, os.WriteFile(filepath.Join(folder, d.name+".8"), md2man.Render([]byte(d.page())), 0o644)) // #nosec G306 -- everybody reads the manual
 	}
 	return errors.Join(errs...)
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -21,7 +22,7 @@ func Agents(w io.Writer, listed *registryv1.ListAgentsResponse) error {
 	for _, agent := range listed.GetAgents() {
 		beat := agent.GetHeartbeat()
 		behind := max(listed.GetHeadRevision(), beat.GetAppliedRevision()) - beat.GetAppliedRevision()
-		_, _ = fmt.Fprintf(out, "%s\t%s\t%s\t%d\t%d\t%s\t%s\n", beat.GetNode(), agentState(agent), orDash(beat.GetProxyMode()), behind, beat.GetFailingSteps(),
+		printf(out, "%s\t%s\t%s\t%d\t%d\t%s\t%s\n", beat.GetNode(), agentState(agent), orDash(beat.GetProxyMode()), behind, beat.GetFailingSteps(),
 			orDash(beat.GetAddress()), orDash(beat.GetVersion()))
 	}
 	return out.Flush()
@@ -60,6 +61,9 @@ func AgentStatus(w io.Writer, s *nodeagentv1.GetStatusResponse) error {
 	}
 	d.line("Forwards", "%d virtual servers, %d backends", s.GetVirtualServers(), s.GetRealServers())
 	d.line("Draining", "%t", s.GetDraining())
+	if a := s.GetAnnouncing(); a != nil {
+		d.line("Announces", "%s", announcingOf(a))
+	}
 	d.line("Pods probed", "%d", s.GetProbedPods())
 	audit := "never"
 	if s.GetLastAudit() != nil {
@@ -72,7 +76,21 @@ func AgentStatus(w io.Writer, s *nodeagentv1.GetStatusResponse) error {
 		failures = append(failures, failureLine(f))
 	}
 	d.lines("Failures", failures)
+	d.lines("Warnings", s.GetWarnings())
 	return d.out.Flush()
+}
+
+// announcingOf describes the load-balancer addresses that a node announces.
+func announcingOf(a *nodeagentv1.Announcing) string {
+	var addresses []string
+	for _, one := range a.GetAddresses() {
+		addresses = append(addresses, fmt.Sprintf("%s (for %s)", one.GetAddress(), Age(one.GetSince().AsTime(), time.Now())))
+	}
+	text := cmp.Or(strings.Join(addresses, ", "), "nothing") + " on " + cmp.Or(strings.Join(a.GetInterfaces(), ", "), "no interface")
+	if a.GetError() != "" {
+		text += "; " + a.GetError()
+	}
+	return text
 }
 
 func viewOf(s *nodeagentv1.GetStatusResponse) string {
@@ -106,25 +124,28 @@ func Plan(w io.Writer, plan *nodeagentv1.GetPlanResponse) error {
 		if !server.GetProgrammed() {
 			state = "NOT in force: " + server.GetError()
 		}
-		_, _ = fmt.Fprintf(out, "%s/%s  %s of %s, %s, for %s: %s\n", hostPort(server.GetAddress(), server.GetPort()), spec.EnumName(server.GetProtocol()),
+		printf(out, "%s/%s  %s of %s, %s, for %s: %s\n", hostPort(server.GetAddress(), server.GetPort()), spec.EnumName(server.GetProtocol()),
 			server.GetExposure(), server.GetService(), spec.EnumName(server.GetScheduler()), server.GetAudience(), state)
 		for _, backend := range server.GetRealServers() {
-			_, _ = fmt.Fprintf(out, "  %s\t%s\t%s\n", hostPort(backend.GetAddress(), backend.GetPort()), backendState(backend), backend.GetReason())
+			printf(out, "  %s\t%s\t%s\n", hostPort(backend.GetAddress(), backend.GetPort()), backendState(backend), backend.GetReason())
 		}
 		if len(server.GetRealServers()) == 0 {
-			_, _ = fmt.Fprintf(out, "  no backends: clients are %s\n", map[string]string{"refuse": "refused", "drop": "dropped"}[server.GetWithoutBackends()])
+			printf(out, "  no backends: clients are %s\n", map[string]string{"refuse": "refused", "drop": "dropped"}[server.GetWithoutBackends()])
 		}
 	}
+	if plan.GetNotCompared() != "" {
+		printf(out, "not compared with the registry: %s\n", plan.GetNotCompared())
+	}
 	if len(plan.GetPending()) == 0 {
-		_, _ = fmt.Fprintf(out, "nothing is pending at revision %d\n", plan.GetRevision())
+		printf(out, "nothing is pending at revision %d\n", plan.GetRevision())
 		return out.Flush()
 	}
-	_, _ = fmt.Fprintf(out, "pending at revision %d:\n", plan.GetRevision())
+	printf(out, "pending at revision %d:\n", plan.GetRevision())
 	for _, step := range plan.GetPending() {
-		_, _ = fmt.Fprintf(out, "  %s: %s\n", step.GetStep(), step.GetReason())
+		printf(out, "  %s: %s\n", step.GetStep(), step.GetReason())
 	}
 	if plan.GetMorePending() > 0 {
-		_, _ = fmt.Fprintf(out, "  and %d more\n", plan.GetMorePending())
+		printf(out, "  and %d more\n", plan.GetMorePending())
 	}
 	return out.Flush()
 }

@@ -29,7 +29,7 @@ type Related struct {
 type description struct{ out *tabwriter.Writer }
 
 func (d description) line(name, format string, args ...any) {
-	_, _ = fmt.Fprintf(d.out, "%s:\t%s\n", name, orDash(fmt.Sprintf(format, args...)))
+	printf(d.out, "%s:\t%s\n", name, orDash(fmt.Sprintf(format, args...)))
 }
 
 // lines prints a list under one name.
@@ -44,7 +44,7 @@ func (d description) lines(name string, values []string) {
 		} else {
 			name += ":"
 		}
-		_, _ = fmt.Fprintf(d.out, "%s\t%s\n", name, value)
+		printf(d.out, "%s\t%s\n", name, value)
 	}
 }
 
@@ -180,6 +180,9 @@ func describeLease(d description, l *corev1.Lease, related Related) {
 	d.line("Holder", "%s", l.GetSpec().GetHolderIdentity())
 	d.line("Renewed", "%s", Age(l.GetSpec().GetRenewTime().AsTime(), related.Now))
 	d.line("Epoch", "%d", l.GetSpec().GetEpoch())
+	if shards := l.GetSpec().GetShards(); shards > 0 {
+		d.line("Shards", "%d", shards)
+	}
 }
 
 func describeConditions(d description, conditions []*corev1.Condition) {
@@ -196,7 +199,7 @@ func describeEvents(d description, events []*corev1.Event, now time.Time) {
 	}
 	_, _ = fmt.Fprintln(d.out, "Events:")
 	for _, event := range events {
-		_, _ = fmt.Fprintf(d.out, "  %s\t%s  %s (%dx, %s)  %s\n", Age(event.GetLastTimestamp().AsTime(), now), spec.EnumName(event.GetType()),
+		printf(d.out, "  %s\t%s  %s (%dx, %s)  %s\n", Age(event.GetLastTimestamp().AsTime(), now), spec.EnumName(event.GetType()),
 			event.GetReason(), max(event.GetCount(), 1), event.GetReportingComponent(), event.GetMessage())
 	}
 }

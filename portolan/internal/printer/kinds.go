@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
@@ -99,6 +101,14 @@ var layouts = map[string]kindLayout{
 		})),
 		columnOf("MESSAGE", func(e *corev1.Event) string { return e.GetMessage() }),
 	}},
+	"Revocation": {columns: []column{
+		name,
+		columnOf("DENIES", spec.Denies),
+		columnOf("ISSUED UNTIL", func(r *corev1.Revocation) string { return moment(r.GetSpec().GetIssuedBefore()) }),
+		columnOf("FORGOTTEN", func(r *corev1.Revocation) string { return moment(r.GetSpec().GetExpires()) }),
+		age,
+		columnOf("REASON", func(r *corev1.Revocation) string { return r.GetSpec().GetReason() }),
+	}},
 }
 
 // columnOf makes a column of a function on the kind's own type.
@@ -112,6 +122,14 @@ func columnOf[T object.Object](title string, value func(T) string) column {
 // describer makes the describe function of a layout of a function on the kind's own type.
 func describer[T object.Object](describe func(d description, o T, related Related)) func(description, object.Object, Related) {
 	return func(d description, o object.Object, related Related) { describe(d, o.(T), related) }
+}
+
+// moment returns a time as text. It is empty for a field that is not set.
+func moment(at *timestamppb.Timestamp) string {
+	if at == nil {
+		return ""
+	}
+	return at.AsTime().Format(time.RFC3339)
 }
 
 func wide(c column) column {

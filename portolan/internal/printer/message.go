@@ -9,6 +9,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+
+	"portolan.dev/portolan/internal/terminal"
 )
 
 // CheckFormat returns an error unless format is text, json or yaml.
@@ -21,13 +23,14 @@ func CheckFormat(format string) error {
 }
 
 // Message prints a response of the API as "json" or "yaml", with the field names of the API's JSON
-// mapping.
+// mapping. A message with invisible characters is always JSON, which is YAML too, because
+// [terminal.Writer] can escape it without changing it.
 func Message(w io.Writer, m proto.Message, format string) error {
 	content, err := protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(m)
 	if err != nil {
 		return err
 	}
-	if format == "yaml" {
+	if format == "yaml" && terminal.IsSafe(content) {
 		content, err = yaml.JSONToYAML(content)
 	} else {
 		var indented bytes.Buffer

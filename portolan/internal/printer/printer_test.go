@@ -40,6 +40,12 @@ func TestTables(t *testing.T) {
 			Status:   &corev1.PodStatus{Phase: corev1.PodPhase_POD_PHASE_RUNNING, Conditions: ready},
 		}, "NAME  READY  STATUS       AGE\np     True   Terminating  0s\n"},
 		"node nobody has heard of": {Options{NoHeader: true}, &corev1.Node{Metadata: meta("n", 72*time.Hour)}, "n  Unknown  <none>  3d0h\n"},
+		"revocation": {Options{}, &corev1.Revocation{Metadata: &corev1.ObjectMeta{Name: "r", CreationTimestamp: timestamppb.New(now)}, Spec: &corev1.RevocationSpec{
+			Identity: "nodeagent/n1", IssuedBefore: timestamppb.New(now), Expires: timestamppb.New(now.Add(time.Hour)), Reason: "stolen",
+		}}, "NAME  DENIES  ISSUED UNTIL  FORGOTTEN  AGE  REASON\nr  nodeagent/n1  2026-11-22T12:00:00Z  2026-11-22T13:00:00Z  0s  stolen\n"},
+		"revocation of one": {Options{NoHeader: true}, &corev1.Revocation{Metadata: meta("r", time.Second), Spec: &corev1.RevocationSpec{
+			Serial: "a1", Expires: timestamppb.New(now),
+		}}, "r  serial a1  <none>  2026-11-22T12:00:00Z  1s  <none>\n"},
 		"slice of many": {Options{NoHeader: true}, &corev1.EndpointSlice{
 			Metadata: meta("s", time.Second), AddressType: corev1.AddressType_ADDRESS_TYPE_IPV4,
 			Ports:     []*corev1.EndpointPort{{Port: ptr(int32(80))}, {}},
@@ -141,7 +147,14 @@ func ptr[T any](v T) *T { return &v }
 func TestDescribeSaysWhyALoadBalancerIsPending(t *testing.T) {
 	svc := &corev1.Service{Metadata: &corev1.ObjectMeta{Name: "lb"}, Spec: &corev1.ServiceSpec{Type: corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER}}
 	var b strings.Builder
-	if err := Describe(&b, svc, Related{}); err != nil || !strings.Contains(b.String(), "pending: no load-balancer provider has set an address") {
+	if err := Describe(&b, svc, Related{}); err != nil || !strings.Contains(b.String(), "pending: lbctl, which gives such services their addresses, has not looked at it yet") {
+		t.Errorf("%v:\n%s", err, b.String())
+	}
+	svc.Status = &corev1.ServiceStatus{Conditions: []*corev1.Condition{
+		{Type: object.ConditionLoadBalancer, Status: corev1.ConditionStatus_CONDITION_STATUS_FALSE, Reason: "NoAddress", Message: "no pool has an address left"},
+	}}
+	b.Reset()
+	if err := Describe(&b, svc, Related{}); err != nil || !strings.Contains(b.String(), "pending: no pool has an address left") {
 		t.Errorf("%v:\n%s", err, b.String())
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"portolan.dev/portolan/internal/terminal"
 	"portolan.dev/services/kinds"
 	"portolan.dev/services/object"
 )
@@ -68,6 +69,9 @@ func (t *Table) header(first int) []string {
 }
 
 func (t *Table) line(cells []string) {
+	for i, cell := range cells {
+		cells[i] = terminal.Line(cell)
+	}
 	_, _ = fmt.Fprintln(t.out, strings.Join(cells, "\t")) // a tabwriter keeps its error for Flush
 }
 

@@ -7,11 +7,24 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"text/tabwriter"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/portolan/internal/terminal"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
+
+// printf prints to a tabwriter, which keeps its error for Flush. Text of the arguments stays in its
+// line and column.
+func printf(out *tabwriter.Writer, format string, args ...any) {
+	for i, arg := range args {
+		if text, ok := arg.(string); ok {
+			args[i] = terminal.Line(text)
+		}
+	}
+	_, _ = fmt.Fprintf(out, format, args...)
+}
 
 // Labels returns labels in order, in the form of selectors.
 func Labels(labels map[string]string) string {

@@ -5,9 +5,10 @@ import (
 	"os"
 
 	// The packages behind the main functions of the programs.
-	_ "portolan.dev/allocator"
+	_ "portolan.dev/allocator/program"
 	_ "portolan.dev/dnssvc"
 	_ "portolan.dev/endpointctl"
+	_ "portolan.dev/lbctl"
 	_ "portolan.dev/nodeagent/program"
 	_ "portolan.dev/portolan/internal/cli"
 	_ "portolan.dev/registry/program"
@@ -21,6 +22,7 @@ var packages = map[string]string{
 	"registry":    "portolan.dev/registry/cmd/registry",
 	"allocator":   "portolan.dev/allocator/cmd/allocator",
 	"endpointctl": "portolan.dev/endpointctl/cmd/endpointctl",
+	"lbctl":       "portolan.dev/lbctl/cmd/lbctl",
 	"dnssvc":      "portolan.dev/dnssvc/cmd/dnssvc",
 	"nodeagent":   "portolan.dev/nodeagent/cmd/nodeagent",
 }

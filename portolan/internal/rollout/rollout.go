@@ -75,7 +75,7 @@ type Query struct {
 	Nodes           string // label selector of the nodes; empty: all nodes with an agent
 	// Dial connects to an agent. It is called only if a heartbeat is not detailed enough. If it is
 	// nil, agents are not asked.
-	Dial func(address string) (*grpc.ClientConn, error)
+	Dial DialAgent
 }
 
 // GetProgress returns the progress by the nodes' last heartbeats.
@@ -145,7 +145,7 @@ func (q *Query) askAgent(ctx context.Context, beat *nodeagentv1.Heartbeat) (Stat
 	if q.Dial == nil {
 		return Failing, fmt.Sprintf("%d services fail there, more than it names", len(beat.GetFailingServices())+int(beat.GetMoreFailingServices()))
 	}
-	plan, err := Plan(ctx, q.Dial, beat.GetAddress(), q.Namespace, q.Name)
+	plan, err := Plan(ctx, q.Dial, beat.GetNode(), beat.GetAddress(), q.Namespace, q.Name)
 	if err != nil {
 		return Silent, fmt.Sprintf("many services fail there, and its agent at %s does not say which: %s", beat.GetAddress(), apierr.Describe(err))
 	}
@@ -157,9 +157,12 @@ func (q *Query) askAgent(ctx context.Context, beat *nodeagentv1.Heartbeat) (Stat
 	return Programmed, ""
 }
 
-// Plan returns an agent's plan of a service.
-func Plan(ctx context.Context, dial func(string) (*grpc.ClientConn, error), address, namespace, name string) (*nodeagentv1.GetPlanResponse, error) {
-	conn, err := dial(address)
+// DialAgent connects to the agent of a node at an address. It refuses the agent of another node.
+type DialAgent func(node, address string) (*grpc.ClientConn, error)
+
+// Plan returns the plan of a service of the agent of a node.
+func Plan(ctx context.Context, dial DialAgent, node, address, namespace, name string) (*nodeagentv1.GetPlanResponse, error) {
+	conn, err := dial(node, address)
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +181,7 @@ func (p Progress) Explain(ctx context.Context, q Query, maxAgents int) {
 		if maxAgents--; maxAgents < 0 {
 			return
 		}
-		plan, err := Plan(ctx, q.Dial, node.Address, q.Namespace, q.Name)
+		plan, err := Plan(ctx, q.Dial, node.Name, node.Address, q.Namespace, q.Name)
 		if err != nil {
 			continue
 		}

@@ -82,9 +82,9 @@ func TestGetProgress(t *testing.T) {
 		registryv1.RegisterNodeServiceServer(s, r)
 		registryv1.RegisterAgentServiceServer(s, r)
 	})
-	dial := func(address string) (*grpc.ClientConn, error) {
+	dial := func(node, address string) (*grpc.ClientConn, error) {
 		errs := map[string][]string{"many": {"", "the port is taken"}, "many-others": {"", ""}, "failing": {"", "no room"}}[address]
-		if errs == nil {
+		if errs == nil || node != address { // each of these agents has its node's name as its address
 			return nil, errors.New("no way there")
 		}
 		return kittest.Conn(t, func(s grpc.ServiceRegistrar) {

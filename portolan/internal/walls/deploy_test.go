@@ -46,7 +46,17 @@ func TestUnits(t *testing.T) {
 		install(t, deployed("systemd", name), filepath.Join(units, name))
 		install(t, "/bin/true", filepath.Join(root, "usr/bin", daemon))
 		names = append(names, name)
+		instance := "renewed-portolan@" + daemon
+		install(t, deployed("systemd", "renewed-portolan@.path"), filepath.Join(units, instance+".path"))
+		install(t, deployed("systemd", "renewed-portolan@.service"), filepath.Join(units, instance+".service"))
+		names = append(names, instance+".path", instance+".service")
 	}
+	for _, name := range []string{"renew-portolan-monitor.service", "renew-portolan-monitor.timer"} {
+		install(t, deployed("systemd", name), filepath.Join(units, name))
+		names = append(names, name)
+	}
+	install(t, "/bin/true", filepath.Join(root, "usr/bin/portolan"))
+	install(t, "/bin/true", filepath.Join(root, "usr/bin/systemctl"))
 	for _, target := range []string{"multi-user.target", "network-online.target", "sysinit.target", "basic.target", "shutdown.target", "-.mount", "system.slice"} {
 		if system := filepath.Join("/usr/lib/systemd/system", target); exists(system) {
 			install(t, system, filepath.Join(units, target))
@@ -56,10 +66,14 @@ func TestUnits(t *testing.T) {
 	if out, err := verify.CombinedOutput(); err != nil || strings.Contains(string(out), "portolan") {
 		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
 	}
-	for _, name := range names {
-		// 0 is a service without any rights, 10 one with all. The agent needs the network and is
+	for _, daemon := range daemons {
+		// 0 is a service without any rights, 100 one with all. The agent needs the network and is
 		// root.
-		exposure := exec.CommandContext(t.Context(), analyze, "security", "--offline=true", "--root="+root, "--threshold=40", name)
+		name, most := "portolan-"+daemon+".service", "--threshold=20"
+		if daemon == "nodeagent" {
+			most = "--threshold=30"
+		}
+		exposure := exec.CommandContext(t.Context(), analyze, "security", "--offline=true", "--root="+root, most, name)
 		if out, err := exposure.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}

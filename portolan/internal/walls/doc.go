@@ -1,5 +1,6 @@
 // Package walls checks the structure of the repository by tests: allowed imports, packages that may
-// use heavy libraries, and habits that keep files readable. It has no code of its own.
+// use heavy libraries, and habits that keep files readable. Further tests check that documents,
+// dashboards and the patches of deliberate bugs fit the code. The package has no code of its own.
 //
 // The invariant is that the tests read every Go file of every module, whatever its build
 // constraints, so that a rule that holds on Linux holds on every system. They therefore parse

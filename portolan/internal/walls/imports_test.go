@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-var daemons = []string{"registry", "allocator", "endpointctl", "dnssvc", "nodeagent"}
+var daemons = []string{"registry", "allocator", "endpointctl", "lbctl", "dnssvc", "nodeagent"}
 
 // mayImport lists the areas (first folders) that an area may import besides itself.
 var mayImport = map[string][]string{
@@ -16,11 +16,12 @@ var mayImport = map[string][]string{
 	"registry":    {"api", "services"},
 	"allocator":   {"api", "services"},
 	"endpointctl": {"api", "services"},
+	"lbctl":       {"api", "services"},
 	"dnssvc":      {"api", "services"},
 	"nodeagent":   {"api", "services"},
-	"portolan":    {"api", "services", "registry", "allocator", "endpointctl", "dnssvc", "nodeagent"},
+	"portolan":    {"api", "services", "registry", "allocator", "endpointctl", "lbctl", "dnssvc", "nodeagent"},
 	// No other area imports faults.
-	"faults": {"api", "services", "registry", "allocator", "endpointctl", "dnssvc", "nodeagent", "portolan"},
+	"faults": {"api", "services", "registry", "allocator", "endpointctl", "lbctl", "dnssvc", "nodeagent", "portolan"},
 	"tools":  nil, // each tool is a module of its own
 }
 

@@ -21,10 +21,12 @@ import (
 	"portolan.dev/allocator"
 	"portolan.dev/dnssvc"
 	"portolan.dev/endpointctl"
+	"portolan.dev/lbctl"
 	"portolan.dev/nodeagent"
 	"portolan.dev/nodeagent/program"
 	"portolan.dev/registry"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/audit"
 	"portolan.dev/services/kit/authority"
 	"portolan.dev/services/kit/config"
 	"portolan.dev/services/kit/identity"
@@ -238,12 +240,18 @@ func registries(t *testing.T) map[string]*prometheus.Registry {
 	var r registry.Config
 	config.Defaults(&r)
 	r.Addr, r.Store, r.Allocator = s.addrs["registry"], "sqlite:"+filepath.Join(data, "registry"), s.addrs["allocator"]
+	r.NamespaceQuotas = []registry.NamespaceQuota{{Namespace: "default", Resource: "pods", Limit: 10}} // has metrics
 	start(s, "registry", r, registry.New)
 
 	var e endpointctl.Config
 	config.Defaults(&e)
 	e.Addr, e.Registry = s.addrs["endpointctl"], s.addrs["registry"]
 	start(s, "endpointctl", e, endpointctl.New)
+
+	var l lbctl.Config
+	config.Defaults(&l)
+	l.Addr, l.Registry, l.Allocator = s.addrs["lbctl"], s.addrs["registry"], s.addrs["allocator"]
+	start(s, "lbctl", l, lbctl.New)
 
 	var d dnssvc.Config
 	none := func(string) (string, bool) { return "", false }
@@ -282,6 +290,14 @@ func start[C any, D app.Daemon](s *allDaemons, name string, cfg C, build func(co
 	host := kittest.Host(s.t, s.network, "nats://127.0.0.1:1")
 	host.Metrics = obs.NewMetrics()
 	s.certificate(name, host.Metrics)
+	var err error
+	host.Audit, err = audit.Open(audit.Options{
+		Path: filepath.Join(s.t.TempDir(), "audit.log"), MaxBytes: 1 << 20, Daemon: name, Log: host.Log, Metrics: host.Metrics,
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(host.Audit.Close)
 	d, err := build(s.t.Context(), cfg, host)
 	if err != nil {
 		s.t.Fatalf("%s: %v", name, err)

@@ -37,7 +37,7 @@ func promtool(t *testing.T, args ...string) {
 // TestPrometheusRules has promtool check the files, and check that each alert fires when it should
 // and only then.
 func TestPrometheusRules(t *testing.T) {
-	promtool(t, "check", "config", "prometheus.yml")
+	promtool(t, "check", "config", "--syntax-only", "prometheus.yml") // the certificates are in the stack only
 	promtool(t, "test", "rules", "rules_test.yml")
 }
 
@@ -50,6 +50,10 @@ func TestPrometheusScrapesTheStack(t *testing.T) {
 		Jobs []struct {
 			Name   string                       `yaml:"job_name"`
 			Static []struct{ Targets []string } `yaml:"static_configs"`
+			Scheme string
+			TLS    struct {
+				Cert string `yaml:"cert_file"`
+			} `yaml:"tls_config"`
 		} `yaml:"scrape_configs"`
 	}
 	decode(t, deployed("prometheus", "prometheus.yml"), yaml.Unmarshal, &scrape)
@@ -61,11 +65,18 @@ func TestPrometheusScrapesTheStack(t *testing.T) {
 			}
 		}
 	}
+	issued := hostsOfStack(t)
 	for _, job := range scrape.Jobs {
+		if job.Scheme != "https" || job.TLS.Cert != "/certs/monitor.crt" {
+			t.Errorf("job %s: scheme %s with the certificate %q", job.Name, job.Scheme, job.TLS.Cert)
+		}
 		for _, target := range job.Static[0].Targets {
 			host, port, _ := strings.Cut(target, ":")
 			if _, ok := compose.Services[host]; !ok || port != ports[job.Name] {
 				t.Errorf("job %s: %s is no service of docker-compose.yml with port %s", job.Name, target, ports[job.Name])
+			}
+			if !slices.Contains(issued[job.Name], host) {
+				t.Errorf("job %s: no certificate of deploy/compose/certs.yaml has the host %s, by which Prometheus verifies it", job.Name, host)
 			}
 		}
 		delete(ports, job.Name)
@@ -73,6 +84,24 @@ func TestPrometheusScrapesTheStack(t *testing.T) {
 	for name := range ports {
 		t.Errorf("%s is not scraped", name)
 	}
+}
+
+// hostsOfStack returns the hosts in the certificates of the stack, by role.
+func hostsOfStack(t *testing.T) map[string][]string {
+	t.Helper()
+	var list struct {
+		Certificates []struct {
+			Who   string
+			Hosts []string
+		}
+	}
+	decode(t, deployed("compose", "certs.yaml"), yaml.Unmarshal, &list)
+	hosts := map[string][]string{}
+	for _, c := range list.Certificates {
+		role, _, _ := strings.Cut(c.Who, "/")
+		hosts[role] = append(hosts[role], c.Hosts...)
+	}
+	return hosts
 }
 
 type rule struct{ Record, Alert, Expr string }

@@ -12,6 +12,7 @@ import (
 	"portolan.dev/allocator"
 	"portolan.dev/dnssvc"
 	"portolan.dev/endpointctl"
+	"portolan.dev/lbctl"
 	"portolan.dev/nodeagent"
 	"portolan.dev/registry"
 	"portolan.dev/services/kit/config"
@@ -24,7 +25,7 @@ var update = flag.Bool("update", false, "write the tables of configuration into 
 var headings = []string{"Purpose", "API", "Configuration", "Metrics", "Failure modes", "Run it"}
 
 var configurations = map[string]any{
-	"registry": &registry.Config{}, "allocator": &allocator.Config{}, "endpointctl": &endpointctl.Config{},
+	"registry": &registry.Config{}, "allocator": &allocator.Config{}, "endpointctl": &endpointctl.Config{}, "lbctl": &lbctl.Config{},
 	"dnssvc": &dnssvc.Config{}, "nodeagent": &nodeagent.Config{},
 }
 
@@ -107,9 +108,9 @@ func TestReadmeConfiguration(t *testing.T) {
 
 // firstFlags are the flags that several daemons have. A daemon has them first, in this order.
 var firstFlags = []string{
-	"addr", "http-addr", "log-level", "log-format", "trace-endpoint", "nats-url", "nats-prefix",
-	"tls-cert", "tls-key", "tls-ca", "trust-domain", "insecure",
-	"registry", "allocator", "store", "data-dir", "service-cidr", "pod-cidr", "zone", "zones",
+	"addr", "http-addr", "debug-addr", "log-level", "log-format", "trace-endpoint", "nats-url", "nats-prefix",
+	"tls-cert", "tls-key", "tls-ca", "trust-domain", "audit-log", "audit-log-max-bytes", "audit-log-keep", "audit-reads", "tls-renewed", "insecure",
+	"registry", "allocator", "lbctl", "store", "store-file", "data-dir", "service-cidr", "pod-cidr", "zone", "zones",
 }
 
 // TestFirstFlags checks that the flags of all daemons begin alike.

@@ -66,8 +66,21 @@ func (r *Runner) release(ctx context.Context) {
 	})
 }
 
-// environment returns the caller's environment, the properties of the pod, and the discovery
-// variables. A variable that the caller has set is not changed.
+// passedOn lists the PORTOLAN_ variables that the program gets: the addresses of the daemons.
+var passedOn = []string{"PORTOLAN_SERVER", "PORTOLAN_ALLOCATOR", "PORTOLAN_ENDPOINTCTL", "PORTOLAN_DNSSVC"}
+
+// withoutCredentials returns an environment without the variables of this program that name
+// certificates or may have other secrets. All but the known harmless ones are left out, so that a
+// new variable does not reach the program unnoticed.
+func withoutCredentials(environment []string) []string {
+	return slices.DeleteFunc(environment, func(line string) bool {
+		name, _, _ := strings.Cut(line, "=")
+		return strings.HasPrefix(name, "PORTOLAN_") && !slices.Contains(passedOn, name)
+	})
+}
+
+// environment returns the caller's environment without credentials, the properties of the pod, and
+// the discovery variables. A variable that the program gets from the caller is not changed.
 func (r *Runner) environment(ctx context.Context) ([]string, error) {
 	meta := r.pod.GetMetadata()
 	rendered, err := registryv1.NewDiscoveryServiceClient(r.Registry).RenderEnv(ctx, &registryv1.RenderEnvRequest{
@@ -76,14 +89,24 @@ func (r *Runner) environment(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("discovery environment: %w", err)
 	}
-	environment := append(os.Environ(),
+	environment := append(withoutCredentials(os.Environ()),
 		"POD_IP="+r.pod.GetStatus().GetPodIp(), "POD_IPS="+strings.Join(r.pod.GetStatus().GetPodIps(), ","), "POD_NAME="+meta.GetName(), "POD_NAMESPACE="+meta.GetNamespace(),
 		"NODE_NAME="+r.pod.GetSpec().GetNodeName())
-	for _, line := range rendered.GetLines() {
+	return appendUnset(environment, rendered.GetLines()), nil
+}
+
+// appendUnset appends the variables whose names the environment lacks. A variable of the caller
+// that was left out, such as the PORTOLAN_SERVICE_HOST of a service "portolan", is appended.
+func appendUnset(environment, variables []string) []string {
+	set := make(map[string]bool, len(environment))
+	for _, line := range environment {
 		name, _, _ := strings.Cut(line, "=")
-		if _, set := os.LookupEnv(name); !set {
+		set[name] = true
+	}
+	for _, line := range variables {
+		if name, _, _ := strings.Cut(line, "="); !set[name] {
 			environment = append(environment, line)
 		}
 	}
-	return environment, nil
+	return environment
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/object"
 )
 
 // Options are the settings of a run.
@@ -32,6 +33,7 @@ type Options struct {
 	Nameservers  []string          // name servers on port 53; empty: the host's resolver
 	DrainDelay   time.Duration     // between the removal from services and the request to stop
 	Command      []string
+	Identity     string // path of the workload's identity, such as workload/n1/default; empty: the caller is none
 }
 
 // pod returns the pod that the options describe.
@@ -50,6 +52,9 @@ func (o *Options) pod() (*corev1.Pod, error) {
 			Containers: []*corev1.Container{{Name: "main", Command: o.Command, Ports: ports, ReadinessProbe: probe}},
 		},
 		Status: &corev1.PodStatus{Phase: corev1.PodPhase_POD_PHASE_PENDING},
+	}
+	if o.Identity != "" {
+		pod.Metadata.Annotations = map[string]string{object.AnnotationWorkload: o.Identity}
 	}
 	if o.Name == "" {
 		pod.Metadata.GenerateName = nameOf(o.Command[0]) + "-"

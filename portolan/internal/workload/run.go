@@ -18,6 +18,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/portolan/internal/terminal"
 )
 
 // Runner runs one program as a pod.
@@ -25,9 +26,11 @@ type Runner struct {
 	Registry  grpc.ClientConnInterface
 	Allocator grpc.ClientConnInterface
 	In        io.Reader
-	Out       io.Writer
-	ErrOut    io.Writer
-	Options   Options
+	// Out and ErrOut are the program's. The runner's messages go to ErrOut too. A program gets the
+	// writers below a [terminal.Writer].
+	Out     io.Writer
+	ErrOut  io.Writer
+	Options Options
 	// Self is the path of the portolan program, which sets up a program's resolv.conf. If it is
 	// empty, no resolv.conf is set up.
 	Self string
@@ -182,7 +185,7 @@ func (r *Runner) command(ctx context.Context) (command *exec.Cmd, forget func(),
 		return nil, nil, fmt.Errorf("resolv.conf of the program: %w", err)
 	}
 	command = exec.Command(line[0], line[1:]...)
-	command.Stdin, command.Stdout, command.Stderr = r.In, r.Out, r.ErrOut
+	command.Stdin, command.Stdout, command.Stderr = r.In, terminal.Raw(r.Out), terminal.Raw(r.ErrOut)
 	command.Env = append(environment, variables...)
 	command.SysProcAttr = ownGroup()
 	return command, forget, nil

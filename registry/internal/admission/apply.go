@@ -19,9 +19,7 @@ const notApplied = "the object was not made by apply: what the manifest leaves o
 // See package apply.
 func (w *Writer) Apply(ctx context.Context, o object.Object, options Options) (*Result, error) {
 	paths := apply.FieldsOf(o) // before defaults, which are not applied fields
-	named := object.Clone(o)
-	rules.Of(o).Default(named)
-	object.MetaOf(o).Namespace = named.GetMetadata().GetNamespace()
+	setNamespace(o)
 	for attempt := 0; ; attempt++ {
 		if w.View.State().Get(object.KeyOf(o)) == nil {
 			result, err := w.createManaged(ctx, object.Clone(o), apply.Remember(nil, paths), options)
@@ -36,18 +34,35 @@ func (w *Writer) Apply(ctx context.Context, o object.Object, options Options) (*
 	}
 }
 
+// setNamespace gives an object of a kind with namespaces the default namespace if it has none.
+func setNamespace(o object.Object) {
+	if meta := object.MetaOf(o); meta.Namespace == "" && rules.Of(o).Namespaced {
+		meta.Namespace = object.DefaultNamespace
+	}
+}
+
 // merge applies an object to the stored one.
 func (w *Writer) merge(ctx context.Context, o object.Object, paths []string, options Options) (*Result, error) {
 	first := false
 	result, err := w.update(ctx, o, options, func(old object.Object) (object.Object, []*corev1.ManagedFields) {
-		_, applied := apply.Remembered(old)
-		first = !applied
-		merged := apply.Merge(old, o)
-		rules.Of(o).Default(merged)
-		return merged, apply.Remember(old.GetMetadata().GetManagedFields(), paths)
+		first = isFirstApply(old)
+		return mergeInto(old, o, paths)
 	})
 	if err == nil && first {
 		result.Warnings = append(result.Warnings, notApplied)
 	}
 	return result, err
+}
+
+// mergeInto returns an object merged into the stored one, and the managed fields of the result.
+func mergeInto(old, o object.Object, paths []string) (object.Object, []*corev1.ManagedFields) {
+	merged := apply.Merge(old, o)
+	rules.Of(o).Default(merged)
+	return merged, apply.Remember(old.GetMetadata().GetManagedFields(), paths)
+}
+
+// isFirstApply reports whether no apply has set a field of a stored object.
+func isFirstApply(old object.Object) bool {
+	_, applied := apply.Remembered(old)
+	return !applied
 }

@@ -25,25 +25,21 @@ func (w *Writer) Create(ctx context.Context, o object.Object, options Options) (
 
 // createManaged creates an object with the given managed fields.
 func (w *Writer) createManaged(ctx context.Context, o object.Object, managed []*corev1.ManagedFields, options Options) (*Result, error) {
-	if err := checkSize(o); err != nil {
-		return nil, err
-	}
-	if err := options.checkLimit(o, nil); err != nil {
-		return nil, err
-	}
 	row, world := rules.Of(o), w.validationContext(options)
-	row.Default(o)
-	row.PrepareCreate(o)
+	if err := prepareCreate(row, o, options); err != nil {
+		return nil, err
+	}
 	if row.FindRepeated != nil {
 		if same := row.FindRepeated(world, o); same != nil {
 			return w.countRepetition(ctx, row, same.Key, o, options)
 		}
 	}
-	meta := object.MetaOf(o)
-	meta.Uid, meta.Generation, meta.CreationTimestamp = NewUID(), 1, timestamppb.New(world.Now)
-	meta.ManagedFields = managed
-	generated := meta.GetName() == "" && meta.GetGenerateName() != ""
+	identify(o, world, managed)
+	meta, generated := object.MetaOf(o), isNameGenerated(o)
 	for attempt := 1; ; attempt++ {
+		if attempt > 1 {
+			meta.Uid = NewUID() // a new one for each attempt, because values of a failed one are released late
+		}
 		if generated {
 			meta.Name = generateName(meta.GetGenerateName())
 		}
@@ -53,6 +49,32 @@ func (w *Writer) createManaged(ctx context.Context, o object.Object, managed []*
 		}
 		return result, err
 	}
+}
+
+// prepareCreate checks what can be checked before anything costly is done with a new object, and
+// sets its defaults.
+func prepareCreate(row *rules.Kind, o object.Object, options Options) error {
+	if err := checkSize(o); err != nil {
+		return err
+	}
+	if err := options.checkLimit(o, nil); err != nil {
+		return err
+	}
+	row.Default(o)
+	row.PrepareCreate(o)
+	return nil
+}
+
+// identify sets the metadata that the registry gives every new object.
+func identify(o object.Object, world rules.Context, managed []*corev1.ManagedFields) {
+	meta := object.MetaOf(o)
+	meta.Uid, meta.Generation, meta.CreationTimestamp = NewUID(), 1, timestamppb.New(world.Now)
+	meta.ManagedFields = managed
+}
+
+// isNameGenerated reports whether the registry chooses the name of a new object.
+func isNameGenerated(o object.Object) bool {
+	return o.GetMetadata().GetName() == "" && o.GetMetadata().GetGenerateName() != ""
 }
 
 func (w *Writer) create(ctx context.Context, row *rules.Kind, world rules.Context, o object.Object, options Options) (*Result, error) {

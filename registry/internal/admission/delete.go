@@ -28,16 +28,14 @@ type Deletion struct {
 func (w *Writer) Delete(ctx context.Context, key object.Key, deletion Deletion, options Options) (*Result, error) {
 	row := rules.Named(key.Kind)
 	for attempt := 0; ; attempt++ {
-		old, err := w.find(ctx, key)
-		if err != nil {
-			return nil, err
-		}
-		if err := w.checkDelete(ctx, row, old, deletion); errors.Is(err, errViewOutdated) {
+		s, err := w.findDeletion(ctx, row, key, deletion, options)
+		if errors.Is(err, errViewOutdated) {
 			continue
 		} else if err != nil {
 			return nil, err
 		}
-		result, err := w.deleteVersion(ctx, row, old, deletion.Grace, options)
+		old := s.old
+		result, err := w.perform(ctx, s, options)
 		if err == nil && !result.Changed { // the view has the object as being deleted, but the view may be outdated
 			err = w.checkCurrent(ctx, old)
 		}
@@ -47,13 +45,31 @@ func (w *Writer) Delete(ctx context.Context, key object.Key, deletion Deletion, 
 			return nil, apierr.NotFound(key.Kind, key.Path())
 		case !lost:
 			return result, err
-		case deletion.Revision != 0 || attempt == maxRetries:
+		case s.conditional || attempt == maxRetries:
 			return nil, apierr.Conflict(key.Kind, key.Path(), newer, old.Revision)
 		}
 		if err := w.catchUp(ctx); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// findDeletion returns the step that removes or marks the version that the view has. The error is
+// errViewOutdated if there is a newer one.
+func (w *Writer) findDeletion(ctx context.Context, row *rules.Kind, key object.Key, deletion Deletion, options Options) (*step, error) {
+	old, err := w.find(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.checkDelete(ctx, row, old, deletion); err != nil {
+		return nil, err
+	}
+	s, err := w.deletion(row, old, deletion.Grace, options)
+	if err != nil {
+		return nil, err
+	}
+	s.conditional = deletion.Revision != 0
+	return s, nil
 }
 
 func (w *Writer) checkDelete(ctx context.Context, row *rules.Kind, old *view.Item, deletion Deletion) error {
@@ -71,8 +87,8 @@ func (w *Writer) checkDelete(ctx context.Context, row *rules.Kind, old *view.Ite
 	return nil
 }
 
-// deleteVersion removes or marks exactly this version.
-func (w *Writer) deleteVersion(ctx context.Context, row *rules.Kind, old *view.Item, wanted *int64, options Options) (*Result, error) {
+// deletion returns the step that removes or marks exactly this version.
+func (w *Writer) deletion(row *rules.Kind, old *view.Item, wanted *int64, options Options) (*step, error) {
 	if err := options.checkLimit(nil, old.Object); err != nil {
 		return nil, err
 	}
@@ -80,24 +96,23 @@ func (w *Writer) deleteVersion(ctx context.Context, row *rules.Kind, old *view.I
 	if row.Grace != nil {
 		grace = row.Grace(old.Object, wanted)
 	}
+	s := &step{row: row, old: old, revokes: w.RevokeDeleted && row.IdentityOf != nil}
 	if row.MarkTerminating == nil && len(old.Object.GetMetadata().GetFinalizers()) == 0 && grace == 0 {
-		result := &Result{Object: object.Clone(old.Object), Changed: true}
+		s.removes, s.result = true, &Result{Object: object.Clone(old.Object), Changed: true, Removed: true}
 		if old.Object.GetMetadata().GetDeletionTimestamp() != nil { // its remaining grace period is cut short
-			markTerminating(object.MetaOf(result.Object), w.validationContext(options).Now, grace)
+			markTerminating(object.MetaOf(s.result.Object), w.validationContext(options).Now, grace)
 		}
-		if options.DryRun {
-			return result, nil
-		}
-		return result, w.remove(ctx, row, old, options)
+		return s, nil
 	}
 	marked := object.Clone(old.Object)
 	if !markTerminating(object.MetaOf(marked), w.validationContext(options).Now, grace) {
-		return &Result{Object: marked}, nil
+		return &step{row: row, old: old, result: &Result{Object: marked}}, nil
 	}
 	if row.MarkTerminating != nil {
 		row.MarkTerminating(marked)
 	}
-	return w.store(ctx, &pendingWrite{row: row, old: old, o: marked, options: options})
+	s.write = &pendingWrite{row: row, old: old, o: marked, options: options}
+	return s, nil
 }
 
 // markTerminating sets the time at which an object will be removed. If the object is already
@@ -136,7 +151,7 @@ func RemovalTime(o object.Object) (at time.Time, ok bool) {
 // caller has made sure that nothing keeps the object any more. Remove returns nil if the object is
 // already gone or has changed.
 func (w *Writer) Remove(ctx context.Context, item *view.Item) error {
-	err := w.remove(ctx, rules.Named(item.Key.Kind), item, Options{})
+	_, err := w.remove(ctx, rules.Named(item.Key.Kind), item, Options{})
 	if _, lost := conflictingVersion(err); lost || errors.Is(err, store.ErrNotFound) {
 		return nil
 	}

@@ -8,11 +8,14 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	allocatorv1 "portolan.dev/api/allocator/v1"
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/registry/internal/admission"
 	"portolan.dev/registry/internal/allocator"
 	"portolan.dev/registry/internal/allocfake"
+	"portolan.dev/registry/internal/quota"
 	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/internal/sqlite"
 	"portolan.dev/registry/internal/view"
@@ -22,12 +25,18 @@ import (
 	"portolan.dev/services/object"
 )
 
-// breaking is a store whose writes can be made to fail, before or after they are stored.
+// breaking is a store whose writes can be made to fail, before or after they are stored, except for
+// those of Leases.
 type breaking struct {
 	store.Store
 	before, after atomic.Pointer[error]
+	submitting    atomic.Pointer[func()] // called once before a write
+	refused       atomic.Pointer[func()] // called once after a write that was made to fail before it was stored
 	committed     atomic.Pointer[func()] // called once after a write, before its outcome is returned
+	submits       atomic.Int64           // number of writes
 	looked        chan struct{}          // has an element after the first call of Head
+	many          []int                  // sizes of the calls of SubmitMany
+	race          func()                 // called once before the writes of SubmitMany
 }
 
 func (b *breaking) Head(ctx context.Context) (store.Head, error) {
@@ -39,7 +48,17 @@ func (b *breaking) Head(ctx context.Context) (store.Head, error) {
 }
 
 func (b *breaking) Submit(ctx context.Context, op store.Op) (store.Result, error) {
+	b.submits.Add(1)
+	if op.Key.Kind == "Lease" {
+		return b.Store.Submit(ctx, op)
+	}
+	if first := b.submitting.Swap(nil); first != nil {
+		(*first)()
+	}
 	if err := b.before.Load(); err != nil {
+		if then := b.refused.Swap(nil); then != nil {
+			(*then)()
+		}
 		return store.Result{}, *err
 	}
 	result, err := b.Store.Submit(ctx, op)
@@ -57,6 +76,7 @@ func (b *breaking) Submit(ctx context.Context, op store.Op) (store.Result, error
 type fixture struct {
 	*admission.Writer
 	store     *breaking
+	metrics   *prometheus.Registry
 	allocator *allocfake.Allocator
 }
 
@@ -86,8 +106,18 @@ func openStore(t *testing.T) store.Store {
 // called.
 func newReplica(t *testing.T, s store.Store) (f *fixture, follow func()) {
 	t.Helper()
-	f = &fixture{store: &breaking{Store: s, looked: make(chan struct{}, 1)}, allocator: allocfake.New(10, "10.96.0.0/16")}
+	return newProcess(t, s, allocfake.New(poolSize, "10.96.0.0/16"))
+}
+
+// poolSize is the number of values of each kind in the allocator.
+const poolSize = 40
+
+// newProcess is newReplica with a given allocator.
+func newProcess(t *testing.T, s store.Store, values *allocfake.Allocator) (f *fixture, follow func()) {
+	t.Helper()
+	f = &fixture{store: &breaking{Store: s, looked: make(chan struct{}, 1)}, allocator: values}
 	host := kittest.Host(t, nil, "")
+	f.metrics = host.Metrics
 	indexes := rules.NewIndexes(nil)
 	v, err := view.New(t.Context(), view.Config{Store: s, Log: host.Log, Metrics: host.Metrics, Health: host.Health, Indexes: indexes.List()})
 	if err != nil {
@@ -95,9 +125,10 @@ func newReplica(t *testing.T, s store.Store) (f *fixture, follow func()) {
 	}
 	client := allocator.NewClient(allocatorv1.NewAllocatorServiceClient(kittest.Conn(t, f.allocator.Register)), host.Log, host.Metrics)
 	t.Cleanup(client.Close)
+	client.KeepReserve(admission.ReserveLeases{Store: f.store}, host.Health, host.Metrics)
 	kittest.Run(t, "settle", client.Run)
 	f.Writer = admission.New(admission.Config{
-		Store: f.store, View: v, Indexes: indexes, Allocator: client, Log: host.Log,
+		Store: f.store, View: v, Indexes: indexes, Allocator: client, Quotas: quota.NewLedger(nil, 10, host.Metrics), Log: host.Log,
 		Families: []corev1.IPFamily{corev1.IPFamily_IP_FAMILY_IPV4},
 	})
 	return f, func() { kittest.Run(t, "view", v.Run) }

@@ -20,34 +20,49 @@ import (
 // replaces only that version.
 func (w *Writer) Update(ctx context.Context, o object.Object, options Options) (*Result, error) {
 	rules.Of(o).Default(o)
-	return w.update(ctx, o, options, func(old object.Object) (object.Object, []*corev1.ManagedFields) {
+	return w.update(ctx, o, options, replaceBy(o))
+}
+
+// renewal returns the object that replaces a stored version, and its managed fields, which clients
+// cannot set. It is called again with a newer version if the write loses a race.
+type renewal func(old object.Object) (object.Object, []*corev1.ManagedFields)
+
+// replaceBy returns the renewal of an update.
+func replaceBy(o object.Object) renewal {
+	return func(old object.Object) (object.Object, []*corev1.ManagedFields) {
 		return object.Clone(o), old.GetMetadata().GetManagedFields() // shared, because entries are never changed
-	})
+	}
 }
 
 // update replaces the stored version by the object that renew returns for it. o is the client's
-// object. renew also returns the managed fields, which clients cannot set. A retry calls renew
-// again with the newer version.
-func (w *Writer) update(
-	ctx context.Context, o object.Object, options Options, renew func(old object.Object) (object.Object, []*corev1.ManagedFields),
-) (*Result, error) {
+// object.
+func (w *Writer) update(ctx context.Context, o object.Object, options Options, renew renewal) (*Result, error) {
 	if err := checkSize(o); err != nil {
 		return nil, err
 	}
 	row := rules.Of(o)
-	result, err := w.modify(ctx, row, object.KeyOf(o), options, func(old *view.Item) (object.Object, bool, error) {
-		if err := w.checkVersion(ctx, o, old); err != nil {
-			return nil, false, err
-		}
-		updated, managed := renew(old.Object)
-		err := w.prepareUpdate(row, updated, old.Object, options)
-		object.MetaOf(updated).ManagedFields = managed
-		return updated, o.GetMetadata().GetResourceVersion() != 0, err
-	})
+	result, err := w.modify(ctx, row, object.KeyOf(o), options, w.updateOf(ctx, o, options, renew))
 	if err == nil {
 		result.Warnings = options.warnings(row, result.Object)
 	}
 	return result, err
+}
+
+// change returns the object that replaces a version, and whether the client named a version, which
+// makes the write conditional.
+type change func(old *view.Item) (updated object.Object, conditional bool, err error)
+
+// updateOf returns the change of an update.
+func (w *Writer) updateOf(ctx context.Context, o object.Object, options Options, renew renewal) change {
+	return func(old *view.Item) (object.Object, bool, error) {
+		if err := w.checkVersion(ctx, o, old); err != nil {
+			return nil, false, err
+		}
+		updated, managed := renew(old.Object)
+		err := w.prepareUpdate(rules.Of(o), updated, old.Object, options)
+		object.MetaOf(updated).ManagedFields = managed
+		return updated, o.GetMetadata().GetResourceVersion() != 0, err
+	}
 }
 
 // prepareUpdate completes and validates an update.
@@ -78,7 +93,13 @@ func (w *Writer) UpdateStatus(ctx context.Context, o object.Object, options Opti
 	}
 	row := rules.Of(o)
 	row.Default(o)
-	return w.modify(ctx, row, object.KeyOf(o), options, func(old *view.Item) (object.Object, bool, error) {
+	return w.modify(ctx, row, object.KeyOf(o), options, w.statusUpdateOf(ctx, o, options))
+}
+
+// statusUpdateOf returns the change of an update of the status.
+func (w *Writer) statusUpdateOf(ctx context.Context, o object.Object, options Options) change {
+	row := rules.Of(o)
+	return func(old *view.Item) (object.Object, bool, error) {
 		if err := w.checkVersion(ctx, o, old); err != nil {
 			return nil, false, err
 		}
@@ -89,7 +110,7 @@ func (w *Writer) UpdateStatus(ctx context.Context, o object.Object, options Opti
 			found = append(found, row.CheckStatus(w.validationContext(options), updated, old.Object)...)
 		}
 		return updated, o.GetMetadata().GetResourceVersion() != 0, invalid(updated, found)
-	})
+	}
 }
 
 // checkVersion compares the UID and version that the client named with the stored object, and
@@ -123,29 +144,18 @@ func matches(seen *corev1.ObjectMeta, item *view.Item) bool {
 // errViewOutdated makes modify read the object again.
 var errViewOutdated = errors.New("the view has a newer version")
 
-// modify replaces an object by the one that change returns. change also returns whether the client
-// named a version, which makes the write conditional.
-func (w *Writer) modify(
-	ctx context.Context, row *rules.Kind, key object.Key, options Options, change func(old *view.Item) (updated object.Object, conditional bool, err error),
-) (*Result, error) {
+// modify replaces an object by the one that change returns.
+func (w *Writer) modify(ctx context.Context, row *rules.Kind, key object.Key, options Options, change change) (*Result, error) {
 	for attempt := 0; ; attempt++ {
-		old, err := w.find(ctx, key)
-		if err != nil {
-			return nil, err
-		}
-		_, span := tracing.Start(ctx, "admission")
-		updated, conditional, err := change(old)
-		span.End(err)
+		s, err := w.modification(ctx, row, key, options, change)
 		if errors.Is(err, errViewOutdated) {
 			continue
 		}
-		if err == nil {
-			err = options.checkLimit(updated, old.Object)
-		}
 		if err != nil {
 			return nil, err
 		}
-		result, err := w.replace(ctx, row, old, updated, options)
+		old := s.old
+		result, err := w.perform(ctx, s, options)
 		// An unchanged object is not written, so the store has not checked the version. The object
 		// may have been compared with an outdated one.
 		if err == nil && !result.Changed {
@@ -155,7 +165,7 @@ func (w *Writer) modify(
 		switch {
 		case !lost && !errors.Is(err, store.ErrNotFound):
 			return result, err
-		case conditional && lost:
+		case s.conditional && lost:
 			return nil, apierr.Conflict(key.Kind, key.Path(), newer, old.Revision)
 		case attempt == maxRetries:
 			return nil, apierr.Conflict(key.Kind, key.Path(), newer, old.Revision)
@@ -164,6 +174,26 @@ func (w *Writer) modify(
 			return nil, err
 		}
 	}
+}
+
+// modification returns the step that replaces the version that the view has. The error is
+// errViewOutdated if there is a newer one.
+func (w *Writer) modification(ctx context.Context, row *rules.Kind, key object.Key, options Options, change change) (*step, error) {
+	old, err := w.find(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	_, span := tracing.Start(ctx, "admission")
+	updated, conditional, err := change(old)
+	if span.End(err); err != nil {
+		return nil, err
+	}
+	if err := options.checkLimit(updated, old.Object); err != nil {
+		return nil, err
+	}
+	s := w.replacement(row, old, updated, options)
+	s.conditional = conditional
+	return s, nil
 }
 
 // checkCurrent returns a conflict if a newer version than old exists. That can happen only on a
@@ -182,24 +212,24 @@ func (w *Writer) checkCurrent(ctx context.Context, old *view.Item) error {
 	return nil
 }
 
-// replace stores updated in the place of old, unless they are equal. It removes the object instead
-// if updated takes away the last reason that kept it from being deleted.
-func (w *Writer) replace(ctx context.Context, row *rules.Kind, old *view.Item, updated object.Object, options Options) (*Result, error) {
+// replacement returns the step that stores updated in the place of old, unless they are equal. The
+// step removes the object instead if updated takes away the last reason that kept it from being
+// deleted.
+func (w *Writer) replacement(row *rules.Kind, old *view.Item, updated object.Object, options Options) *step {
 	meta := object.MetaOf(updated)
 	meta.ResourceVersion = old.Revision
 	if !sameBody(updated, old.Object) {
 		meta.Generation++
 	}
+	s := &step{row: row, old: old}
 	if equal(updated, old.Object) {
-		return &Result{Object: updated}, nil
+		s.result = &Result{Object: updated}
+	} else if ends, ok := RemovalTime(updated); ok && !ends.After(w.validationContext(options).Now) {
+		s.removes, s.result = true, &Result{Object: updated, Changed: true, Removed: true}
+	} else {
+		s.write = &pendingWrite{row: row, old: old, o: updated, options: options}
 	}
-	if ends, ok := RemovalTime(updated); ok && !ends.After(w.validationContext(options).Now) {
-		if options.DryRun {
-			return &Result{Object: updated, Changed: true}, nil
-		}
-		return &Result{Object: updated, Changed: true}, w.remove(ctx, row, old, options)
-	}
-	return w.store(ctx, &pendingWrite{row: row, old: old, o: updated, options: options})
+	return s
 }
 
 func equal(a, b object.Object) bool {

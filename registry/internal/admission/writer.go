@@ -10,6 +10,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/registry/internal/allocator"
+	"portolan.dev/registry/internal/quota"
 	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/internal/view"
 	"portolan.dev/registry/store"
@@ -19,15 +20,21 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// Config is the configuration of a [Writer]. All fields are required.
+// Config is the configuration of a [Writer]. All fields but RevokeDeleted are required.
 type Config struct {
 	Store     store.Store
 	View      *view.View
 	Indexes   *rules.Indexes
 	Allocator *allocator.Client
+	Quotas    *quota.Ledger
 	Rules     spec.Rules
 	Families  []corev1.IPFamily // IP families of the installation, the default first
 	Log       *slog.Logger
+	// RevocationTTL is the default lifetime of Revocations.
+	RevocationTTL time.Duration
+	// RevokeDeleted makes the deletion of an object revoke the certificates of the identity that
+	// belongs to it. It is set if the installation has certificates.
+	RevokeDeleted bool
 }
 
 // Writer writes objects of all kinds.
@@ -45,6 +52,8 @@ type Options struct {
 	// Limit returns an error for a write that the client's role may not make. nil allows all
 	// writes.
 	Limit access.WriteLimit
+	// Operator is set if an operator makes the write, also one whose writes are limited.
+	Operator bool
 }
 
 // checkLimit returns an error if the client's role may not make this write.
@@ -56,8 +65,8 @@ func (o *Options) checkLimit(updated, old object.Object) error {
 }
 
 // byController reports whether a controller makes the write: the write names a lease, or the
-// client's certificate limits its writes.
-func (o *Options) byController() bool { return o.Fence != nil || o.Limit != nil }
+// client's certificate limits its writes and is no operator's.
+func (o *Options) byController() bool { return o.Fence != nil || o.Limit != nil && !o.Operator }
 
 // warnings returns the warnings for a written object. They are meant for people, so a controller
 // gets none.
@@ -70,24 +79,25 @@ func (o *Options) warnings(kind *rules.Kind, written object.Object) []string {
 
 // Result is the result of a write.
 type Result struct {
-	Object   object.Object // as stored; owned by the caller
+	Object   object.Object // as stored; shared with the view, so it must not be changed
 	Warnings []string      // warnings for people
 	Changed  bool          // false: the object was already so
 	Created  bool          // the object is new
+	Removed  bool          // the object is gone, or would be but for a dry run
+	Revision uint64        // of the write; 0: nothing was written
 }
 
 const (
-	maxObject     = 3 << 19 // 1.5 MiB
-	maxRetries    = 32      // retries of a write without a version that loses races
-	nameRetries   = 8       // retries of a generated name that is taken
-	maxViolations = 100     // violations in one error, so that it fits into the trailer of a response
+	maxRetries    = 32  // retries of a write without a version that loses races
+	nameRetries   = 8   // retries of a generated name that is taken
+	maxViolations = 100 // violations in one error, so that it fits into the trailer of a response
 )
 
 func (w *Writer) validationContext(options Options) rules.Context {
 	return rules.Context{
 		ByController: options.byController(),
 		Rules:        w.Rules, Families: w.Families, Indexes: w.Indexes,
-		Revision: w.View.State().Revision(), Now: time.Now().Truncate(time.Millisecond),
+		Revision: w.View.State().Revision(), Now: time.Now().Truncate(time.Millisecond), RevocationTTL: w.RevocationTTL,
 	}
 }
 
@@ -134,15 +144,19 @@ func invalid(o object.Object, found apierr.Violations) error {
 	return apierr.Invalid(key.Kind, key.Path(), found)
 }
 
-// checkSize returns an error if an object is larger than maxObject. It is called before anything
-// costly is done with the object.
+// checkSize returns an error if an object is larger than its kind allows. It is called before
+// anything costly is done with the object.
 func checkSize(o object.Object) error {
 	sized, ok := o.(interface{ SizeVT() int })
-	if !ok || sized.SizeVT() <= maxObject {
+	if !ok {
+		return nil
+	}
+	kind := rules.Of(o)
+	if sized.SizeVT() <= kind.MaxBytes {
 		return nil
 	}
 	return invalid(o, apierr.Violations{{
-		Field: "metadata", Reason: apierr.ReasonTooLong, Message: fmt.Sprintf("the object has %d bytes, at most %d are allowed", sized.SizeVT(), maxObject),
+		Field: "metadata", Reason: apierr.ReasonTooLong, Message: fmt.Sprintf("the %s has %d bytes, at most %d are allowed", kind.Name, sized.SizeVT(), kind.MaxBytes),
 	}})
 }
 

@@ -75,7 +75,7 @@ func TestOddAnswersAreRefused(t *testing.T) {
 			client := clientOf(t, &scripted{results: c.results})
 			for _, dryRun := range []bool{false, true} {
 				svc := nodePortService()
-				err := client.Allocate(t.Context(), allocator.NewPlan(svc, nil), dryRun, notInUse)
+				err := client.Allocate(t.Context(), allocator.NewPlan(svc, nil), allocator.Terms{DryRun: dryRun, InUse: notInUse})
 				if apierr.Code(err) != c.code {
 					t.Errorf("dry run %v: %v, want %s", dryRun, err, c.code)
 				}
@@ -119,7 +119,7 @@ func TestFailuresNameTheirFields(t *testing.T) {
 					result.Failures = append(result.Failures, &allocatorv1.ClaimFailure{Slot: slot, Reason: c.reasons[i], Message: "the reason"})
 				}
 			}
-			err := clientOf(t, &scripted{results: []*allocatorv1.ClaimSetResult{result}}).Allocate(t.Context(), plan, false, notInUse)
+			err := clientOf(t, &scripted{results: []*allocatorv1.ClaimSetResult{result}}).Allocate(t.Context(), plan, allocator.Terms{InUse: notInUse})
 			var fields []string
 			for _, violation := range apierr.ViolationsOf(err) {
 				fields = append(fields, violation.Field)
@@ -128,5 +128,43 @@ func TestFailuresNameTheirFields(t *testing.T) {
 				t.Errorf("%v with the fields %q, want %s with %q", err, fields, c.code, c.fields)
 			}
 		})
+	}
+}
+
+// atHand is an allocator whose free values are at hand at a registry, which returns them to calls that
+// wait.
+type atHand struct {
+	allocatorv1.UnimplementedAllocatorServiceServer
+}
+
+func (atHand) Allocate(_ context.Context, req *allocatorv1.AllocateRequest) (*allocatorv1.AllocateResponse, error) {
+	answer := &allocatorv1.AllocateResponse{}
+	for _, set := range req.GetSets() {
+		result := &allocatorv1.ClaimSetResult{}
+		for i, claim := range set.GetClaims() {
+			if req.GetWait() {
+				result.Values = append(result.Values, fmt.Sprint(30000+i))
+			} else {
+				result.Failures = append(result.Failures, &allocatorv1.ClaimFailure{
+					Slot: claim.GetSlot(), Reason: allocatorv1.FailureReason_FAILURE_REASON_AT_HAND, Message: "at hand elsewhere",
+				})
+			}
+		}
+		answer.Results = append(answer.Results, result)
+	}
+	return answer, nil
+}
+
+// TestClaimsWaitForValuesAtHand allocates values that others have to give back first.
+func TestClaimsWaitForValuesAtHand(t *testing.T) {
+	for _, dryRun := range []bool{false, true} {
+		svc := nodePortService()
+		plan := allocator.NewPlan(svc, nil)
+		if err := clientOf(t, atHand{}).Allocate(t.Context(), plan, allocator.Terms{DryRun: dryRun, InUse: func(string) bool { return false }}); err != nil {
+			t.Errorf("dry run %v: %v", dryRun, err)
+		}
+		if svc.GetSpec().GetClusterIps()[0] != "30000" {
+			t.Errorf("dry run %v: addresses %v", dryRun, svc.GetSpec().GetClusterIps())
+		}
 	}
 }

@@ -8,16 +8,23 @@ import (
 
 	allocatorv1 "portolan.dev/api/allocator/v1"
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/registry/store"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
 
 // Plan holds the claims of a version of a service, and the values that the version no longer needs.
 type Plan struct {
-	Claims   []*allocatorv1.Claim
-	Released []string // values that the old version has and the new one has not
+	Claims []*allocatorv1.Claim
+	// Released are values that the old version has and the new one has not: addresses, numbers of node
+	// ports, and these numbers with their protocols, such as "30080/UDP".
+	Released []string
 
-	svc           *corev1.Service
+	svc, old      *corev1.Service
+	asked         asked
+	holder        *holder // of the reserve, whose Lease fences the commit; nil: none
+	taken         *taken  // values from the reserve; nil: the values were asked for
+	logEpoch      string  // epoch of the log that the values may be stored in; empty: any
 	suffix        string
 	releasedSlots []string         // slots of the vanished values
 	skipped       []string         // slots of virtual IPs that were skipped
@@ -29,10 +36,21 @@ type Plan struct {
 // have stay. A value that is requested explicitly or missing becomes a claim. The families of the
 // service must be resolved already.
 func NewPlan(svc, old *corev1.Service) *Plan {
-	p := &Plan{svc: svc}
+	suffix := ""
 	if old != nil {
-		p.suffix = "@" + rand.Text()[:6]
+		suffix = newSuffix()
 	}
+	return newPlan(svc, old, suffix)
+}
+
+// Again returns a new plan for the service after [Plan.Undo]. Its slots are others, because the
+// release of the former ones may still be under way.
+func (p *Plan) Again() *Plan { return newPlan(p.svc, p.old, newSuffix()) }
+
+func newSuffix() string { return "@" + rand.Text()[:6] }
+
+func newPlan(svc, old *corev1.Service, suffix string) *Plan {
+	p := &Plan{svc: svc, old: old, asked: askedOf(svc), suffix: suffix}
 	had := values(old)
 	p.planAddresses(had)
 	p.planNodePorts(had)
@@ -47,7 +65,55 @@ func NewPlan(svc, old *corev1.Service) *Plan {
 	return p
 }
 
-// values returns all allocated values of a service.
+// asked are the values of a service as they were before anything was allocated.
+type asked struct {
+	clusterIP   string
+	clusterIPs  []string
+	nodePorts   []int32
+	healthCheck int32
+}
+
+func askedOf(svc *corev1.Service) asked {
+	s := svc.GetSpec()
+	a := asked{clusterIP: s.GetClusterIp(), clusterIPs: slices.Clone(s.GetClusterIps()), healthCheck: s.GetHealthCheckNodePort()}
+	for _, port := range s.GetPorts() {
+		a.nodePorts = append(a.nodePorts, port.GetNodePort())
+	}
+	return a
+}
+
+// Undo makes the service as it was before the plan, so that another plan can be made for it.
+func (p *Plan) Undo() {
+	s := p.svc.GetSpec()
+	if s == nil {
+		return
+	}
+	s.ClusterIp, s.ClusterIps, s.HealthCheckNodePort = p.asked.clusterIP, p.asked.clusterIPs, p.asked.healthCheck
+	for i, port := range s.Ports {
+		port.NodePort = p.asked.nodePorts[i]
+	}
+}
+
+// Conditions returns the fence and the epoch of the log that the commit must have. A nil plan has
+// none.
+func (p *Plan) Conditions() (fence *store.Fence, logEpoch string) {
+	if p == nil {
+		return nil, ""
+	}
+	if p.holder != nil {
+		fence = &p.holder.fence
+	}
+	return fence, p.logEpoch
+}
+
+// needsAddressesOnly reports whether all claims are for virtual IPs.
+func (p *Plan) needsAddressesOnly() bool {
+	return !slices.ContainsFunc(p.Claims, func(c *allocatorv1.Claim) bool { return c.GetUse() != allocatorv1.Use_USE_CLUSTER_IP })
+}
+
+// values returns all allocated values of a service. A node port is among them by its number, and once
+// more for each protocol that it serves, because the allocator may have a pool in which a number has
+// an owner for each protocol.
 func values(svc *corev1.Service) map[string]bool {
 	all := map[string]bool{}
 	if svc == nil {
@@ -59,11 +125,22 @@ func values(svc *corev1.Service) map[string]bool {
 		}
 	}
 	for _, port := range svc.GetSpec().GetPorts() {
-		all[portValue(port.GetNodePort())] = true
+		addPort(all, port.GetNodePort(), port.GetProtocol())
 	}
-	all[portValue(svc.GetSpec().GetHealthCheckNodePort())] = true
+	addPort(all, svc.GetSpec().GetHealthCheckNodePort(), corev1.Protocol_PROTOCOL_TCP)
 	delete(all, "")
 	return all
+}
+
+func addPort(all map[string]bool, number int32, protocol corev1.Protocol) {
+	if number != 0 {
+		all[portValue(number)], all[portValueFor(number, protocol)] = true, true
+	}
+}
+
+// portValueFor returns a port of one protocol in the allocator's form.
+func portValueFor(number int32, protocol corev1.Protocol) string {
+	return portValue(number) + "/" + spec.EnumName(protocol)
 }
 
 // hasValues reports whether a service has allocated values.
@@ -107,32 +184,38 @@ func (p *Plan) planNodePorts(had map[string]bool) {
 	if !spec.AllowsNodePorts(p.svc) {
 		return
 	}
-	claimed := map[string]bool{}
+	needed := spec.NeedsNodePorts(p.svc)
+	explicit := map[int32]*allocatorv1.Claim{} // by node port
 	for i, port := range p.svc.Spec.Ports {
-		value := portValue(port.NodePort)
-		if value == "" || had[value] || claimed[value] {
-			continue
+		if port.NodePort != 0 || needed && p.shareNodePort(port) {
+			p.claimProtocol(explicit, port.NodePort, i, func(string) {}, had)
 		}
-		claimed[value] = true // a number used with two protocols is allocated once
-		p.claimNodePort(i, value, func(string) {})
 	}
-	if !spec.NeedsNodePorts(p.svc) {
+	if !needed {
 		return
 	}
-	dynamic := map[int32]int{} // port number to the index in ports for which a claim is made
+	dynamic := map[int32]*allocatorv1.Claim{} // by port: ports with the same number get the same node port
 	for i, port := range p.svc.Spec.Ports {
-		if port.NodePort != 0 || p.shareNodePort(port) {
-			continue
+		if port.NodePort == 0 {
+			p.claimProtocol(dynamic, port.Port, i, func(value string) { p.setNodePorts(port.Port, value) }, nil)
 		}
-		if _, shared := dynamic[port.Port]; shared {
-			continue // same number, other protocol: the same node port, assigned below
-		}
-		dynamic[port.Port] = i
-		p.claimNodePort(i, "", func(value string) { p.setNodePorts(port.Port, value) })
 	}
 }
 
-func (p *Plan) claimNodePort(i int, value string, assign func(string)) {
+// claimProtocol adds the protocol of the i-th port to the claim for a number, which it makes if there
+// is none. The service may have the node port for the protocol already.
+func (p *Plan) claimProtocol(claims map[int32]*allocatorv1.Claim, number int32, i int, assign func(string), had map[string]bool) {
+	port := p.svc.Spec.Ports[i]
+	if had[portValueFor(port.NodePort, port.Protocol)] {
+		return
+	}
+	if claims[number] == nil {
+		claims[number] = p.claimNodePort(i, portValue(port.NodePort), assign)
+	}
+	claims[number].Protocols = append(claims[number].Protocols, port.Protocol)
+}
+
+func (p *Plan) claimNodePort(i int, value string, assign func(string)) *allocatorv1.Claim {
 	port := p.svc.Spec.Ports[i]
 	name := port.Name
 	if name == "" {
@@ -141,6 +224,7 @@ func (p *Plan) claimNodePort(i int, value string, assign func(string)) {
 	slot := fmt.Sprintf("nodePort/%s/%s", name, spec.EnumName(port.Protocol))
 	claim := &allocatorv1.Claim{Use: allocatorv1.Use_USE_NODE_PORT, Value: value}
 	p.claim(slot, fmt.Sprintf("spec.ports[%d].nodePort", i), claim, assign)
+	return claim
 }
 
 // shareNodePort gives a port the node port of another port with the same number and another
@@ -176,10 +260,10 @@ func (p *Plan) planHealthCheck(had map[string]bool) {
 		return
 	}
 	value := portValue(p.svc.Spec.HealthCheckNodePort)
-	if value != "" && had[value] {
+	if value != "" && had[portValueFor(p.svc.Spec.HealthCheckNodePort, corev1.Protocol_PROTOCOL_TCP)] {
 		return
 	}
-	claim := &allocatorv1.Claim{Use: allocatorv1.Use_USE_NODE_PORT, Value: value}
+	claim := &allocatorv1.Claim{Use: allocatorv1.Use_USE_NODE_PORT, Value: value, Protocols: []corev1.Protocol{corev1.Protocol_PROTOCOL_TCP}}
 	p.claim("healthCheckNodePort", "spec.healthCheckNodePort", claim, func(value string) {
 		p.svc.Spec.HealthCheckNodePort = parsePort(value)
 	})

@@ -2,11 +2,15 @@ package allocator
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	allocatorv1 "portolan.dev/api/allocator/v1"
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/registry/store"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/app"
 )
@@ -18,26 +22,61 @@ const (
 	// findTimeout is the longest that a write that only gives up values is delayed if the allocator
 	// does not answer.
 	findTimeout = time.Second
+	// valuesAge is the time after which a release that waits is sent without values of reserves. The
+	// allocator may have executed it already without its answer having arrived, and such a value may
+	// later be granted to another process. The limit is below the time for which a value rests.
+	valuesAge = time.Minute
 )
 
 // pendingCall is a confirmation or a release that is sent later.
 type pendingCall struct {
 	slots   *allocatorv1.OwnerSlots
 	release bool
+	since   time.Time
 }
 
-// Confirm confirms the values of a plan after the service is stored. It does not wait.
-func (c *Client) Confirm(p *Plan) {
-	if len(p.Claims) > 0 {
-		c.sendLater(pendingCall{slots: &allocatorv1.OwnerSlots{OwnerUid: p.svc.GetMetadata().GetUid(), Slots: p.Slots()}})
-	}
-}
-
-// ReleaseClaims releases the values of a plan. The caller must be certain that the service was not
-// stored.
-func (c *Client) ReleaseClaims(ctx context.Context, p *Plan) {
-	if len(p.Claims) > 0 {
+// Finish settles a plan after its commit, whose error is err. It returns true if the commit was
+// refused because the values may not be used any more: the reserve has ended, or the log has another
+// epoch. The values are given up then, and the caller plans, allocates and commits again.
+func (c *Client) Finish(ctx context.Context, p *Plan, err error) (again bool) {
+	switch again = c.observeRefusal(p, err); {
+	case err == nil:
+		c.confirm(p)
+		c.releaseFound(ctx, p)
+	case errors.Is(err, store.ErrUnknown):
+		if p.taken != nil {
+			c.reserve.stock.settle(p.taken, ownerOf(p.svc), p.Slots(), false)
+		}
+	case p.taken != nil:
+		c.reserve.stock.putBack(p.taken)
+	case len(p.Claims) > 0:
 		c.release(ctx, &allocatorv1.OwnerSlots{OwnerUid: p.svc.GetMetadata().GetUid(), Slots: p.Slots()})
+	}
+	return again
+}
+
+// observeRefusal ends the reserve if err is the refusal of a commit because its Lease is gone or the
+// log has another epoch. It reports whether err is such a refusal.
+func (c *Client) observeRefusal(p *Plan, err error) bool {
+	other, otherLog := errors.AsType[*store.EpochError](err)
+	switch {
+	case p.holder.refuses(err):
+		c.reserve.end(p.holder, err)
+	case otherLog:
+		c.ObserveLog(other.Have)
+	default:
+		return false
+	}
+	return true
+}
+
+// confirm confirms the values of a plan after the service is stored. It does not wait.
+func (c *Client) confirm(p *Plan) {
+	switch {
+	case p.taken != nil:
+		c.reserve.stock.settle(p.taken, ownerOf(p.svc), p.Slots(), true)
+	case len(p.Claims) > 0:
+		c.sendLater(pendingCall{slots: &allocatorv1.OwnerSlots{OwnerUid: p.svc.GetMetadata().GetUid(), Slots: p.Slots()}})
 	}
 }
 
@@ -45,8 +84,20 @@ func (c *Client) ReleaseClaims(ctx context.Context, p *Plan) {
 // deleted.
 func (c *Client) ReleaseAll(ctx context.Context, svc *corev1.Service) {
 	if hasValues(svc) {
-		c.release(ctx, &allocatorv1.OwnerSlots{OwnerUid: svc.GetMetadata().GetUid()})
+		c.release(ctx, &allocatorv1.OwnerSlots{OwnerUid: svc.GetMetadata().GetUid(), Values: addresses(values(svc))})
 	}
+}
+
+// addresses returns the virtual IPs among values, sorted.
+func addresses(values map[string]bool) []string {
+	var found []string
+	for value := range values {
+		if strings.ContainsAny(value, ".:") {
+			found = append(found, value)
+		}
+	}
+	slices.Sort(found)
+	return found
 }
 
 // FindReleased finds the slots of the values that the new version of the service no longer has.
@@ -71,11 +122,22 @@ func (c *Client) FindReleased(ctx context.Context, p *Plan) {
 	}
 }
 
-// ReleaseFound releases the slots that FindReleased found, after the new version is stored.
-func (c *Client) ReleaseFound(ctx context.Context, p *Plan) {
-	if len(p.releasedSlots) > 0 {
-		c.release(ctx, &allocatorv1.OwnerSlots{OwnerUid: p.svc.GetMetadata().GetUid(), Slots: p.releasedSlots})
+// noSlot is a slot that no value has. It makes a release apply to values of reserves only, because
+// no slots stand for all slots.
+const noSlot = "-"
+
+// releaseFound releases the slots that FindReleased found, after the new version is stored. A virtual
+// IP that vanished may still be in the reserve that it came from, where it has no slot yet.
+func (c *Client) releaseFound(ctx context.Context, p *Plan) {
+	vanished := map[string]bool{}
+	for _, value := range p.Released {
+		vanished[value] = true
 	}
+	values := addresses(vanished)
+	if len(p.releasedSlots) == 0 && len(values) == 0 {
+		return
+	}
+	c.release(ctx, &allocatorv1.OwnerSlots{OwnerUid: p.svc.GetMetadata().GetUid(), Slots: append(p.releasedSlots, noSlot), Values: values})
 }
 
 // release releases slots at once, also if the caller has given up, so that a value is free when a
@@ -84,7 +146,7 @@ func (c *Client) release(ctx context.Context, slots *allocatorv1.OwnerSlots) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
 	if _, err := c.allocator.Release(ctx, &allocatorv1.ReleaseRequest{Owners: []*allocatorv1.OwnerSlots{slots}}); err != nil {
-		c.sendLater(pendingCall{slots: slots, release: true})
+		c.sendLater(pendingCall{slots: slots, release: true, since: time.Now()})
 	}
 }
 
@@ -96,17 +158,28 @@ func (c *Client) sendLater(s pendingCall) {
 	}
 }
 
-// Run sends waiting confirmations and releases in batches until ctx is done. Those that remain then
-// are left to the allocator's verifier.
+// Run keeps the reserve, and sends waiting confirmations and releases in batches, until ctx is done.
+// Those that remain then are left to the allocator's verifier. Allocations must have ended before,
+// so that the reserve can be closed.
 func (c *Client) Run(ctx context.Context) error {
+	var tasks sync.WaitGroup
+	if c.reserve != nil {
+		tasks.Go(func() { c.reserve.run(ctx) })
+	}
+	tasks.Go(func() { c.sendPending(ctx) })
+	tasks.Wait()
+	return nil
+}
+
+func (c *Client) sendPending(ctx context.Context) {
 	for {
 		batch := c.collect(ctx)
 		if batch == nil {
-			return nil
+			return
 		}
 		for !c.sendBatch(ctx, batch) {
 			if !app.Pause(ctx, retryInterval) {
-				return nil
+				return
 			}
 		}
 	}
@@ -145,6 +218,9 @@ func (c *Client) sendBatch(ctx context.Context, batch []pendingCall) bool {
 	confirm, release := &allocatorv1.ConfirmRequest{}, &allocatorv1.ReleaseRequest{}
 	for _, s := range batch {
 		if s.release {
+			if time.Since(s.since) > valuesAge {
+				s.slots.Values = nil
+			}
 			release.Owners = append(release.Owners, s.slots)
 		} else {
 			confirm.Owners = append(confirm.Owners, s.slots)

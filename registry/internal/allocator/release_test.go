@@ -38,7 +38,7 @@ func TestConfirmationsShareACall(t *testing.T) {
 		for i := range 9 {
 			svc := nodePortService()
 			svc.Metadata.Uid = fmt.Sprint("u", i)
-			client.Confirm(allocator.NewPlan(svc, nil))
+			client.Finish(t.Context(), allocator.NewPlan(svc, nil), nil)
 			time.Sleep(10 * time.Millisecond)
 		}
 		time.Sleep(time.Second)
@@ -46,7 +46,7 @@ func TestConfirmationsShareACall(t *testing.T) {
 		if server.confirms != 1 || server.confirmed != 9 {
 			t.Errorf("%d owners were confirmed in %d calls, want 9 in one", server.confirmed, server.confirms)
 		}
-		client.Confirm(allocator.NewPlan(nodePortService(), nil))
+		client.Finish(t.Context(), allocator.NewPlan(nodePortService(), nil), nil)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if server.confirms != 2 || server.confirmed != 10 {

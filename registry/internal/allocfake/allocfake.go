@@ -20,11 +20,20 @@ import (
 type Allocator struct {
 	allocatorv1.UnimplementedAllocatorServiceServer
 
-	mu      sync.Mutex
-	pools   []pool
-	holders map[string]holder // by value
-	away    bool
+	mu       sync.Mutex
+	changed  *sync.Cond // some value was returned
+	pools    []pool
+	holders  map[string]holder // by value
+	away     bool
+	epoch    string // of the registry's log
+	most     int    // values of one pool in one reserve; 0: no reserves
+	reserves map[string]*reserve
+	awaited  map[string]int // claims that wait for a value in a reserve
+	calls    Calls
 }
+
+// Calls are the numbers of calls of an allocator that were not refused because it was away.
+type Calls struct{ Allocate, Reserve int }
 
 type pool struct {
 	use    allocatorv1.Use
@@ -37,12 +46,14 @@ type holder struct {
 	owner     string
 	slots     []string
 	confirmed bool
+	grant     uint64 // the value is in the reserve of the owner, under this grant
 }
 
 // New returns an allocator with size addresses of each range, beginning with the first usable
 // address, and size node ports from 30000 on.
 func New(size int, ranges ...string) *Allocator {
-	a := &Allocator{holders: map[string]holder{}}
+	a := &Allocator{holders: map[string]holder{}, reserves: map[string]*reserve{}, awaited: map[string]int{}}
+	a.changed = sync.NewCond(&a.mu)
 	for _, text := range ranges {
 		p := pool{use: allocatorv1.Use_USE_CLUSTER_IP, family: corev1.IPFamily_IP_FAMILY_IPV4, text: text}
 		addr := netip.MustParsePrefix(text).Masked().Addr()
@@ -89,24 +100,37 @@ func (a *Allocator) Values(uid string) []string {
 	return values
 }
 
-// Held returns the allocated values that are not confirmed.
+// Held returns the allocated values of services that are not confirmed.
 func (a *Allocator) Held() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var values []string
 	for value, h := range a.holders {
-		if !h.confirmed {
+		if !h.confirmed && h.grant == 0 {
 			values = append(values, value)
 		}
 	}
 	return values
 }
 
-// Used returns the number of allocated values.
+// Used returns the number of allocated values, without those in reserves.
 func (a *Allocator) Used() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return len(a.holders)
+	used := 0
+	for _, h := range a.holders {
+		if h.grant == 0 {
+			used++
+		}
+	}
+	return used
+}
+
+// Calls returns how often the allocator was called.
+func (a *Allocator) Calls() Calls {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.calls
 }
 
 func (a *Allocator) lock() error {
@@ -124,9 +148,10 @@ func (a *Allocator) Allocate(_ context.Context, req *allocatorv1.AllocateRequest
 		return nil, err
 	}
 	defer a.mu.Unlock()
-	answer := &allocatorv1.AllocateResponse{}
+	a.calls.Allocate++
+	answer := &allocatorv1.AllocateResponse{LogEpoch: a.epoch}
 	for _, set := range req.GetSets() {
-		answer.Results = append(answer.Results, a.serve(set, req.GetDryRun()))
+		answer.Results = append(answer.Results, a.serveWithReserves(set, req.GetDryRun()))
 	}
 	return answer, nil
 }
@@ -239,6 +264,7 @@ func (a *Allocator) Release(_ context.Context, req *allocatorv1.ReleaseRequest) 
 	}
 	defer a.mu.Unlock()
 	answer := &allocatorv1.ReleaseResponse{}
+	a.releaseReserved(req.GetOwners(), answer)
 	a.each(req.GetOwners(), func(value string, h holder, slots []string) {
 		if a.holders[value] = h.without(slots); len(a.holders[value].slots) == 0 {
 			delete(a.holders, value)

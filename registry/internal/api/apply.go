@@ -5,6 +5,7 @@ import (
 
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/registry/internal/admission"
+	"portolan.dev/registry/internal/rules"
 	"portolan.dev/services/object"
 )
 
@@ -19,6 +20,9 @@ func (s *Apply) Apply(ctx context.Context, req *registryv1.ApplyRequest) (*regis
 	o := object.Unwrap(req.GetObject())
 	if o == nil {
 		return nil, requiredError("ApplyRequest", "object", "there is no object of a known kind in the request")
+	}
+	if err := checkNamespace(ctx, rules.Of(o), o.GetMetadata().GetNamespace()); err != nil {
+		return nil, err
 	}
 	opts, err := options(ctx, req)
 	if err != nil {

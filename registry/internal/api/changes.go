@@ -13,7 +13,10 @@ import (
 	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/internal/view"
 	"portolan.dev/registry/store"
+	"portolan.dev/services/access"
+	"portolan.dev/services/changes"
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
 
@@ -28,8 +31,15 @@ const (
 // Changes implements registryv1.ChangeServiceServer.
 type Changes struct {
 	registryv1.UnsafeChangeServiceServer
-	View  *view.View
-	Store store.Store
+	View     *view.View
+	Store    store.Store
+	Verifier *changes.Verifier
+}
+
+// Verify compares changes with the log. It needs no limit of what the caller may read, because the
+// answer does not depend on the contents of private objects.
+func (s *Changes) Verify(ctx context.Context, req *registryv1.VerifyRequest) (*registryv1.VerifyResponse, error) {
+	return s.Verifier.Verify(ctx, req)
 }
 
 // GetHead returns the head of the store, because a view may lag.
@@ -51,11 +61,11 @@ func (s *Changes) Snapshot(req *registryv1.SnapshotRequest, stream grpc.ServerSt
 	if err := s.View.WaitFor(ctx, req.GetMinRevision()); err != nil {
 		return revisionError(ctx, req.GetMinRevision(), err)
 	}
-	state := s.View.State()
+	state, readable := s.View.State(), access.ReadLimitOf(ctx)
 	var items []*view.Item
 	for _, row := range wanted {
 		for item := range state.All(row.Name, req.GetNamespace()) {
-			if match.Empty() || match.Matches(item.Object.GetMetadata().GetLabels()) {
+			if readable.Allows(item.Object) && (match.Empty() || match.Matches(item.Object.GetMetadata().GetLabels())) {
 				items = append(items, item)
 			}
 		}
@@ -115,6 +125,7 @@ func (s *Changes) ListChanges(ctx context.Context, req *registryv1.ListChangesRe
 	if want := req.GetEpoch(); want != "" && want != head.Epoch {
 		return nil, apierr.FailedPrecondition(fmt.Sprintf("the log is at epoch %q, not %q: take a snapshot", head.Epoch, want))
 	}
+	readable := access.ReadLimitOf(ctx)
 	answer := &registryv1.ListChangesResponse{Epoch: head.Epoch, HeadRevision: head.Revision}
 	for bytes := 0; len(records) > 0 && bytes < changesBytes; records = records[1:] {
 		change, err := changelog.Change(records[0])
@@ -122,6 +133,9 @@ func (s *Changes) ListChanges(ctx context.Context, req *registryv1.ListChangesRe
 			return nil, apierr.Internal(err)
 		}
 		bytes += len(records[0].Data)
+		if o := object.Unwrap(change.GetObject()); readable != nil && o != nil && !readable(o) {
+			change = &registryv1.Change{Type: change.GetType(), Revision: change.GetRevision()} // so that no revision is missing
+		}
 		answer.Changes = append(answer.Changes, change)
 	}
 	return answer, nil

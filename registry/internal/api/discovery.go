@@ -8,6 +8,7 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/registry/internal/view"
+	"portolan.dev/services/access"
 	"portolan.dev/services/envvars"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
@@ -24,7 +25,10 @@ type Discovery struct {
 }
 
 // RenderEnv renders the environment variables for the present services.
-func (s *Discovery) RenderEnv(_ context.Context, req *registryv1.RenderEnvRequest) (*registryv1.RenderEnvResponse, error) {
+func (s *Discovery) RenderEnv(ctx context.Context, req *registryv1.RenderEnvRequest) (*registryv1.RenderEnvResponse, error) {
+	if err := access.CheckNamespace(ctx, req.GetNamespace()); err != nil {
+		return nil, err
+	}
 	selector, err := spec.ParseSelector(req.GetLabelSelector())
 	if err != nil {
 		return nil, apierr.Invalid("RenderEnvRequest", "", apierr.Violations{{

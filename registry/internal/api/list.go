@@ -11,6 +11,7 @@ import (
 	"portolan.dev/registry/internal/response"
 	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/internal/view"
+	"portolan.dev/services/access"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
@@ -26,7 +27,11 @@ const (
 // list implements ListX.
 func (s *Objects) list(ctx context.Context, row *rules.Kind, req proto.Message, _ protoreflect.FieldDescriptor) (*response.Message, error) {
 	request, _ := req.(listRequest)
-	match, err := matcher(row, request)
+	match, err := matcher(ctx, row, request)
+	if err != nil {
+		return nil, err
+	}
+	namespace, err := access.ListNamespace(ctx, namespaceOf(req))
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +39,7 @@ func (s *Objects) list(ctx context.Context, row *rules.Kind, req proto.Message, 
 		return nil, revisionError(ctx, request.GetMinRevision(), err)
 	}
 	query := pageQuery{
-		kind: row.Name, namespace: namespaceOf(req), labels: request.GetLabelSelector(), fields: request.GetFieldSelector(),
+		kind: row.Name, namespace: namespace, labels: request.GetLabelSelector(), fields: request.GetFieldSelector(),
 	}
 	state, start, err := s.Pages.open(ctx, request.GetPageToken(), query)
 	if err != nil {
@@ -75,9 +80,9 @@ func page(state *view.State, start object.Key, namespace string, match func(*vie
 	return message, nil
 }
 
-// matcher returns a function that reports whether an object matches the selectors of a request. It
-// returns nil if all objects match.
-func matcher(row *rules.Kind, request selecting) (func(*view.Item) bool, error) {
+// matcher returns a function that reports whether an object matches the selectors of a request and
+// may be read by the caller. It returns nil if all objects match.
+func matcher(ctx context.Context, row *rules.Kind, request selecting) (func(*view.Item) bool, error) {
 	labels, labelErr := spec.ParseSelector(request.GetLabelSelector())
 	fields, fieldErr := row.ParseFieldSelector(request.GetFieldSelector())
 	var found apierr.Violations
@@ -87,13 +92,17 @@ func matcher(row *rules.Kind, request selecting) (func(*view.Item) bool, error) 
 	if fieldErr != nil {
 		found.Add("field_selector", apierr.ReasonInvalid, "%s", fieldErr)
 	}
+	readable := access.ReadLimitOf(ctx)
 	switch {
 	case len(found) > 0:
 		return nil, apierr.Invalid("request", "", found)
-	case labels.Empty() && fields.Empty():
+	case labels.Empty() && fields.Empty() && readable == nil:
 		return nil, nil
 	}
 	return func(item *view.Item) bool {
+		if readable != nil && !readable(item.Object) {
+			return false
+		}
 		return labels.Matches(item.Object.GetMetadata().GetLabels()) && fields.Matches(item.Object)
 	}, nil
 }

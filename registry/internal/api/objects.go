@@ -8,11 +8,13 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"portolan.dev/registry/internal/admission"
+	"portolan.dev/registry/internal/quota"
 	"portolan.dev/registry/internal/response"
 	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/internal/view"
 	"portolan.dev/registry/internal/watch"
 	"portolan.dev/registry/store"
+	"portolan.dev/services/access"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 )
@@ -23,6 +25,7 @@ type Objects struct {
 	Writer   *admission.Writer
 	Streamer *watch.Streamer
 	Pages    *Pages
+	Rates    *quota.Rates
 }
 
 // create implements CreateX.
@@ -47,6 +50,12 @@ func (s *Objects) write(ctx context.Context, req proto.Message, field protorefle
 	if err != nil {
 		return nil, err
 	}
+	if err := s.Rates.Admit(ctx, o); err != nil {
+		return nil, err
+	}
+	if err := checkNamespace(ctx, rules.Of(o), o.GetMetadata().GetNamespace()); err != nil {
+		return nil, err
+	}
 	opts, err := options(ctx, req)
 	if err != nil {
 		return nil, err
@@ -55,17 +64,23 @@ func (s *Objects) write(ctx context.Context, req proto.Message, field protorefle
 	if err != nil {
 		return nil, err
 	}
-	return answer(result)
+	return s.answer(result)
 }
 
-// answer encodes the result of a write.
-func answer(result *admission.Result) (*response.Message, error) {
-	encoded, err := store.Marshal(result.Object)
-	if err != nil {
-		return nil, apierr.Internal(err)
-	}
+// answer returns the answer to a write. The view has a stored object in encoded form already, unless
+// it was written again in the meantime.
+func (s *Objects) answer(result *admission.Result) (*response.Message, error) {
 	message := &response.Message{}
-	message.AddObject(encoded)
+	if item := s.View.State().Get(object.KeyOf(result.Object)); item != nil && item.Revision == result.Revision {
+		message.AddField(item.Field)
+	} else {
+		encoded, err := store.Marshal(result.Object)
+		if err != nil {
+			return nil, apierr.Internal(err)
+		}
+		message.AddObject(encoded)
+	}
+	message.Describe(result.Object.GetMetadata(), result.Revision)
 	message.AddWarnings(result.Warnings)
 	return message, nil
 }
@@ -73,7 +88,7 @@ func answer(result *admission.Result) (*response.Message, error) {
 // get implements GetX.
 func (s *Objects) get(ctx context.Context, row *rules.Kind, req proto.Message, _ protoreflect.FieldDescriptor) (*response.Message, error) {
 	get, _ := req.(getRequest)
-	key, err := keyOf(row, req, get.GetName())
+	key, err := keyOf(ctx, row, req, get.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +96,7 @@ func (s *Objects) get(ctx context.Context, row *rules.Kind, req proto.Message, _
 		return nil, revisionError(ctx, get.GetMinRevision(), err)
 	}
 	item := s.View.State().Get(key)
-	if item == nil {
+	if item == nil || !access.ReadLimitOf(ctx).Allows(item.Object) {
 		return nil, apierr.NotFound(key.Kind, key.Path())
 	}
 	message := &response.Message{}
@@ -92,8 +107,11 @@ func (s *Objects) get(ctx context.Context, row *rules.Kind, req proto.Message, _
 // remove implements DeleteX.
 func (s *Objects) remove(ctx context.Context, row *rules.Kind, req proto.Message, _ protoreflect.FieldDescriptor) (*response.Message, error) {
 	request, _ := req.(deleteRequest)
-	key, err := keyOf(row, req, request.GetName())
+	key, err := keyOf(ctx, row, req, request.GetName())
 	if err != nil {
+		return nil, err
+	}
+	if err := s.Rates.Admit(ctx, nil); err != nil {
 		return nil, err
 	}
 	opts, err := options(ctx, req)
@@ -109,16 +127,20 @@ func (s *Objects) remove(ctx context.Context, row *rules.Kind, req proto.Message
 	if err != nil {
 		return nil, err
 	}
-	return answer(result)
+	return s.answer(result)
 }
 
 // watch implements WatchX.
 func (s *Objects) watch(row *rules.Kind, req proto.Message, stream grpc.ServerStream) error {
 	request, _ := req.(watchRequest)
-	match, err := matcher(row, request)
+	match, err := matcher(stream.Context(), row, request)
 	if err != nil {
 		return err
 	}
-	filter := watch.Filter{Namespace: namespaceOf(req), Match: match}
+	namespace, err := access.ListNamespace(stream.Context(), namespaceOf(req))
+	if err != nil {
+		return err
+	}
+	filter := watch.Filter{Namespace: namespace, Match: match}
 	return s.Streamer.Watch(stream.Context(), row.Name, request.GetFromRevision(), filter, func(m *response.Message) error { return stream.SendMsg(m) })
 }

@@ -57,8 +57,9 @@ func namespaceOf(req any) string {
 	return ""
 }
 
-// keyOf returns the key of the object that a request names. An empty namespace means "default".
-func keyOf(row *rules.Kind, req any, name string) (object.Key, error) {
+// keyOf returns the key of the object that a request names. An empty namespace means "default". It
+// returns an error if the caller is bound to another namespace.
+func keyOf(ctx context.Context, row *rules.Kind, req any, name string) (object.Key, error) {
 	key := object.Key{Kind: row.Name, Namespace: namespaceOf(req), Name: name}
 	if row.Namespaced && key.Namespace == "" {
 		key.Namespace = object.DefaultNamespace
@@ -66,7 +67,16 @@ func keyOf(row *rules.Kind, req any, name string) (object.Key, error) {
 	if name == "" {
 		return key, requiredError(row.Name, "name", "says which object is meant")
 	}
-	return key, nil
+	return key, checkNamespace(ctx, row, key.Namespace)
+}
+
+// checkNamespace returns an error if the caller is bound to another namespace than that of an
+// object.
+func checkNamespace(ctx context.Context, row *rules.Kind, namespace string) error {
+	if !row.Namespaced {
+		return nil
+	}
+	return access.CheckNamespace(ctx, namespace)
 }
 
 func requiredError(what, field, why string) error {
@@ -95,26 +105,30 @@ func graceOf(row *rules.Kind, req proto.Message) (*int64, error) {
 		return nil, nil
 	}
 	seconds := m.Get(field).Int()
-	if seconds < 0 || seconds > admission.MaxGrace {
-		return nil, apierr.Invalid(row.Name, "", apierr.Violations{{
-			Field: "grace_period_seconds", Reason: apierr.ReasonInvalid,
-			Message: fmt.Sprintf("invalid value %d: must be between 0 and %d", seconds, admission.MaxGrace),
-		}})
+	return &seconds, checkGrace(row, seconds)
+}
+
+// checkGrace returns an error for a grace period that is out of range.
+func checkGrace(row *rules.Kind, seconds int64) error {
+	if seconds >= 0 && seconds <= admission.MaxGrace {
+		return nil
 	}
-	return &seconds, nil
+	return apierr.Invalid(row.Name, "", apierr.Violations{{
+		Field: "grace_period_seconds", Reason: apierr.ReasonInvalid,
+		Message: fmt.Sprintf("invalid value %d: must be between 0 and %d", seconds, admission.MaxGrace),
+	}})
 }
 
 // options returns the options of a write from the request and its metadata.
 func options(ctx context.Context, req any) (admission.Options, error) {
-	o := admission.Options{Limit: access.WriteLimitOf(ctx)}
+	o := admission.Options{Limit: access.WriteLimitOf(ctx), Operator: access.IsOperator(ctx)}
 	if d, ok := req.(dryRun); ok {
 		o.DryRun = d.GetDryRun()
 	}
-	md, _ := metadata.FromIncomingContext(ctx)
-	if values := md.Get("traceparent"); len(values) > 0 && len(values[0]) == traceparentLength {
+	if values := metadata.ValueFromIncomingContext(ctx, "traceparent"); len(values) > 0 && isTraceparent(values[0]) {
 		o.Traceparent = values[0]
 	}
-	if values := md.Get(fenceHeader); len(values) > 0 {
+	if values := metadata.ValueFromIncomingContext(ctx, fenceHeader); len(values) > 0 {
 		fence, err := parseFence(values[0])
 		if err != nil {
 			return o, err
@@ -124,22 +138,43 @@ func options(ctx context.Context, req any) (admission.Options, error) {
 	return o, nil
 }
 
-// traceparentLength is the length of a traceparent of version 00, the only version. It is checked
-// because the value is stored with the change.
-const traceparentLength = 55
+// isTraceparent reports whether a text has the form of a traceparent of version 00, the only
+// version. The text is stored with the change, and Postgres refuses bytes that are not UTF-8,
+// together with all writes of the same commit.
+func isTraceparent(text string) bool {
+	const form = "00-hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh-hhhhhhhhhhhhhhhh-hh" // h: a hexadecimal digit
+	if len(text) != len(form) {
+		return false
+	}
+	for i := range len(form) {
+		isDigit := text[i] >= '0' && text[i] <= '9' || text[i] >= 'a' && text[i] <= 'f'
+		if form[i] == 'h' && !isDigit || form[i] != 'h' && text[i] != form[i] {
+			return false
+		}
+	}
+	return true
+}
 
 // fenceHeader is the request metadata that ties a write to a lease: "<namespace>/<name>=<epoch>".
+// Names of leases are short and plain, so that the store can be asked for any of them.
 const fenceHeader = "portolan-fence"
 
 func parseFence(text string) (*store.Fence, error) {
 	lease, number, ok := strings.Cut(text, "=")
 	namespace, name, ok2 := strings.Cut(lease, "/")
 	epoch, err := strconv.ParseUint(number, 10, 64)
-	if !ok || !ok2 || err != nil || name == "" || epoch == 0 {
+	if !ok || !ok2 || err != nil || !isPlain(namespace) || !isPlain(name) || epoch == 0 {
 		return nil, apierr.Invalid("request", "", apierr.Violations{{
 			Field: fenceHeader, Reason: apierr.ReasonInvalid,
 			Message: fmt.Sprintf("invalid value %.100q: must be <namespace>/<name>=<epoch>, such as default/leader=7", text),
 		}})
 	}
 	return &store.Fence{Lease: object.Key{Kind: "Lease", Namespace: namespace, Name: name}, Epoch: epoch}, nil
+}
+
+// isPlain reports whether a text consists of letters, digits, dots and dashes, and is no longer
+// than a name.
+func isPlain(text string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-"
+	return text != "" && len(text) <= 253 && strings.Trim(text, letters) == ""
 }

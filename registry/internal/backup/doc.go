@@ -7,4 +7,8 @@
 //
 // A backup holds objects, not the tables of a store, so it can be moved between kinds of stores and
 // does not depend on their schemas.
+//
+// The Leases by which registry processes fence the values at hand are not part of a backup, because
+// the processes that hold them are of another time. A registry whose only other object is such a
+// Lease counts as empty.
 package backup

@@ -4,16 +4,18 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"strings"
 
 	"portolan.dev/registry/store"
 	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
 )
 
 // ErrNotEmpty is returned if the registry to restore into already has objects.
 var ErrNotEmpty = errors.New("the registry is not empty")
 
 // Restore fills an empty store. A store is empty if it has no object other than the namespace
-// default. Otherwise the error is [ErrNotEmpty].
+// default and Leases of values at hand. Otherwise the error is [ErrNotEmpty].
 func Restore(ctx context.Context, s store.Store, b *Backup) error {
 	var at uint64
 	own := false
@@ -23,7 +25,7 @@ func Restore(ctx context.Context, s store.Store, b *Backup) error {
 			if err != nil {
 				return err
 			}
-			if row.Key != (object.Key{Kind: "Namespace", Name: object.DefaultNamespace}) {
+			if row.Key != (object.Key{Kind: "Namespace", Name: object.DefaultNamespace}) && !isReserveLease(row.Key) {
 				own = true
 				return nil
 			}
@@ -43,6 +45,10 @@ func Restore(ctx context.Context, s store.Store, b *Backup) error {
 			}
 		}
 	})
+}
+
+func isReserveLease(key object.Key) bool {
+	return key.Kind == "Lease" && key.Namespace == object.DefaultNamespace && strings.HasPrefix(key.Name, spec.ReserveLeasePrefix)
 }
 
 // FromStore writes a backup of a store. It needs no running registry.

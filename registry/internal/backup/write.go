@@ -12,6 +12,7 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
 )
 
 const (
@@ -39,7 +40,8 @@ func (c *checksum) add(envelope *corev1.Object) (int, error) {
 	return len(encoded), nil
 }
 
-// Write sends a backup of objects, which are as they were at a revision.
+// Write sends a backup of objects, which are as they were at a revision. It leaves out the Leases of
+// values at hand.
 func Write(revision uint64, version string, objects iter.Seq2[object.Object, error], send func(*registryv1.BackupRecord) error) error {
 	header := &registryv1.BackupHeader{Format: format, Revision: revision, Time: timestamppb.New(time.Now()), Version: version}
 	if err := send(&registryv1.BackupRecord{Record: &registryv1.BackupRecord_Header{Header: header}}); err != nil {
@@ -57,6 +59,9 @@ func Write(revision uint64, version string, objects iter.Seq2[object.Object, err
 	for o, err := range objects {
 		if err != nil {
 			return err
+		}
+		if lease, ok := o.(*corev1.Lease); ok && spec.IsReserveLease(lease) {
+			continue
 		}
 		envelope := object.Wrap(o)
 		size, err := sum.add(envelope)

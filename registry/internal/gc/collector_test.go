@@ -12,6 +12,7 @@ import (
 	"portolan.dev/registry/internal/admission"
 	"portolan.dev/registry/internal/allocator"
 	"portolan.dev/registry/internal/gc"
+	"portolan.dev/registry/internal/quota"
 	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/internal/sqlite"
 	"portolan.dev/registry/internal/view"
@@ -43,6 +44,7 @@ type fixture struct {
 	collector *gc.Collector
 	store     *interruptible
 	deaf      atomic.Bool // the collector does not observe changes
+	reaper    atomic.Pointer[gc.Reaper]
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -63,6 +65,9 @@ func newFixture(t *testing.T) *fixture {
 	v, err := view.New(t.Context(), view.Config{
 		Store: s, Log: host.Log, Metrics: host.Metrics, Health: host.Health, Indexes: indexes.List(),
 		Publish: func(state *view.State, changes []*view.Change) {
+			if r := f.reaper.Load(); r != nil {
+				r.Observe(changes)
+			}
 			if !f.deaf.Load() {
 				f.collector.Observe(state, changes)
 			}
@@ -75,7 +80,7 @@ func newFixture(t *testing.T) *fixture {
 	client := allocator.NewClient(allocatorv1.NewAllocatorServiceClient(nil), host.Log, host.Metrics)
 	t.Cleanup(client.Close)
 	f.Writer = admission.New(admission.Config{
-		Store: f.store, View: v, Indexes: indexes, Allocator: client, Log: host.Log,
+		Store: f.store, View: v, Indexes: indexes, Allocator: client, Quotas: quota.NewLedger(nil, 10, host.Metrics), Log: host.Log,
 		Families: []corev1.IPFamily{corev1.IPFamily_IP_FAMILY_IPV4},
 	})
 	f.collector.Use(v, f.Writer)

@@ -3,6 +3,7 @@ package gc_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,7 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/registry/internal/gc"
 	"portolan.dev/services/kit/kittest"
+	"portolan.dev/services/kit/obs"
 )
 
 // event creates an event.
@@ -32,11 +34,18 @@ func (f *fixture) events() []string {
 	return names
 }
 
-func (f *fixture) reap(r *gc.Reaper) {
+func (f *fixture) reap(config gc.ReaperConfig) *gc.Reaper {
 	f.t.Helper()
-	r.View, r.Store, r.Writer, r.Log, r.Every = f.View, f.store, f.Writer, kittest.Logger(f.t), time.Minute
+	config.Store, config.Log, config.Metrics, config.Every = f.store, kittest.Logger(f.t), obs.NewMetrics(), time.Minute
+	r := gc.NewReaper(config)
+	r.Use(f.View, f.Writer)
+	f.reaper.Store(r)
 	kittest.Run(f.t, "reaper", r.Run)
+	return r
 }
+
+// manyEvents limits nothing but the number of events.
+func manyEvents(n int) gc.EventLimits { return gc.EventLimits{Number: n, PerWriter: n, Bytes: 1 << 20} }
 
 func (f *fixture) wantEvents(when string, want ...string) {
 	f.t.Helper()
@@ -56,7 +65,7 @@ func TestEventsGoWhenTheyAreOld(t *testing.T) {
 		f.event("younger")
 		time.Sleep(time.Hour - time.Second)
 		f.event("fresh")
-		f.reap(&gc.Reaper{EventTTL: time.Hour, MaxEvents: 10, Retention: 1000})
+		f.reap(gc.ReaperConfig{EventTTL: time.Hour, Events: manyEvents(10), Retention: 1000, LogBytes: 1 << 20})
 		f.wantEvents("at the first look", "fresh", "younger")
 		time.Sleep(time.Minute)
 		f.wantEvents("a minute later", "fresh")
@@ -80,7 +89,7 @@ func TestOldestEventsGoWhenThereAreTooMany(t *testing.T) {
 		}
 		f.event("f2")
 		f.event("f1") // events with the same time are removed in the order in which they were written
-		f.reap(&gc.Reaper{EventTTL: time.Hour, MaxEvents: 7, Retention: 1000})
+		f.reap(gc.ReaperConfig{EventTTL: time.Hour, Events: manyEvents(7), Retention: 1000, LogBytes: 1 << 20})
 		f.wantEvents("as many as may be", "e0", "e1", "e2", "e3", "e4", "f1", "f2")
 		for n := range 6 {
 			f.event(fmt.Sprint("g", n))
@@ -95,7 +104,7 @@ func TestOldestEventsGoWhenThereAreTooMany(t *testing.T) {
 func TestLogIsPrunedInSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
-		f.reap(&gc.Reaper{EventTTL: time.Hour, MaxEvents: 10, Retention: 20})
+		f.reap(gc.ReaperConfig{EventTTL: time.Hour, Events: manyEvents(10), Retention: 20, LogBytes: 1 << 20})
 		kept := func() uint64 {
 			head, err := f.store.Head(t.Context())
 			if err != nil {
@@ -117,5 +126,62 @@ func TestLogIsPrunedInSteps(t *testing.T) {
 		if n := kept(); n != 20 {
 			t.Errorf("%d changes are kept, want 20", n)
 		}
+	})
+}
+
+// TestLogIsPrunedBySize checks that a log of few but large changes keeps its budget, and that the
+// log that the reaper finds at its start counts too.
+func TestLogIsPrunedBySize(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		const budget = 100 << 10
+		large := func(n int) {
+			f.create(&corev1.Lease{Metadata: &corev1.ObjectMeta{
+				Name: fmt.Sprint("large-", n), Annotations: map[string]string{"data": strings.Repeat("x", 20<<10)},
+			}})
+		}
+		check := func(when string, prunes bool) {
+			t.Helper()
+			synctest.Wait()
+			size, _, err := f.store.LogSize(t.Context(), budget)
+			if err != nil || size > budget {
+				t.Errorf("%s: the log has %d bytes, %v", when, size, err)
+			}
+			head, err := f.store.Head(t.Context())
+			if err != nil || (head.Oldest > 0) != prunes {
+				t.Errorf("%s: the log begins after %d, %v", when, head.Oldest, err)
+			}
+		}
+		for n := range 4 {
+			large(n)
+		}
+		f.reap(gc.ReaperConfig{EventTTL: time.Hour, Events: manyEvents(10), Retention: 1000, LogBytes: budget})
+		check("80 KiB at the start", false)
+		for n := range 10 {
+			large(4 + n)
+		}
+		time.Sleep(time.Minute)
+		check("200 KiB more", true)
+	})
+}
+
+// TestOneWriterCannotDropTheEventsOfOthers has one writer write more events, and larger ones, than
+// there may be.
+func TestOneWriterCannotDropTheEventsOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.event("other")
+		for n := range 20 {
+			time.Sleep(time.Second)
+			f.create(&corev1.Event{
+				Metadata:  &corev1.ObjectMeta{Name: fmt.Sprintf("n1-%02d", n)},
+				Regarding: &corev1.ObjectReference{Kind: "Node", Name: "n1"}, ReportingComponent: "nodeagent", ReportingInstance: "n1",
+				Reason: "Tested", Message: fmt.Sprint(n, strings.Repeat("x", 1000)),
+			})
+		}
+		f.reap(gc.ReaperConfig{EventTTL: time.Hour, Events: gc.EventLimits{Number: 10, PerWriter: 5, Bytes: 1 << 20}, Retention: 1000, LogBytes: 1 << 20})
+		f.wantEvents("by number", "n1-15", "n1-16", "n1-17", "n1-18", "n1-19", "other")
+		f.reap(gc.ReaperConfig{EventTTL: time.Hour, Events: gc.EventLimits{Number: 10, PerWriter: 5, Bytes: 6 << 10}, Retention: 1000, LogBytes: 1 << 20})
+		f.wantEvents("by size", "n1-18", "n1-19", "other")
 	})
 }

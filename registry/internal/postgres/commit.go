@@ -41,11 +41,13 @@ func (s *Store) commit(ctx context.Context, ops []store.Op) []batch.Outcome[stor
 		done, err = s.writer.commitOnce(ctx, ops)
 	}
 	if err == nil {
+		outcomes := done.results(len(ops))
 		if len(done.records) > 0 {
+			store.ShareObjects(done.records, ops, outcomes)
 			s.Committed(done.head, done.records)
 		}
 		s.Notify()
-		return done.results(len(ops))
+		return outcomes
 	}
 	if !errors.Is(err, store.ErrUnknown) && !errors.Is(err, store.ErrUnavailable) {
 		err = unavailable(err)
@@ -73,8 +75,8 @@ func (w *writer) commitOnce(ctx context.Context, ops []store.Op) (batchResult, e
 		}
 		return batchResult{}, unavailable(err)
 	}
-	if rows, ok := fromOps(ops); ok {
-		mark := rand.Int64()
+	if rows, ok := fromOps(ops); ok && (w.usage == nil || !store.IsLimited(ops)) {
+		mark := rand.Int64() // #nosec G404 -- it tells batches apart, and only Postgres sees it
 		done, err := w.write(ctx, w.conn, rows, mark)
 		if err == nil {
 			w.seen = done.head.Revision
@@ -119,14 +121,14 @@ func (w *writer) decide(ctx context.Context, ops []store.Op) (batchResult, error
 	if err != nil {
 		return batchResult{}, w.dropAfter(err)
 	}
-	d, err := readAndDecide(ctx, tx, ops)
+	d, err := w.readAndDecide(ctx, tx, ops)
 	if err != nil || len(d.Records) == 0 {
 		if err := errors.Join(err, tx.Rollback(ctx)); err != nil {
 			return batchResult{}, w.dropAfter(err)
 		}
 		return batchResult{outcomes: d.Outcomes}, nil
 	}
-	mark := rand.Int64()
+	mark := rand.Int64() // #nosec G404 -- it tells batches apart, and only Postgres sees it
 	done, err := w.write(ctx, tx, fromDecision(d), mark)
 	if err != nil {
 		return batchResult{}, w.dropAfter(errors.Join(err, tx.Rollback(ctx)))
@@ -139,7 +141,7 @@ func (w *writer) decide(ctx context.Context, ops []store.Op) (batchResult, error
 	return done, nil
 }
 
-func readAndDecide(ctx context.Context, tx pgx.Tx, ops []store.Op) (store.Decision, error) {
+func (w *writer) readAndDecide(ctx context.Context, tx pgx.Tx, ops []store.Op) (store.Decision, error) {
 	keys := store.RowKeys(ops)
 	kinds, namespaces, names := make([]string, len(keys)), make([]string, len(keys)), make([]string, len(keys))
 	for i, key := range keys {
@@ -148,12 +150,12 @@ func readAndDecide(ctx context.Context, tx pgx.Tx, ops []store.Op) (store.Decisi
 	const rowsQuery = `SELECT o.kind, o.namespace, o.name, o.uid, o.revision, o.epoch, o.data
 		FROM unnest($1::text[], $2::text[], $3::text[]) AS k (kind, namespace, name), registry_objects o
 		WHERE o.kind = k.kind AND o.namespace = k.namespace AND o.name = k.name`
-	var base uint64
+	var head store.Head
 	rows := make(map[object.Key]store.Row, len(keys))
 	// The two statements take one round trip. The second begins when the first has the lock, so it
 	// sees everything that was committed before.
 	reads := &pgx.Batch{}
-	reads.Queue(`SELECT revision FROM registry_head FOR UPDATE`).QueryRow(func(row pgx.Row) error { return row.Scan(&base) })
+	reads.Queue(headQuery + ` FOR UPDATE`).QueryRow(func(row pgx.Row) error { return row.Scan(&head.Epoch, &head.Revision, &head.Oldest) })
 	reads.Queue(rowsQuery, kinds, namespaces, names).Query(func(found pgx.Rows) error {
 		for found.Next() {
 			row, err := scanRow(found)
@@ -167,7 +169,11 @@ func readAndDecide(ctx context.Context, tx pgx.Tx, ops []store.Op) (store.Decisi
 	if err := tx.SendBatch(ctx, reads).Close(); err != nil {
 		return store.Decision{}, err
 	}
-	return store.Decide(time.Now().Truncate(time.Microsecond), base, rows, ops), nil
+	used := store.UsageFor(w.usage, head, ops, func(after uint64) ([]store.Record, error) {
+		records, _, err := changesAfter(ctx, tx, after, store.MaxUsageRecords)
+		return records, err
+	})
+	return store.Decide(time.Now().Truncate(time.Microsecond), head, rows, ops, used), nil
 }
 
 // errRetry is wrapped by errors of a batch that was not committed and can be tried again at once.

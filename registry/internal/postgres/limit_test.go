@@ -18,7 +18,7 @@ func impatient(t *testing.T, s *Store) *writer {
 	config := s.conn.Copy()
 	config.RuntimeParams["statement_timeout"] = "2000"
 	config.RuntimeParams["idle_in_transaction_session_timeout"] = "2000"
-	w := newWriter(config)
+	w := newWriter(config, nil)
 	if err := w.connect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestSessionsThatCommitHaveALimit(t *testing.T) {
 		for name, value := range given.RuntimeParams {
 			config.RuntimeParams[name] = value
 		}
-		conn, err := pgx.ConnectConfig(t.Context(), newWriter(config).config)
+		conn, err := pgx.ConnectConfig(t.Context(), newWriter(config, nil).config)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -83,7 +83,14 @@ FROM registry_head h LEFT JOIN LATERAL (
 
 // Changes implements Changes of [store.Store].
 func (s *Store) Changes(ctx context.Context, after uint64, limit int) ([]store.Record, store.Head, error) {
-	rows, err := s.pool.Query(ctx, changesQuery, min(after, math.MaxInt64), limit)
+	return changesAfter(ctx, s.pool, after, limit)
+}
+
+// changesAfter reads the changes after a revision on a connection of the pool or in a transaction.
+func changesAfter(ctx context.Context, on interface {
+	Query(ctx context.Context, query string, args ...any) (pgx.Rows, error)
+}, after uint64, limit int) ([]store.Record, store.Head, error) {
+	rows, err := on.Query(ctx, changesQuery, min(after, math.MaxInt64), limit)
 	if err != nil {
 		return nil, store.Head{}, unavailable(err)
 	}
@@ -106,6 +113,17 @@ func (s *Store) Changes(ctx context.Context, after uint64, limit int) ([]store.R
 		return nil, head, &store.Pruned{Oldest: head.Oldest}
 	}
 	return records, head, nil
+}
+
+// LogSize implements LogSize of [store.Store].
+func (s *Store) LogSize(ctx context.Context, keep int64) (size int64, through uint64, err error) {
+	const query = `SELECT COALESCE(MAX(size), 0)::int8, COALESCE(MAX(revision) FILTER (WHERE size > $1), 0)
+		FROM (
+			SELECT revision, SUM(octet_length(data)) OVER (ORDER BY revision DESC) AS size
+			FROM registry_changes WHERE revision > (SELECT oldest FROM registry_head)
+		) AS log`
+	err = s.pool.QueryRow(ctx, query, keep).Scan(&size, &through)
+	return size, through, unavailable(err)
 }
 
 func scanChange(row pgx.Row, head *store.Head) (record store.Record, found bool, err error) {

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"time"
 
 	registryv1 "portolan.dev/api/registry/v1"
@@ -19,7 +20,7 @@ const (
 // commitQuery calls the function that commits a batch. All writes of objects and changes use it. It
 // returns NULLs, and writes nothing, if an expectation did not hold.
 const commitQuery = `SELECT new_epoch, new_revision, new_oldest FROM pg_temp.registry_commit(
-	$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`
+	$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`
 
 // commitFunction creates that function, for one session.
 //
@@ -33,10 +34,12 @@ const commitQuery = `SELECT new_epoch, new_revision, new_oldest FROM pg_temp.reg
 //     batch remains one round trip. A transaction that the client rolls back would hold the head
 //     for another round trip, and checking the rows before writing them would look up each row
 //     twice.
+//   - An update of head returns the newest version of the row, so the epoch of the log is the one that
+//     the batch is committed under.
 //   - The data of a deletion may be empty. The data of the row is then logged.
 const commitFunction = `
 CREATE FUNCTION pg_temp.registry_commit(
-	int2[], int2[], text[], text[], text[], text[], bytea[], int8[], int8[], text[], text[], text[], text[], text[], int8[], timestamptz, int8, text, int8,
+	int2[], int2[], text[], text[], text[], text[], bytea[], int8[], int8[], text[], text[], text[], text[], text[], int8[], timestamptz, int8, text, int8, text,
 	OUT new_epoch text, OUT new_revision int8, OUT new_oldest int8
 ) LANGUAGE plpgsql AS $function$
 DECLARE
@@ -84,7 +87,7 @@ BEGIN
 		pg_notify('` + channel + `', $18)::text
 	INTO new_epoch, new_revision, new_oldest, done, notified
 	FROM head;
-	IF done <> $19 THEN
+	IF done <> $19 OR $20 NOT IN ('', new_epoch) THEN
 		RAISE SQLSTATE '` + brokenExpectation + `';
 	END IF;
 EXCEPTION WHEN SQLSTATE '` + brokenExpectation + `' OR unique_violation THEN
@@ -101,19 +104,20 @@ const brokenExpectation = "PX001"
 // batchRows is a batch in columns, the form of the parameters of commitQuery.
 type batchRows struct {
 	effects, types          []int16
-	kinds, namespaces       []string
-	names, uids             []string
-	data                    [][]byte
+	kinds, namespaces       column[string]
+	names, uids             column[string]
+	data                    column[[]byte]
 	epochs, guards          []int64
-	guardUIDs, traceparents []string
+	guardUIDs, traceparents column[string]
 	fences                  []store.Fence
+	logEpoch                string // the log must have this epoch; empty: any
 }
 
 func newBatchRows(n int) *batchRows {
 	return &batchRows{
-		effects: make([]int16, 0, n), types: make([]int16, 0, n), kinds: make([]string, 0, n), namespaces: make([]string, 0, n),
-		names: make([]string, 0, n), uids: make([]string, 0, n), data: make([][]byte, 0, n), epochs: make([]int64, 0, n),
-		guards: make([]int64, 0, n), guardUIDs: make([]string, 0, n), traceparents: make([]string, 0, n),
+		effects: make([]int16, 0, n), types: make([]int16, 0, n), kinds: make(column[string], 0, n), namespaces: make(column[string], 0, n),
+		names: make(column[string], 0, n), uids: make(column[string], 0, n), data: make(column[[]byte], 0, n), epochs: make([]int64, 0, n),
+		guards: make([]int64, 0, n), guardUIDs: make(column[string], 0, n), traceparents: make(column[string], 0, n),
 	}
 }
 
@@ -123,6 +127,9 @@ func fromOps(ops []store.Op) (*batchRows, bool) {
 	b := newBatchRows(len(ops))
 	fences := map[object.Key]uint64{}
 	for _, op := range ops {
+		if !b.expectEpoch(op.LogEpoch) {
+			return nil, false
+		}
 		if op.Fence == nil {
 			continue
 		}
@@ -143,6 +150,16 @@ func fromOps(ops []store.Op) (*batchRows, bool) {
 		b.guard(op.Revision, op.UID)
 	}
 	return b, true
+}
+
+// expectEpoch makes the batch depend on an epoch of the log, unless it is empty. It returns false if
+// the batch depends on another epoch already.
+func (b *batchRows) expectEpoch(epoch string) bool {
+	if epoch != "" && b.logEpoch != "" && epoch != b.logEpoch {
+		return false
+	}
+	b.logEpoch = cmp.Or(b.logEpoch, epoch)
+	return true
 }
 
 func effectOf(action store.Action) int16 {
@@ -235,13 +252,13 @@ func (b *batchRows) records(base uint64, now time.Time) []store.Record {
 
 // args returns the parameters of commitQuery.
 func (b *batchRows) args(now time.Time, mark int64, sender string) []any {
-	kinds, namespaces, names := make([]string, len(b.fences)), make([]string, len(b.fences)), make([]string, len(b.fences))
+	kinds, namespaces, names := make(column[string], len(b.fences)), make(column[string], len(b.fences)), make(column[string], len(b.fences))
 	epochs := make([]int64, len(b.fences))
 	for i, fence := range b.fences {
 		kinds[i], namespaces[i], names[i], epochs[i] = fence.Lease.Kind, fence.Lease.Namespace, fence.Lease.Name, int64(fence.Epoch)
 	}
 	return []any{
 		b.effects, b.types, b.kinds, b.namespaces, b.names, b.uids, b.data, b.epochs, b.guards, b.guardUIDs, b.traceparents,
-		kinds, namespaces, names, epochs, now, mark, sender, b.expected(),
+		kinds, namespaces, names, epochs, now, mark, sender, b.expected(), b.logEpoch,
 	}
 }

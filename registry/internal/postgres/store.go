@@ -10,21 +10,18 @@ import (
 	"io/fs"
 	"log/slog"
 	"sync"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"portolan.dev/registry/store"
+	kit "portolan.dev/services/kit/postgres"
 	"portolan.dev/services/kit/sqldb"
 )
 
 //go:embed migrations/*.sql
 var migrations embed.FS
-
-// maxConnect limits how long a host that does not answer delays a batch.
-const maxConnect = 3 * time.Second
 
 // Config is the configuration of a [Store].
 type Config struct {
@@ -60,21 +57,20 @@ var _ store.Store = (*Store)(nil)
 // [store.ErrUnavailable] if the database cannot be reached, and [store.ErrUnusable] if it refuses
 // the connection or cannot be used.
 func Open(ctx context.Context, config Config) (*Store, error) {
-	poolConfig, err := pgxpool.ParseConfig(config.DSN)
+	poolConfig, err := kit.Parse(config.DSN, map[string]string{
+		"application_name": "portolan-registry",
+		// Postgres compiles statements that it takes for long ones, which none of ours is. Without
+		// statistics about a new database it does so for every reading of the log, and spends a hundred
+		// milliseconds each time.
+		"jit": "off",
+	})
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", store.ErrUnusable, oneLine{err})
+		return nil, fmt.Errorf("%w: %w", store.ErrUnusable, err)
 	}
-	if _, given := poolConfig.ConnConfig.RuntimeParams["application_name"]; !given {
-		poolConfig.ConnConfig.RuntimeParams["application_name"] = "portolan-registry"
-	}
-	reloadCertificates(config.DSN, poolConfig.ConnConfig)
 	return open(ctx, config, poolConfig)
 }
 
 func open(ctx context.Context, config Config, poolConfig *pgxpool.Config) (*Store, error) {
-	if poolConfig.ConnConfig.ConnectTimeout > maxConnect || poolConfig.ConnConfig.ConnectTimeout == 0 {
-		poolConfig.ConnConfig.ConnectTimeout = maxConnect
-	}
 	s := &Store{log: config.Log, conn: poolConfig.ConnConfig.Copy()}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -87,7 +83,7 @@ func open(ctx context.Context, config Config, poolConfig *pgxpool.Config) (*Stor
 		return nil, s.withRemedy(unavailable(err))
 	}
 	s.pool = pool
-	s.writer = newWriter(s.conn)
+	s.writer = newWriter(s.conn, config.Commits.Usage)
 	s.Committer = store.NewCommitter(config.Commits, s.commit)
 	background, stop := context.WithCancel(context.Background())
 	s.stop = stop

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -40,7 +41,7 @@ func TestStore(t *testing.T) {
 				t.Fatal(err)
 			}
 			pool.ConnConfig.RuntimeParams["search_path"] = schema
-			s, err := open(t.Context(), Config{Log: kittest.Logger(t)}, pool)
+			s, err := open(t.Context(), Config{Log: kittest.Logger(t), Commits: store.CommitterOptions{Usage: storetest.Usage}}, pool)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -55,4 +56,26 @@ func BenchmarkCommit(b *testing.B) {
 		b.Cleanup(func() { _ = s.Close() })
 		return s
 	})
+}
+
+// TestStatementsAreNotCompiled checks the setting of every connection, and that a data source name
+// may have another.
+func TestStatementsAreNotCompiled(t *testing.T) {
+	dsn := kittest.Postgres(t)
+	compiling := " jit=on"
+	if strings.Contains(dsn, "?") {
+		compiling = "&jit=on"
+	} else if strings.Contains(dsn, "://") {
+		compiling = "?jit=on"
+	}
+	for suffix, want := range map[string]string{"": "off", compiling: "on"} {
+		s := openStore(t, dsn+suffix, store.CommitterOptions{})
+		var got string
+		if err := s.pool.QueryRow(t.Context(), "SHOW jit").Scan(&got); err != nil || got != want {
+			t.Errorf("jit is %q, want %q: %v", got, want, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }

@@ -18,9 +18,10 @@ import (
 // writer holds the one connection through which this process commits. One batch at a time uses it.
 type writer struct {
 	config        *pgx.ConnConfig
-	lookupTimeout time.Duration // how long the outcome of a lost batch is looked up
-	key           int64         // key of the advisory lock that marks the backend of this process that may commit
-	sender        string        // the same key, in notifications
+	lookupTimeout time.Duration   // how long the outcome of a lost batch is looked up
+	usage         store.UsageFunc // decides on limited writes
+	key           int64           // key of the advisory lock that marks the backend of this process that may commit
+	sender        string          // the same key, in notifications
 	conn          *pgx.Conn
 	seenKnown     bool   // seen was read
 	seen          uint64 // newest revision known when the last batch began; the changes of that batch have later ones
@@ -35,7 +36,7 @@ type writer struct {
 // another service.
 const statementTimeout = 15 * time.Second
 
-func newWriter(config *pgx.ConnConfig) *writer {
+func newWriter(config *pgx.ConnConfig, usage store.UsageFunc) *writer {
 	config = config.Copy()
 	for name, value := range map[string]string{
 		"application_name": "portolan-registry-writer",
@@ -50,8 +51,8 @@ func newWriter(config *pgx.ConnConfig) *writer {
 			config.RuntimeParams[name] = strconv.FormatInt(statementTimeout.Milliseconds(), 10)
 		}
 	}
-	key := rand.Int64()
-	return &writer{config: config, lookupTimeout: 3 * time.Second, key: key, sender: strconv.FormatInt(key, 36)}
+	key := rand.Int64() // #nosec G404 -- it tells writers apart, and only Postgres sees it
+	return &writer{config: config, lookupTimeout: 3 * time.Second, usage: usage, key: key, sender: strconv.FormatInt(key, 36)}
 }
 
 // connect opens the connection unless there is one, and waits until no former backend of this
@@ -68,6 +69,7 @@ func (w *writer) connect(ctx context.Context) error {
 		return err
 	}
 	w.conn = conn
+	registerColumns(conn.TypeMap())
 	if err := w.becomeWriter(ctx); err != nil {
 		w.drop()
 		return fmt.Errorf("prepare connection: %w", err)

@@ -13,6 +13,9 @@ import (
 // envelopeFields maps a kind to its field in core.v1.Object.
 var envelopeFields = readEnvelope()
 
+// EnvelopeField returns the number of the field of a kind in core.v1.Object.
+func EnvelopeField(kind string) protowire.Number { return envelopeFields[kind] }
+
 func readEnvelope() map[string]protowire.Number {
 	fields := (*corev1.Object)(nil).ProtoReflect().Descriptor().Fields()
 	numbers := make(map[string]protowire.Number, fields.Len())

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	corev1 "portolan.dev/api/core/v1"
 )
 
 // Field numbers that the responses of all kinds have in common.
@@ -43,6 +45,10 @@ type Message struct {
 	// kind and field describe the last envelope, because objects of a kind come together.
 	kind  string
 	field protowire.Number
+
+	// written and revision are what Describe was given.
+	written  *corev1.ObjectMeta
+	revision uint64
 }
 
 // keptParts is the largest number of parts whose memory Reset keeps: the parts of one batch of a
@@ -58,6 +64,7 @@ func (m *Message) Reset() {
 	}
 	clear(m.parts) // allows the shared parts to be freed
 	m.parts, m.own = m.parts[:0], m.own[:0]
+	m.written, m.revision = nil, 0
 }
 
 // SizeVT returns the length of the encoding.
@@ -91,18 +98,25 @@ func (m *Message) UnmarshalVT([]byte) error {
 // Part returns a part of the encoding, which is shared.
 func (m *Message) Part(i int) []byte { return m.parts[i] }
 
-// WithRevision sets the resource_version of an encoded object that has none. It returns the object, and
-// the same object as field 1 of a response. Protobuf merges a message field that occurs twice, so a
-// second metadata field with only the version sets it without decoding the object.
+// AppendVersion appends a metadata field that has only the resource_version. Protobuf merges a
+// message field that occurs twice, so an encoded object with this field at its end has that version,
+// without having been decoded.
+func AppendVersion(to []byte, revision uint64) []byte {
+	var small [16]byte
+	inner := protowire.AppendVarint(protowire.AppendTag(small[:0], fieldResourceVersion, protowire.VarintType), revision)
+	return protowire.AppendBytes(protowire.AppendTag(to, fieldMetadata, protowire.BytesType), inner)
+}
+
+// WithRevision sets the resource_version of an encoded object that has none. It returns the object,
+// and the same object as field 1 of a response.
 func WithRevision(data []byte, revision uint64) (field, object []byte) {
-	var version [16]byte
-	inner := protowire.AppendVarint(protowire.AppendTag(version[:0], fieldResourceVersion, protowire.VarintType), revision)
-	size := len(data) + protowire.SizeTag(fieldMetadata) + protowire.SizeBytes(len(inner))
+	var small [32]byte
+	version := AppendVersion(small[:0], revision)
+	size := len(data) + len(version)
 	field = make([]byte, 0, protowire.SizeTag(fieldObject)+protowire.SizeBytes(size))
 	field = protowire.AppendVarint(protowire.AppendTag(field, fieldObject, protowire.BytesType), uint64(size))
 	before := len(field)
-	field = append(field, data...)
-	field = protowire.AppendBytes(protowire.AppendTag(field, fieldMetadata, protowire.BytesType), inner)
+	field = append(append(field, data...), version...)
 	return field, field[before:]
 }
 
@@ -132,6 +146,15 @@ func (m *Message) EndList(pageToken string, revision uint64) {
 	m.parts = append(m.parts, appendUint(tail, fieldListRevision, revision))
 }
 
+// Describe sets the metadata of the object in the response of a write, and the revision of the
+// write, which is 0 if nothing was written. Neither is sent.
+func (m *Message) Describe(meta *corev1.ObjectMeta, revision uint64) {
+	m.written, m.revision = meta, revision
+}
+
+// Written returns what Describe was given. The audit log has it.
+func (m *Message) Written() (meta *corev1.ObjectMeta, revision uint64) { return m.written, m.revision }
+
 // AddChanges appends changes that were encoded by [Change].
 func (m *Message) AddChanges(encoded []byte) { m.parts = append(m.parts, encoded) }
 
@@ -148,7 +171,7 @@ func (m *Message) EndWatch(revision uint64, synced bool) {
 // AddEnvelope appends an encoded object of a kind to a snapshot, in a core.v1.Object.
 func (m *Message) AddEnvelope(kind string, encoded []byte) {
 	if kind != m.kind {
-		m.kind, m.field = kind, envelopeFields[kind]
+		m.kind, m.field = kind, EnvelopeField(kind)
 	}
 	begin := len(m.own)
 	m.own = appendHeader(m.own, fieldSnapshotObjects, protowire.SizeTag(m.field)+protowire.SizeBytes(len(encoded)))

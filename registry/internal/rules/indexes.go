@@ -15,27 +15,32 @@ import (
 type Indexes struct {
 	ClusterIPs    *view.Index // services by virtual IP
 	NodeAddresses *view.Index // nodes by address
-	Backends      *view.Index // pods, EndpointSlices and Endpoints by address, if it is in a range of virtual IPs
-	Events        *view.Index // events by content, see eventIdentity
-	Owners        *view.Index // dependents by the UID of an owner
-	UIDs          *view.Index // objects by UID
+	// ExternalAddresses are services by external IP and by virtual address of a load balancer.
+	ExternalAddresses *view.Index
+	PodRanges         *view.Index // nodes with pod ranges, all under podRangesKey
+	Backends          *view.Index // pods, EndpointSlices and Endpoints by address, if it is in a range of virtual IPs
+	Events            *view.Index // events by content, see eventIdentity
+	Owners            *view.Index // dependents by the UID of an owner
+	UIDs              *view.Index // objects by UID
 }
 
 // NewIndexes returns empty indexes for an installation with these ranges of virtual IPs.
 func NewIndexes(virtualIPs []netip.Prefix) *Indexes {
 	return &Indexes{
-		ClusterIPs:    view.NewIndex(clusterIPs),
-		NodeAddresses: view.NewIndex(nodeAddresses),
-		Backends:      view.NewIndex(func(item *view.Item) []string { return backendsWithin(virtualIPs, item) }),
-		Events:        view.NewIndex(eventKey),
-		Owners:        view.NewIndex(ownerUIDs),
-		UIDs:          view.NewIndex(func(item *view.Item) []string { return []string{item.Object.GetMetadata().GetUid()} }),
+		ClusterIPs:        view.NewIndex(clusterIPs),
+		NodeAddresses:     view.NewIndex(nodeAddresses),
+		ExternalAddresses: view.NewIndex(externalAddresses),
+		PodRanges:         view.NewIndex(podRanges),
+		Backends:          view.NewIndex(func(item *view.Item) []string { return backendsWithin(virtualIPs, item) }),
+		Events:            view.NewIndex(eventKey),
+		Owners:            view.NewIndex(ownerUIDs),
+		UIDs:              view.NewIndex(func(item *view.Item) []string { return []string{item.Object.GetMetadata().GetUid()} }),
 	}
 }
 
 // List returns the indexes for view.Config.
 func (x *Indexes) List() []*view.Index {
-	return []*view.Index{x.ClusterIPs, x.NodeAddresses, x.Backends, x.Events, x.Owners, x.UIDs}
+	return []*view.Index{x.ClusterIPs, x.NodeAddresses, x.ExternalAddresses, x.PodRanges, x.Backends, x.Events, x.Owners, x.UIDs}
 }
 
 // canonicalAddress returns the canonical spelling of an address. A string that is not an address is
@@ -96,13 +101,35 @@ func nodeAddresses(item *view.Item) []string {
 	if !ok {
 		return nil
 	}
+	return nodeIPs(node)
+}
+
+// externalAddresses returns the addresses outside the cluster for which nodes take the traffic.
+func externalAddresses(item *view.Item) []string {
+	svc, ok := item.Object.(*corev1.Service)
+	if !ok {
+		return nil
+	}
 	var keys []string
-	for _, address := range node.GetStatus().GetAddresses() {
-		if kind := address.GetType(); kind == "InternalIP" || kind == "ExternalIP" {
-			keys = append(keys, canonicalAddress(address.GetAddress()))
+	for _, ip := range svc.GetSpec().GetExternalIps() {
+		keys = append(keys, canonicalAddress(ip))
+	}
+	for _, ingress := range svc.GetStatus().GetLoadBalancer().GetIngress() {
+		if ingress.GetIp() != "" && ingress.GetIpMode() != corev1.IPMode_IP_MODE_PROXY {
+			keys = append(keys, canonicalAddress(ingress.GetIp()))
 		}
 	}
 	return keys
+}
+
+// podRangesKey is the only key of the index PodRanges.
+const podRangesKey = "ranges"
+
+func podRanges(item *view.Item) []string {
+	if node, ok := item.Object.(*corev1.Node); ok && len(node.GetSpec().GetPodCidrs()) > 0 {
+		return []string{podRangesKey}
+	}
+	return nil
 }
 
 func ownerUIDs(item *view.Item) []string {

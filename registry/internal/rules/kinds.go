@@ -18,6 +18,8 @@ type Context struct {
 	Indexes  *Indexes
 	Revision uint64 // newest known revision
 	Now      time.Time
+	// RevocationTTL is the default lifetime of Revocations.
+	RevocationTTL time.Duration
 	// ByController is set if the writer is a controller, according to the lease that the write
 	// names or to its certificate.
 	ByController bool
@@ -50,6 +52,9 @@ type Kind struct {
 	// MarkTerminating marks a deleted object as terminating. Objects of a kind with
 	// MarkTerminating, such as namespaces, are removed after their contents.
 	MarkTerminating func(o object.Object)
+	// IdentityOf returns the path of the identity whose certificates are void once the object is
+	// deleted.
+	IdentityOf func(o object.Object) string
 	// DeletionForbidden returns why an object cannot be deleted, or "".
 	DeletionForbidden func(o object.Object) string
 }
@@ -66,6 +71,7 @@ var hooksByKind = map[string]Kind{
 		Service:     func(o object.Object) *corev1.Service { svc, _ := o.(*corev1.Service); return svc },
 		CheckStatus: checkServiceStatus,
 	},
+	"Node":          {Check: checkNodeAddresses, CheckStatus: checkNodeAddresses, IdentityOf: agentOf},
 	"EndpointSlice": {Check: checkEndpointSlice},
 	"Endpoints":     {Check: checkEndpoints},
 	"Pod":           {CheckStatus: checkPodStatus, Grace: podGrace},
@@ -73,7 +79,8 @@ var hooksByKind = map[string]Kind{
 		SetRegistryFields: setLeaseEpoch,
 		Epoch:             func(o object.Object) uint64 { lease, _ := o.(*corev1.Lease); return lease.GetSpec().GetEpoch() },
 	},
-	"Event": {SetRegistryFields: setEventTimes, FindRepeated: findRepeatedEvent, CountRepetition: countEventRepetition},
+	"Event":      {SetRegistryFields: setEventTimes, FindRepeated: findRepeatedEvent, CountRepetition: countEventRepetition},
+	"Revocation": {Complete: completeRevocation},
 }
 
 // All lists every kind, in the order of kinds.All.

@@ -2,7 +2,9 @@ package rules
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
+	"strings"
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/kit/apierr"
@@ -23,20 +25,38 @@ func checkService(w Context, o, old object.Object) apierr.Violations {
 	return append(found, checkHeadlessPorts(svc)...)
 }
 
-// checkExternalIPs refuses the address of a node, because the node would send all traffic for its
-// own address to the service, including remote access to the node. Addresses that the service had
-// before stay, so that a node that was added later does not make the service unchangeable.
+// checkExternalIPs refuses addresses outside the ranges that the operator allows, because nodes
+// would take the traffic for them away from the machine that has the address. It also refuses the
+// address of a node, because the node would send all traffic for its own address to the service,
+// including remote access to the node. Addresses that the service had before stay, so that a range
+// or a node that changed later does not make the service unchangeable.
 func checkExternalIPs(w Context, svc, old *corev1.Service) apierr.Violations {
 	var found apierr.Violations
 	for i, ip := range svc.GetSpec().GetExternalIps() {
 		if slices.Contains(old.GetSpec().GetExternalIps(), ip) {
 			continue
 		}
+		field := fmt.Sprintf("spec.externalIPs[%d]", i)
+		if addr, err := netip.ParseAddr(ip); err == nil && !slices.ContainsFunc(w.Rules.ExternalIPs, func(p netip.Prefix) bool { return p.Contains(addr) }) {
+			found.Add(field, apierr.ReasonForbidden, "forbidden: %q is not in a range that the operator allows: the registry's external-ip-ranges has %s", ip, rangesText(w.Rules.ExternalIPs))
+		}
 		for _, node := range w.Indexes.NodeAddresses.Lookup(canonicalAddress(ip)) {
-			found.Add(fmt.Sprintf("spec.externalIPs[%d]", i), apierr.ReasonInvalid, "invalid value %q: may not be the address of a node (%s)", ip, node.Key.Name)
+			found.Add(field, apierr.ReasonInvalid, "invalid value %q: may not be the address of a node (%s)", ip, node.Key.Name)
 		}
 	}
 	return found
+}
+
+// rangesText returns ranges as text for an error.
+func rangesText(ranges []netip.Prefix) string {
+	if len(ranges) == 0 {
+		return "none"
+	}
+	texts := make([]string, len(ranges))
+	for i, p := range ranges {
+		texts[i] = p.String()
+	}
+	return strings.Join(texts, ", ")
 }
 
 // checkServiceStatus refuses the address of a node as the address of a load balancer, for the same

@@ -17,7 +17,7 @@ func (s *Store) commit(ctx context.Context, ops []store.Op) []batch.Outcome[stor
 	if err != nil {
 		return batch.Fail[store.Result](len(ops), unavailable(err))
 	}
-	decision, head, err := s.writer.write(ctx, tx, ops)
+	decision, head, err := s.writer.write(ctx, tx, ops, s.usage)
 	if err != nil || len(decision.Records) == 0 {
 		if err := errors.Join(err, tx.Rollback()); err != nil {
 			return batch.Fail[store.Result](len(ops), unavailable(err))
@@ -27,6 +27,7 @@ func (s *Store) commit(ctx context.Context, ops []store.Op) []batch.Outcome[stor
 	if err := tx.Commit(); err != nil && !s.committed(ctx, decision) {
 		return batch.Fail[store.Result](len(ops), errors.Join(store.ErrUnknown, err))
 	}
+	store.ShareObjects(decision.Records, ops, decision.Outcomes)
 	s.Committed(head, decision.Records)
 	s.Notify()
 	return decision.Outcomes
@@ -79,7 +80,7 @@ func (w *writer) close() error {
 
 // write reads the rows that the operations touch, decides, and writes. It returns the head after
 // the batch.
-func (w *writer) write(ctx context.Context, tx *sql.Tx, ops []store.Op) (store.Decision, store.Head, error) {
+func (w *writer) write(ctx context.Context, tx *sql.Tx, ops []store.Op, usage store.UsageFunc) (store.Decision, store.Head, error) {
 	var head store.Head
 	if err := tx.StmtContext(ctx, w.head).QueryRowContext(ctx).Scan(&head.Epoch, &head.Revision, &head.Oldest); err != nil {
 		return store.Decision{}, head, err
@@ -88,7 +89,11 @@ func (w *writer) write(ctx context.Context, tx *sql.Tx, ops []store.Op) (store.D
 	if err != nil {
 		return store.Decision{}, head, err
 	}
-	d := store.Decide(time.Now().UTC().Truncate(time.Microsecond), head.Revision, rows, ops)
+	used := store.UsageFor(usage, head, ops, func(after uint64) ([]store.Record, error) {
+		records, err := readChanges(ctx, tx, after, store.MaxUsageRecords)
+		return records, unavailable(err)
+	})
+	d := store.Decide(time.Now().UTC().Truncate(time.Microsecond), head, rows, ops, used)
 	if len(d.Records) == 0 {
 		return d, head, nil
 	}

@@ -94,6 +94,16 @@ func (s *Store) Changes(ctx context.Context, after uint64, limit int) (records [
 	return records, head, err
 }
 
+// LogSize implements LogSize of [store.Store].
+func (s *Store) LogSize(ctx context.Context, keep int64) (size int64, through uint64, err error) {
+	const query = `SELECT COALESCE(MAX(size), 0), COALESCE(MAX(revision) FILTER (WHERE size > ?), 0)
+		FROM (SELECT revision, SUM(LENGTH(data)) OVER (ORDER BY revision DESC) AS size FROM changes)`
+	err = s.inReader(ctx, func(tx *sql.Tx) error {
+		return unavailable(tx.QueryRowContext(ctx, query, keep).Scan(&size, &through))
+	})
+	return size, through, err
+}
+
 func readChanges(ctx context.Context, tx *sql.Tx, after uint64, limit int) (records []store.Record, err error) {
 	const query = `SELECT revision, type, kind, namespace, name, uid, data, time, traceparent FROM changes WHERE revision > ? ORDER BY revision LIMIT ?`
 	rows, err := tx.QueryContext(ctx, query, after, limit)

@@ -33,6 +33,7 @@ type Store struct {
 
 	db     *sqldb.Embedded
 	writer *writer
+	usage  store.UsageFunc
 	locks  locks
 }
 
@@ -44,7 +45,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	s := &Store{db: db}
+	s := &Store{db: db, usage: config.Commits.Usage}
 	if err := s.prepare(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store in %s: %w", config.Dir, err), db.Close())
 	}

@@ -11,7 +11,7 @@ import (
 
 func openStore(t testing.TB, dir string) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), Config{Dir: dir})
+	s, err := Open(t.Context(), Config{Dir: dir, Commits: store.CommitterOptions{Usage: storetest.Usage}})
 	if err != nil {
 		t.Fatal(err)
 	}

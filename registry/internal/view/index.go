@@ -13,20 +13,27 @@ import (
 type Index struct {
 	keysOf func(*Item) []string
 
-	mu    sync.RWMutex
-	items map[string]map[object.Key]*Item
+	mu sync.RWMutex
+	// A key is in one of these. Almost all keys have one object, for which a table of its own would take
+	// as much memory as half of the object.
+	single  map[string]*Item
+	several map[string]map[object.Key]*Item
 }
 
 // NewIndex returns an index by the keys that keysOf returns for an item, if any. It must be passed
 // to [New].
 func NewIndex(keysOf func(*Item) []string) *Index {
-	return &Index{keysOf: keysOf, items: map[string]map[object.Key]*Item{}}
+	return &Index{keysOf: keysOf, single: map[string]*Item{}, several: map[string]map[object.Key]*Item{}}
 }
 
 // Lookup returns the objects that have the key, ordered by object key.
 func (x *Index) Lookup(key string) []*Item {
 	x.mu.RLock()
-	found := slices.Collect(maps.Values(x.items[key]))
+	if one := x.single[key]; one != nil {
+		x.mu.RUnlock()
+		return []*Item{one}
+	}
+	found := slices.Collect(maps.Values(x.several[key]))
 	x.mu.RUnlock()
 	slices.SortFunc(found, func(a, b *Item) int { return object.Compare(a.Key, b.Key) })
 	return found
@@ -36,7 +43,7 @@ func (x *Index) Lookup(key string) []*Item {
 func (x *Index) Has(key string) bool {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	return len(x.items[key]) > 0
+	return x.single[key] != nil || x.several[key] != nil
 }
 
 func (x *Index) replace(old, item *Item) {
@@ -44,19 +51,41 @@ func (x *Index) replace(old, item *Item) {
 	defer x.mu.Unlock()
 	if old != nil {
 		for _, key := range x.keysOf(old) {
-			delete(x.items[key], old.Key)
-			if len(x.items[key]) == 0 {
-				delete(x.items, key)
-			}
+			x.remove(key, old.Key)
 		}
 	}
 	if item == nil {
 		return
 	}
 	for _, key := range x.keysOf(item) {
-		if x.items[key] == nil {
-			x.items[key] = map[object.Key]*Item{}
-		}
-		x.items[key][item.Key] = item
+		x.add(key, item)
+	}
+}
+
+// add adds an object under a key. The caller holds mu.
+func (x *Index) add(key string, item *Item) {
+	if all := x.several[key]; all != nil {
+		all[item.Key] = item
+		return
+	}
+	first := x.single[key]
+	if first == nil || first.Key == item.Key {
+		x.single[key] = item
+		return
+	}
+	delete(x.single, key)
+	x.several[key] = map[object.Key]*Item{first.Key: first, item.Key: item}
+}
+
+// remove removes an object from a key. The caller holds mu.
+func (x *Index) remove(key string, o object.Key) {
+	if one := x.single[key]; one != nil && one.Key == o {
+		delete(x.single, key)
+		return
+	}
+	all := x.several[key]
+	delete(all, o)
+	if len(all) == 0 {
+		delete(x.several, key)
 	}
 }

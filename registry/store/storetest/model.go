@@ -14,6 +14,7 @@ import (
 
 // model implements the rules for writes, one write at a time.
 type model struct {
+	epoch    string // of the log
 	revision uint64
 	rows     map[object.Key]store.Row
 }
@@ -21,6 +22,9 @@ type model struct {
 // apply returns the expected revision of a write, or the expected error as describe words it.
 func (m *model) apply(op store.Op) (uint64, string) {
 	row, exists := m.rows[op.Key]
+	if op.LogEpoch != "" && op.LogEpoch != m.epoch {
+		return 0, "epoch"
+	}
 	if op.Fence != nil && m.rows[op.Fence.Lease].Epoch != op.Fence.Epoch {
 		return 0, "fenced"
 	}
@@ -55,9 +59,12 @@ func (m *model) apply(op store.Op) (uint64, string) {
 func describe(err error) string {
 	_, conflict := errors.AsType[*store.ConflictError](err)
 	_, fenced := errors.AsType[*store.Fenced](err)
+	_, epoch := errors.AsType[*store.EpochError](err)
 	switch {
 	case err == nil:
 		return ""
+	case epoch:
+		return "epoch"
 	case errors.Is(err, store.ErrExists):
 		return "exists"
 	case errors.Is(err, store.ErrNotFound):
@@ -93,6 +100,9 @@ func drawOp(rt *rapid.T, m *model, prefix string, n int) store.Op {
 			op.UID = "none"
 		}
 	}
+	if rapid.IntRange(0, 4).Draw(rt, "in a log") == 0 {
+		op.LogEpoch = rapid.SampledFrom([]string{m.epoch, m.epoch, "another", "a third"}).Draw(rt, "log epoch")
+	}
 	if rapid.IntRange(0, 4).Draw(rt, "fenced") == 0 {
 		op.Fence = &store.Fence{Lease: key(prefix + rapid.SampledFrom(names).Draw(rt, "lease")), Epoch: rapid.SampledFrom([]uint64{0, 1, 2}).Draw(rt, "fence")}
 	}
@@ -108,7 +118,8 @@ func testBatches(t *testing.T, place Location) {
 	rapid.Check(t, func(rt *rapid.T) {
 		example++
 		prefix := fmt.Sprintf("x%d-", example)
-		m := &model{revision: head(t, s).Revision, rows: map[object.Key]store.Row{}}
+		begin := head(t, s)
+		m := &model{epoch: begin.Epoch, revision: begin.Revision, rows: map[object.Key]store.Row{}}
 		for range rapid.IntRange(1, 4).Draw(rt, "batches") {
 			runBatch(rt, ctx, s, m, prefix)
 		}

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -338,4 +339,28 @@ func testClose(t *testing.T, place Location) {
 	if err := errors.Join(err, ledger.Verify(state, true)); err != nil {
 		t.Error(err)
 	}
+}
+
+// testLogSize compares the size of the log with the sizes of its objects, before and after pruning.
+func testLogSize(t *testing.T, place Location) {
+	s := open(t, place)
+	check := func(keep, size int64, through uint64) {
+		t.Helper()
+		if gotSize, gotThrough, err := s.LogSize(t.Context(), keep); err != nil || gotSize != size || gotThrough != through {
+			t.Errorf("keeping %d: %d bytes, to be pruned through %d, %v; want %d and %d", keep, gotSize, gotThrough, err, size, through)
+		}
+	}
+	check(0, 0, 0)
+	for n := range 5 {
+		must(t, s, create(fmt.Sprint("o", n), fmt.Sprint("o", n), strings.Repeat("x", 100)))
+	}
+	must(t, s, remove("o0", "", 0)) // the log has the object again
+	check(600, 600, 0)
+	check(599, 600, 1)
+	check(250, 600, 4)
+	check(0, 600, 6)
+	if _, err := s.Prune(t.Context(), 4); err != nil {
+		t.Fatal(err)
+	}
+	check(100, 200, 5)
 }

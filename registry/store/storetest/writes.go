@@ -72,6 +72,7 @@ func testInvalidOps(t *testing.T, place Location) {
 		"trace with a zero": {Action: store.Create, Key: key("a"), UID: "1", Data: []byte("x"), Traceparent: "\x00"},
 		"delete of any uid": {Action: store.Delete, Key: key("a"), Revision: 1, Data: []byte("x")},
 		"delete of any one": {Action: store.Delete, Key: key("a"), UID: "1", Data: []byte("x")},
+		"epoch with a zero": {Action: store.Create, Key: key("a"), UID: "1", Data: []byte("x"), LogEpoch: "\x00"},
 		"lease not UTF-8":   {Action: store.Create, Key: key("a"), UID: "1", Data: []byte("x"), Fence: &store.Fence{Lease: key("\xff")}},
 	} {
 		_, err := s.Submit(t.Context(), op)

@@ -73,8 +73,11 @@ type apiError struct {
 	Description string `json:"description"`
 }
 
-// reply sends a value as JSON to the sender of a request.
+// reply sends a value as JSON to the sender of a request, if the sender asks for a reply.
 func (b *Broker) reply(m message, v any) {
+	if m.reply == "" {
+		return
+	}
 	data, err := json.Marshal(v)
 	if err != nil {
 		panic(err) // the values are ours

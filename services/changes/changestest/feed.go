@@ -58,6 +58,9 @@ func (f *Feed) Delete(keys ...object.Key) uint64 {
 	return f.hand(batch)
 }
 
+// Revision returns the newest revision.
+func (f *Feed) Revision() uint64 { return f.log.Revision() }
+
 // Get returns an object as it was last passed to Apply, or nil if there is none.
 func (f *Feed) Get(key object.Key) object.Object { return f.log.Get(key) }
 

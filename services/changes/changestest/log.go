@@ -22,15 +22,16 @@ type Log struct {
 
 	// lock is the lock of Lock. It is a channel because waiting for a mutex stops the clock of a
 	// synctest bubble.
-	lock chan struct{}
-	conn connection
-	bus  bus
+	lock     chan struct{}
+	conn     connection
+	bus      bus
+	verifier *changes.Verifier
 
 	mu      sync.Mutex
 	epoch   int
 	head    uint64
 	oldest  uint64
-	changes []*registryv1.Change // revisions oldest+1 to head
+	changes []changes.LoggedChange // revisions oldest+1 to head
 	objects map[object.Key]object.Object
 	uids    int
 	wake    chan struct{}
@@ -38,7 +39,9 @@ type Log struct {
 
 // New returns an empty log at revision 0.
 func New(t testing.TB) *Log {
-	return &Log{t: t, lock: make(chan struct{}, 1), epoch: 1, objects: map[object.Key]object.Object{}, wake: make(chan struct{})}
+	l := &Log{t: t, lock: make(chan struct{}, 1), epoch: 1, objects: map[object.Key]object.Object{}, wake: make(chan struct{})}
+	l.verifier = changes.NewVerifier(l)
+	return l
 }
 
 // Put commits copies of the objects, each as its own change, and returns the revision of the last
@@ -95,7 +98,12 @@ func (l *Log) Delete(key object.Key) uint64 {
 
 func (l *Log) append(what registryv1.ChangeType, o object.Object) {
 	l.head++
-	l.changes = append(l.changes, &registryv1.Change{Revision: l.head, Type: what, Object: object.Wrap(o), Time: timestamppb.Now()})
+	change := &registryv1.Change{Revision: l.head, Type: what, Object: object.Wrap(o), Time: timestamppb.Now()}
+	payload, err := change.MarshalVT()
+	if err != nil {
+		l.t.Errorf("encode revision %d: %v", l.head, err)
+	}
+	l.changes = append(l.changes, changes.LoggedChange{Change: change, Payload: payload})
 	close(l.wake)
 	l.wake = make(chan struct{})
 }
@@ -173,13 +181,13 @@ func (l *Log) Head(context.Context) (epoch string, head, oldest uint64, err erro
 func (l *Log) epochLocked() string { return fmt.Sprintf("epoch-%d", l.epoch) }
 
 // After implements changes.Log.
-func (l *Log) After(_ context.Context, revision uint64, limit int) ([]*registryv1.Change, error) {
+func (l *Log) After(_ context.Context, revision uint64, limit int) ([]changes.LoggedChange, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.after(revision, limit)
 }
 
-func (l *Log) after(revision uint64, limit int) ([]*registryv1.Change, error) {
+func (l *Log) after(revision uint64, limit int) ([]changes.LoggedChange, error) {
 	switch {
 	case revision < l.oldest:
 		return nil, errPruned(revision, l.oldest)
@@ -187,7 +195,7 @@ func (l *Log) after(revision uint64, limit int) ([]*registryv1.Change, error) {
 		return nil, nil
 	}
 	from := revision - l.oldest
-	return slices.Clone(l.changes[from:min(from+uint64(limit), uint64(len(l.changes)))]), nil //nolint:gosec // limits are positive
+	return slices.Clone(l.changes[from:min(from+uint64(limit), uint64(len(l.changes)))]), nil
 }
 
 // Lock implements changes.Log.

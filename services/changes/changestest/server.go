@@ -44,7 +44,16 @@ func (s *changeServer) ListChanges(_ context.Context, req *registryv1.ListChange
 		limit = 128
 	}
 	listed, err := l.after(req.GetAfterRevision(), min(limit, 1000))
-	return &registryv1.ListChangesResponse{Epoch: l.epochLocked(), Changes: listed, HeadRevision: l.head}, err
+	answer := &registryv1.ListChangesResponse{Epoch: l.epochLocked(), HeadRevision: l.head}
+	for _, change := range listed {
+		answer.Changes = append(answer.Changes, change.Change)
+	}
+	return answer, err
+}
+
+// Verify implements registryv1.ChangeServiceServer.
+func (s *changeServer) Verify(ctx context.Context, req *registryv1.VerifyRequest) (*registryv1.VerifyResponse, error) {
+	return s.log.verifier.Verify(ctx, req)
 }
 
 // Snapshot implements registryv1.ChangeServiceServer.

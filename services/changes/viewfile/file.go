@@ -121,7 +121,7 @@ func Load(path, owner string) (Contents, error) {
 	if err != nil {
 		return Contents{}, err
 	}
-	objects, revision, err := read(f, owner)
+	objects, revision, err := read(f, owner, info.Size())
 	if err != nil {
 		return Contents{}, fmt.Errorf("read %s: %w", path, err)
 	}
@@ -150,12 +150,14 @@ func (s *checksumReader) ReadByte() (byte, error) {
 	return b, err
 }
 
-func read(f io.Reader, owner string) ([]object.Object, uint64, error) {
+// read reads a file of size bytes. A damaged length of a batch is refused by size before memory is
+// reserved for it.
+func read(f io.Reader, owner string, size int64) ([]object.Object, uint64, error) {
 	r := &checksumReader{bufio.NewReader(f), crc32.New(castagnoli)}
 	if err := readHeader(r, owner); err != nil {
 		return nil, 0, err
 	}
-	objects, revision, err := readBatches(r)
+	objects, revision, err := readBatches(r, min(size, maxBatch))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -187,11 +189,11 @@ func readHeader(r *checksumReader, owner string) error {
 	return nil
 }
 
-func readBatches(r *checksumReader) ([]object.Object, uint64, error) {
+func readBatches(r *checksumReader, maxSize int64) ([]object.Object, uint64, error) {
 	var out []object.Object
 	for {
 		batch := &registryv1.SnapshotResponse{}
-		opts := protodelim.UnmarshalOptions{MaxSize: maxBatch}
+		opts := protodelim.UnmarshalOptions{MaxSize: maxSize}
 		if err := opts.UnmarshalFrom(r, batch); err != nil {
 			return nil, 0, fmt.Errorf("cut off or damaged after %d objects: %w", len(out), err)
 		}

@@ -10,7 +10,8 @@ import (
 )
 
 // Describe renders an error, local or received, for a person at a terminal: the problem, one line
-// per violation, and the time of the next attempt if the error has one.
+// per violation, and the time of the next attempt if the error has one. Further lines of the
+// message of another program are indented, so that they do not look like lines of this one.
 func Describe(err error) string {
 	if err == nil {
 		return ""
@@ -29,7 +30,7 @@ func Describe(err error) string {
 		}
 		return b.String()
 	}
-	b.WriteString(st.Message())
+	b.WriteString(strings.ReplaceAll(st.Message(), "\n", "\n  "))
 	if after, ok := RetryAfter(err); ok {
 		fmt.Fprintf(&b, " (try again in %s)", after)
 	}

@@ -20,6 +20,7 @@ const (
 	ReasonAlreadyExists      = "ALREADY_EXISTS"
 	ReasonConflict           = "RESOURCE_VERSION_MISMATCH"
 	ReasonExhausted          = "EXHAUSTED"
+	ReasonThrottled          = "THROTTLED"
 	ReasonUnavailable        = "UNAVAILABLE"
 	ReasonCompacted          = "REVISION_COMPACTED"
 	ReasonFailedPrecondition = "FAILED_PRECONDITION"
@@ -164,6 +165,15 @@ func Exhausted(what, msg string) error {
 	return &Error{
 		code: codes.ResourceExhausted, reason: ReasonExhausted,
 		message: msg, metadata: map[string]string{metaSubject: what},
+	}
+}
+
+// Throttled returns the error for a caller that exceeds a rate. limit names the limit. The caller
+// may try again after the given time.
+func Throttled(limit, msg string, retryAfter time.Duration) error {
+	return &Error{
+		code: codes.ResourceExhausted, reason: ReasonThrottled,
+		message: msg, retryAfter: retryAfter, metadata: map[string]string{metaSubject: limit},
 	}
 }
 

@@ -9,9 +9,11 @@ import (
 	"unicode"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	statuspb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
@@ -77,6 +79,12 @@ func ToStatus(err error) *status.Status {
 	return newStatus(codes.Internal, ReasonInternal, "internal error")
 }
 
+// FromFields returns the error that was sent in the fields of google.rpc.Status, as part of an
+// answer. It is nil for code OK.
+func FromFields(code int32, message string, details []*anypb.Any) error {
+	return status.FromProto(&statuspb.Status{Code: code, Message: message, Details: details}).Err()
+}
+
 // statusError is the interface of *Error and the errors of the gRPC library.
 type statusError interface {
 	error
@@ -91,15 +99,18 @@ func withInfo(st *status.Status) *status.Status {
 			return st
 		}
 	}
-	with, err := st.WithDetails(&errdetails.ErrorInfo{Domain: Domain, Reason: codeReason(st.Code())})
+	with, err := st.WithDetails(&errdetails.ErrorInfo{Domain: Domain, Reason: CodeName(st.Code())})
 	if err != nil {
 		return st
 	}
 	return with
 }
 
-// codeReason returns a code in the spelling of reasons: DeadlineExceeded becomes DEADLINE_EXCEEDED.
-func codeReason(c codes.Code) string {
+// CodeName returns a code in the spelling of reasons: DeadlineExceeded becomes DEADLINE_EXCEEDED.
+func CodeName(c codes.Code) string {
+	if c == codes.OK {
+		return "OK"
+	}
 	var b strings.Builder
 	for i, r := range c.String() {
 		if i > 0 && unicode.IsUpper(r) {

@@ -7,9 +7,11 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"portolan.dev/services/kit/audit"
 	"portolan.dev/services/kit/health"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/rpc"
+	"portolan.dev/services/kit/token"
 	"portolan.dev/services/kit/tracing"
 )
 
@@ -22,8 +24,13 @@ type Host struct {
 	Network rpc.Network
 	// Tracer starts and continues traces. If it is nil, nothing is traced.
 	Tracer *tracing.Tracer
+	// Audit is the daemon's audit log. If it is nil, nothing is recorded.
+	Audit *audit.Log
 	// Identity is the daemon's certificate. If it is nil, connections are not encrypted.
 	Identity *identity.Source
+	// Token is the secret that clients over TCP have to send if there is no Identity. If both are
+	// nil, everybody who reaches the daemon may make every call.
+	Token *token.Token
 	// NATS opens a connection with a name that is shown in the server's monitoring. It may return
 	// before the connection is established; the connection is established, and re-established, in
 	// the background. The caller closes it.

@@ -1,6 +1,7 @@
 package authority
 
 import (
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -27,26 +28,39 @@ type Authority struct {
 	pair Pair
 }
 
-// clockSkew is the largest accepted difference by which other clocks are behind the authority's.
-const clockSkew = 5 * time.Minute
-
 // New returns an authority with a new key and a self-signed certificate.
 func New(trustDomain string, lifetime time.Duration) (*Authority, error) {
+	return newAuthority("Portolan authority of ", &url.URL{Scheme: "spiffe", Host: trustDomain}, lifetime)
+}
+
+// NewIssuer returns an issuer with a new key and a self-signed certificate. An issuer is an
+// authority whose key registries have. It issues certificates only of the roles that
+// [identity.Renewing] lists, and every process refuses certificates of other roles that come from it.
+func NewIssuer(trustDomain string, lifetime time.Duration) (*Authority, error) {
+	return newAuthority("Portolan issuer of ", identity.IssuerURI(trustDomain), lifetime)
+}
+
+func newAuthority(name string, uri *url.URL, lifetime time.Duration) (*Authority, error) {
+	trustDomain := uri.Host
 	if err := (identity.ID{TrustDomain: trustDomain, Role: identity.Operator}).Validate(); err != nil {
 		return nil, err
 	}
-	template, err := newTemplate(pkix.Name{CommonName: "Portolan authority of " + trustDomain}, lifetime)
+	template, err := newTemplate(pkix.Name{CommonName: name + trustDomain}, lifetime)
 	if err != nil {
 		return nil, err
 	}
-	template.URIs = []*url.URL{{Scheme: "spiffe", Host: trustDomain}}
+	template.URIs = []*url.URL{uri}
 	template.IsCA, template.BasicConstraintsValid, template.MaxPathLenZero = true, true, true
 	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
 	}
-	pair, err := sign(template, template, key, key)
+	cert, err := sign(template, template, &key.PublicKey, key)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := pairOf(cert, key)
 	if err != nil {
 		return nil, err
 	}
@@ -94,6 +108,9 @@ func (a *Authority) Pair() Pair { return a.pair }
 // TrustDomain returns the trust domain of the authority and of its certificates.
 func (a *Authority) TrustDomain() string { return a.cert.URIs[0].Host }
 
+// IsIssuer reports whether the authority is an issuer.
+func (a *Authority) IsIssuer() bool { return identity.IsIssuer(a.cert) }
+
 // Expires returns the time until which the authority's certificate is valid.
 func (a *Authority) Expires() time.Time { return a.cert.NotAfter }
 
@@ -103,21 +120,45 @@ type Request struct {
 	// Hosts are the host names and addresses of a server, for clients that verify them.
 	Hosts    []string
 	Lifetime time.Duration
+	// Lineage is the serial number, in hexadecimal digits, of the first certificate of a row of
+	// renewals. It is empty for a certificate that renews none.
+	Lineage string
 }
 
 // Issue returns a certificate with a new key. The certificate expires no later than the
 // authority's.
 func (a *Authority) Issue(r Request) (Pair, error) {
-	if err := r.ID.Validate(); err != nil {
-		return Pair{}, err
-	}
-	if r.ID.TrustDomain != a.TrustDomain() {
-		return Pair{}, fmt.Errorf("the authority is of the trust domain %s and cannot issue %s", a.TrustDomain(), r.ID)
-	}
-	// A Postgres server takes the common name as the name of the user, which is the role.
-	template, err := newTemplate(pkix.Name{CommonName: r.ID.Path(), Organization: []string{r.ID.TrustDomain}}, r.Lifetime)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return Pair{}, err
+	}
+	cert, err := a.IssueFor(r, &key.PublicKey)
+	if err != nil {
+		return Pair{}, err
+	}
+	return pairOf(cert, key)
+}
+
+// IssueFor returns a certificate, in PEM, for the public key of a key that its owner made. The
+// certificate expires no later than the authority's.
+func (a *Authority) IssueFor(r Request, key crypto.PublicKey) ([]byte, error) {
+	if err := r.ID.Validate(); err != nil {
+		return nil, err
+	}
+	if r.ID.TrustDomain != a.TrustDomain() {
+		return nil, fmt.Errorf("the authority is of the trust domain %s and cannot issue %s", a.TrustDomain(), r.ID)
+	}
+	if a.IsIssuer() && !identity.Renews(r.ID.Role) {
+		return nil, fmt.Errorf("the issuer issues no certificates of the role %s: the authority does (portolan certs issue)", r.ID.Role)
+	}
+	if public, ok := key.(*ecdsa.PublicKey); !ok || public.Curve != elliptic.P256() {
+		return nil, errors.New("the key is not ECDSA P-256")
+	}
+	// A Postgres server takes the common name as the name of the user, which is the role.
+	subject := pkix.Name{CommonName: r.ID.Path(), Organization: []string{r.ID.TrustDomain}, SerialNumber: r.Lineage}
+	template, err := newTemplate(subject, r.Lifetime)
+	if err != nil {
+		return nil, err
 	}
 	if template.NotAfter.After(a.cert.NotAfter) {
 		template.NotAfter = a.cert.NotAfter
@@ -132,10 +173,6 @@ func (a *Authority) Issue(r Request) (Pair, error) {
 		}
 		template.DNSNames = append(template.DNSNames, host)
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return Pair{}, err
-	}
 	return sign(template, a.cert, key, a.key)
 }
 
@@ -145,20 +182,32 @@ func newTemplate(subject pkix.Name, lifetime time.Duration) (*x509.Certificate, 
 		return nil, err
 	}
 	now := time.Now()
-	return &x509.Certificate{SerialNumber: serial, Subject: subject, NotBefore: now.Add(-clockSkew), NotAfter: now.Add(lifetime)}, nil
+	return &x509.Certificate{SerialNumber: serial, Subject: subject, NotBefore: now.Add(-backdate(lifetime)), NotAfter: now.Add(lifetime)}, nil
 }
 
-func sign(template, parent *x509.Certificate, key, by *ecdsa.PrivateKey) (Pair, error) {
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, by)
-	if err != nil {
-		return Pair{}, err
+// backdate returns the time by which a certificate is valid before it is issued: ClockSkew, and a
+// tenth of a short lifetime, because certificates are renewed after a part of their validity.
+// identity.IssuedAt reverses it.
+func backdate(lifetime time.Duration) time.Duration {
+	if lifetime > 0 {
+		return min(identity.ClockSkew, lifetime/10)
 	}
+	return identity.ClockSkew
+}
+
+func sign(template, parent *x509.Certificate, key crypto.PublicKey, by *ecdsa.PrivateKey) ([]byte, error) {
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key, by)
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
+}
+
+// pairOf returns a certificate with its key.
+func pairOf(cert []byte, key *ecdsa.PrivateKey) (Pair, error) {
 	secret, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		return Pair{}, err
 	}
-	return Pair{
-		Cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		Key:  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}),
-	}, nil
+	return Pair{Cert: cert, Key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -44,10 +45,36 @@ type Group[Req, Res any] struct {
 	loops   sync.WaitGroup
 }
 
+// entry is a waiting request.
 type entry[Req, Res any] struct {
-	req   Req
-	taken bool // guarded by the group's mu
-	done  chan Outcome[Res]
+	req     Req
+	taken   bool // guarded by the group's mu
+	outcome Outcome[Res]
+	call    *call[Req, Res]
+}
+
+// end sets the outcome, which must be done once.
+func (e *entry[Req, Res]) end(outcome Outcome[Res]) {
+	e.outcome = outcome
+	if e.call.left.Add(-1) == 0 {
+		close(e.call.done)
+	}
+}
+
+// call holds the requests of one caller.
+type call[Req, Res any] struct {
+	entries []entry[Req, Res]
+	left    atomic.Int64  // requests without an outcome
+	done    chan struct{} // closed when none is left
+}
+
+func newCall[Req, Res any](requests ...Req) *call[Req, Res] {
+	c := &call[Req, Res]{entries: make([]entry[Req, Res], len(requests)), done: make(chan struct{})}
+	for i, req := range requests {
+		c.entries[i].req, c.entries[i].call = req, c
+	}
+	c.left.Store(int64(len(requests)))
+	return c
 }
 
 // New returns a group that calls run with one batch after the other, never concurrently. run
@@ -67,24 +94,50 @@ func New[Req, Res any](options Options[Req], run func(context.Context, []Req) []
 // started, the request is not run and the error is ctx.Err(). If the group is closed, the error is
 // [ErrClosed].
 func (g *Group[Req, Res]) Do(ctx context.Context, req Req) (Res, error) {
-	var none Res
-	if err := ctx.Err(); err != nil {
-		return none, err
+	c := newCall[Req, Res](req)
+	g.wait(ctx, c)
+	return c.entries[0].outcome.Value, c.entries[0].outcome.Err
+}
+
+// DoMany runs several requests, in their order, and returns the outcome of each. They are in one
+// batch, together with the requests that waited before them, unless that exceeds the limits of a
+// batch. The errors are those of Do.
+func (g *Group[Req, Res]) DoMany(ctx context.Context, requests []Req) []Outcome[Res] {
+	if len(requests) == 0 {
+		return nil
 	}
-	e := &entry[Req, Res]{req: req, done: make(chan Outcome[Res], 1)}
-	if !g.enqueue(e) {
-		return none, ErrClosed
+	c := newCall[Req, Res](requests...)
+	g.wait(ctx, c)
+	outcomes := make([]Outcome[Res], len(requests))
+	for i := range c.entries {
+		outcomes[i] = c.entries[i].outcome
+	}
+	return outcomes
+}
+
+// wait enqueues the requests of a call, and returns when each has its outcome.
+func (g *Group[Req, Res]) wait(ctx context.Context, c *call[Req, Res]) {
+	if err := ctx.Err(); err != nil {
+		c.fail(err)
+		return
+	}
+	if !g.enqueue(c) {
+		c.fail(ErrClosed)
+		return
 	}
 	select {
-	case outcome := <-e.done:
-		return outcome.Value, outcome.Err
+	case <-c.done:
 	case <-ctx.Done():
+		g.withdraw(c, ctx.Err())
+		<-c.done
 	}
-	if g.withdraw(e) {
-		return none, ctx.Err()
+}
+
+// fail ends all requests of a call that was not enqueued.
+func (c *call[Req, Res]) fail(err error) {
+	for i := range c.entries {
+		c.entries[i].end(Outcome[Res]{Err: err})
 	}
-	outcome := <-e.done
-	return outcome.Value, outcome.Err
 }
 
 // Close refuses waiting and further requests, and returns when the running batch is done.
@@ -94,20 +147,24 @@ func (g *Group[Req, Res]) Close() {
 	refused := g.waiting
 	g.waiting = nil
 	for _, e := range refused {
-		e.taken = true
-		e.done <- Outcome[Res]{Err: ErrClosed}
+		if !e.taken {
+			e.taken = true
+			e.end(Outcome[Res]{Err: ErrClosed})
+		}
 	}
 	g.mu.Unlock()
 	g.loops.Wait()
 }
 
-func (g *Group[Req, Res]) enqueue(e *entry[Req, Res]) bool {
+func (g *Group[Req, Res]) enqueue(c *call[Req, Res]) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
 		return false
 	}
-	g.waiting = append(g.waiting, e)
+	for i := range c.entries {
+		g.waiting = append(g.waiting, &c.entries[i])
+	}
 	if !g.running {
 		g.running = true
 		g.loops.Go(g.loop)
@@ -115,15 +172,16 @@ func (g *Group[Req, Res]) enqueue(e *entry[Req, Res]) bool {
 	return true
 }
 
-// withdraw removes a request that has not started, and reports whether it did.
-func (g *Group[Req, Res]) withdraw(e *entry[Req, Res]) bool {
+// withdraw ends the requests of a call that have not started.
+func (g *Group[Req, Res]) withdraw(c *call[Req, Res], err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if e.taken {
-		return false
+	for i := range c.entries {
+		if e := &c.entries[i]; !e.taken {
+			e.taken = true // nextBatch skips it
+			e.end(Outcome[Res]{Err: err})
+		}
 	}
-	e.taken = true // nextBatch skips started requests
-	return true
 }
 
 // loop runs batches until no requests wait. The first waiting request starts it, so an idle group
@@ -191,7 +249,7 @@ func (g *Group[Req, Res]) runBatch(batch []*entry[Req, Res]) {
 		g.options.Observe(len(batch), time.Since(begin))
 	}
 	for i, e := range batch {
-		e.done <- outcomes[i]
+		e.end(outcomes[i])
 	}
 }
 

@@ -78,6 +78,57 @@ func TestRequestsThatWaitAreOneBatchWithOutcomesOfTheirOwn(t *testing.T) {
 	})
 }
 
+// TestManyRequestsOfOneCaller checks that they are one batch, behind those that waited before, that
+// each has its own outcome, and that those which have not started are withdrawn.
+func TestManyRequestsOfOneCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{release: make(chan struct{})}
+		group := batch.New(batch.Options[int]{MaxItems: 3}, g.run)
+		many := func(ctx context.Context, reqs ...int) <-chan string {
+			got := make(chan string, 1)
+			go func() {
+				text := ""
+				for _, outcome := range group.DoMany(ctx, reqs) {
+					text += fmt.Sprintf("%s %v, ", outcome.Value, outcome.Err)
+				}
+				got <- text
+			}()
+			synctest.Wait()
+			return got
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		first := do(t.Context(), group, 1)
+		three := many(t.Context(), 2, -3, 4)
+		partly := many(ctx, 5, 6, 7, 8)
+		g.release <- struct{}{}
+		<-first
+		g.release <- struct{}{}
+		if got, want := <-three, "2 <nil>, -3 odd, 4 <nil>, "; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		synctest.Wait() // 5, 6 and 7 run
+		cancel()
+		synctest.Wait() // 8 is withdrawn
+		g.release <- struct{}{}
+		if got, want := <-partly, "5 <nil>, 6 <nil>, 7 <nil>,  context canceled, "; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if got, want := fmt.Sprint(g.batches), "[[1] [2 -3 4] [5 6 7]]"; got != want {
+			t.Errorf("batches %s, want %s", got, want)
+		}
+		if got := <-many(ctx, 9); got != " context canceled, " {
+			t.Errorf("a dead context: %q", got)
+		}
+		group.Close()
+		if got := <-many(t.Context(), 9, 10); got != " batch group closed,  batch group closed, " {
+			t.Errorf("a closed group: %q", got)
+		}
+		if got := group.DoMany(t.Context(), nil); len(got) != 0 {
+			t.Errorf("no requests have %d outcomes", len(got))
+		}
+	})
+}
+
 func TestACancelledRequestIsWithdrawnOnlyBeforeItsBatchBegan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{release: make(chan struct{})}

@@ -11,4 +11,5 @@
 //
 //	g := batch.New(batch.Options[op]{MaxItems: 256, Timeout: 10 * time.Second}, commit)
 //	result, err := g.Do(ctx, op)
+//	outcomes := g.DoMany(ctx, ops)
 package batch

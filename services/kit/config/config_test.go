@@ -228,10 +228,21 @@ func TestPasswordsAreMasked(t *testing.T) {
 	for _, dsn := range []string{
 		"postgres://u:hush@db/x?sslmode=disable", "nats://a:hush@h1,nats://b:hush@h2", "host=db password=hush user=u",
 		"host=db password='hush hush'", "https://h/x?token=hush&a=b",
+		"postgres://u:hush%zz@db/x", "postgres://u:hu/hush@db/x", "postgres://u:hush@hush@db/x", "nats://a:hu,hush@h1,nats://b@h2",
+		"cannot parse postgres://u:hush@db:port/x",
 	} {
-		_, out, _ := load(t, []string{"-print-config", "-store", dsn}, nil, "")
+		_, out, _ := load(t, []string{"-print-config"}, map[string]string{"PORTOLAN_DNS_SVC_STORE": dsn}, "")
 		if strings.Contains(out, "hush") || !strings.Contains(out, "password masked") {
 			t.Errorf("%s was printed as\n%s", dsn, out)
+		}
+		_, _, err := load(t, []string{"-store", dsn}, nil, "")
+		if !errors.Is(err, config.ErrInvalid) || strings.Contains(err.Error(), "hush") || !strings.Contains(err.Error(), "PORTOLAN_DNS_SVC_STORE") {
+			t.Errorf("%s in a flag: %v", dsn, err)
+		}
+	}
+	for _, dsn := range []string{"postgres://u@db/x?sslmode=disable", "sqlite:/var/lib/x", "host=db user=u", "nats://h1:4222,nats://h2:4222", "10.0.0.1:80", "http://[::1]:80/@"} {
+		if masked, has := config.Redact(dsn); has {
+			t.Errorf("%s has a password: %s", dsn, masked)
 		}
 	}
 }

@@ -15,6 +15,10 @@
 // environment variables are not reported, because service discovery adds names such as
 // PORTOLAN_REGISTRY_PORT to environments, which cannot be distinguished from mistakes.
 //
+// A flag with a password in it, such as a URL of a database, is refused, because every user of the
+// machine can read the arguments of a process. The environment and the file may have passwords, and
+// -print-config masks them.
+//
 // A configuration library would add merging of many formats and live reload. Neither is needed
 // here, and most libraries lose the origin of a value.
 package config

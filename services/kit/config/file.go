@@ -78,10 +78,17 @@ func nodeText(n *yaml.Node) (string, error) {
 	return "", errors.New("want a value or a list of values")
 }
 
-// scalarText returns the value as written. The result for ~ and null is empty.
+// scalarText returns the value as written. The result for ~ and null is empty. A value that is not
+// UTF-8 is printed as !!binary, so it is read in that form too.
 func scalarText(n *yaml.Node) string {
-	if n.Tag == "!!null" {
+	switch n.ShortTag() {
+	case "!!null":
 		return ""
+	case "!!binary":
+		var text string
+		if n.Decode(&text) == nil {
+			return text
+		}
 	}
 	return n.Value
 }

@@ -76,7 +76,11 @@ func applyEnv(fields []*field, env func(string) (string, bool)) []error {
 func applyArgs(settings []setting) []error {
 	var problems []error
 	for _, s := range settings {
-		if err := s.field.set(s.text, "flag -"+s.field.name); err != nil {
+		err := checkArgument(s.field, s.text)
+		if err == nil {
+			err = s.field.set(s.text, "flag -"+s.field.name)
+		}
+		if err != nil {
 			problems = append(problems, err)
 		}
 	}

@@ -3,9 +3,7 @@ package config
 import (
 	"fmt"
 	"io"
-	"net/url"
 	"reflect"
-	"regexp"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -31,7 +29,7 @@ func printHelp(out io.Writer, daemon string, fields []*field) {
 // passwords are masked.
 func printEffective(out io.Writer, fields []*field) {
 	for _, f := range fields {
-		text, masked := redact(format(f.value))
+		text, masked := Redact(format(f.value))
 		origin := f.origin
 		if masked {
 			origin += ", password masked"
@@ -51,21 +49,4 @@ func yamlScalar(kind reflect.Kind, text string) string {
 		return fmt.Sprintf("%q", text)
 	}
 	return strings.TrimSuffix(string(data), "\n")
-}
-
-var passwordPair = regexp.MustCompile(`(?i)\b(password|token|secret)=('[^']*'|[^\s&]+)`)
-
-// redact masks passwords in URLs and in key=value connection strings. It reports whether it masked
-// any.
-func redact(text string) (string, bool) {
-	parts := strings.Split(text, ",")
-	for i, part := range parts {
-		if u, err := url.Parse(part); err == nil && u.User != nil {
-			if _, has := u.User.Password(); has {
-				parts[i] = u.Redacted()
-			}
-		}
-	}
-	masked := passwordPair.ReplaceAllString(strings.Join(parts, ","), "$1=xxxxx")
-	return masked, masked != text
 }

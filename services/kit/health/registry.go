@@ -16,13 +16,15 @@ type Registry struct {
 
 	mu       sync.Mutex
 	checks   map[string]error
+	warnings map[string]error
+	notes    map[string]string
 	watchers map[int]func(error)
 	nextID   int
 }
 
 // New returns a registry without checks. Such a registry is ready.
 func New(log *slog.Logger) *Registry {
-	return &Registry{log: log, checks: map[string]error{}, watchers: map[int]func(error){}}
+	return &Registry{log: log, checks: map[string]error{}, warnings: map[string]error{}, notes: map[string]string{}, watchers: map[int]func(error){}}
 }
 
 // Set sets the state of a check. A nil error means that the part works. A part that must work
@@ -71,6 +73,52 @@ func (r *Registry) readyLocked() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Warn sets the warning of a part: a fault that an operator should see, but that does not make the
+// daemon unready, because taking it out of service would be worse. A nil error ends the warning.
+func (r *Registry) Warn(part string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err == nil {
+		delete(r.warnings, part)
+		return
+	}
+	r.warnings[part] = err
+}
+
+// Warnings returns the warnings of all parts, sorted by the name of the part.
+func (r *Registry) Warnings() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []string
+	for _, part := range slices.Sorted(maps.Keys(r.warnings)) {
+		all = append(all, fmt.Sprintf("%s: %v", part, r.warnings[part]))
+	}
+	return all
+}
+
+// Note sets the note of a part: a state that is no fault, such as the part of the work that this
+// replica does. An empty text removes it.
+func (r *Registry) Note(part, text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if text == "" {
+		delete(r.notes, part)
+		return
+	}
+	r.notes[part] = text
+}
+
+// Notes returns the notes of all parts, sorted by the name of the part.
+func (r *Registry) Notes() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []string
+	for _, part := range slices.Sorted(maps.Keys(r.notes)) {
+		all = append(all, part+": "+r.notes[part])
+	}
+	return all
 }
 
 // Watch calls fn with the result of Ready, immediately and after every change, until stop is

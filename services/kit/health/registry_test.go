@@ -55,6 +55,21 @@ func TestOnlyTransitionsAreLogged(t *testing.T) {
 	}
 }
 
+func TestNotesAndWarningsLeaveADaemonReady(t *testing.T) {
+	r := health.New(slog.New(slog.DiscardHandler))
+	r.Warn("changes", errors.New("forged"))
+	r.Note("shards", "holds none of 4")
+	r.Note("shards", "holds 0, 2 of 4")
+	r.Note("audit", "on")
+	if notes := strings.Join(r.Notes(), "; "); r.Ready() != nil || notes != "audit: on; shards: holds 0, 2 of 4" {
+		t.Errorf("ready: %v, notes %q", r.Ready(), notes)
+	}
+	r.Note("audit", "")
+	if notes := r.Notes(); len(notes) != 1 {
+		t.Errorf("a removed note stays: %q", notes)
+	}
+}
+
 func TestWatchSeesEveryChangeInOrder(t *testing.T) {
 	r := health.New(slog.New(slog.DiscardHandler))
 	var seen []string

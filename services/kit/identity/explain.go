@@ -20,11 +20,12 @@ func (e *Refused) Error() string {
 	return fmt.Sprintf("the server refused our certificate %s (%s): %s", e.File, e.ID, e.Why)
 }
 
-// alerts lists the TLS alerts about the client's certificate with their meaning and remedy.
+// alerts lists the TLS alerts about the client's certificate with their meaning and remedy. Explain
+// puts the path of the identity in the place of ROLE/NAME.
 var alerts = []struct{ alert, why string }{
 	{"unknown certificate authority", "it was issued by an authority that the server does not know: both ends need certificates of one"},
 	{"expired certificate", "it has expired, or is not valid yet by the server's clock: portolan certs renew makes a new one"},
-	{"bad certificate", "it is not one for this use: portolan certs issue makes one that is"},
+	{"bad certificate", "it was revoked, or is not one for this use: portolan certs issue ROLE/NAME --force makes a new one"},
 	{"certificate required", "it was not sent; the server wants one"},
 	{"unsupported certificate", "it is not one for this use: portolan certs issue makes one that is"},
 }
@@ -41,7 +42,7 @@ func (s *Source) Explain(err error) error {
 	}
 	for _, known := range alerts {
 		if strings.Contains(err.Error(), known.alert) {
-			return &Refused{ID: s.ID(), Why: known.why, File: s.opts.Files.Cert}
+			return &Refused{ID: s.ID(), Why: strings.ReplaceAll(known.why, "ROLE/NAME", s.ID().Path()), File: s.opts.Files.Cert}
 		}
 	}
 	return err

@@ -17,19 +17,33 @@ const (
 	Registry    Role = "registry"
 	Allocator   Role = "allocator"
 	EndpointCtl Role = "endpointctl"
+	LBCtl       Role = "lbctl"
 	DNSSvc      Role = "dnssvc"
 	NodeAgent   Role = "nodeagent" // always with the name of its node
-	// Operator is a person or program that may call every method. It may have a name.
+	// Operator is a person or program that may call every method. With a namespace, it reads and
+	// writes objects of that namespace only.
 	Operator Role = "operator"
-	// Viewer is a person or program that may read everything. It may have a name.
-	Viewer   Role = "viewer"
-	NATS     Role = "nats"     // a NATS server
-	Postgres Role = "postgres" // a Postgres server
+	// Viewer is a person or program that may read everything. With a namespace, it reads objects of
+	// that namespace only.
+	Viewer Role = "viewer"
+	// Workload is a program that registers pods of its own on one node, such as portolan run. It has
+	// the name of the node and may have a namespace.
+	Workload Role = "workload"
+	// Monitor is a program that reads metrics and health over HTTP, such as Prometheus. It may call no
+	// method. It may have a name.
+	Monitor Role = "monitor"
+	// LBProvider is a load-balancer provider, towards lbctl. It may call no method, and may have a name.
+	LBProvider Role = "lbprovider"
+	NATS       Role = "nats" // a NATS server, towards its clients
+	// NATSRoute is a NATS server towards the other servers of its cluster. Only the authority for
+	// routes issues its certificates, so no daemon and no client of NATS is one of them.
+	NATSRoute Role = "natsroute"
+	Postgres  Role = "postgres" // a Postgres server
 )
 
 // Roles lists all roles.
 func Roles() []Role {
-	return []Role{Registry, Allocator, EndpointCtl, DNSSvc, NodeAgent, Operator, Viewer, NATS, Postgres}
+	return []Role{Registry, Allocator, EndpointCtl, LBCtl, DNSSvc, NodeAgent, Operator, Viewer, Workload, Monitor, LBProvider, NATS, NATSRoute, Postgres}
 }
 
 // DefaultTrustDomain is the trust domain of an installation that does not configure one.
@@ -39,17 +53,34 @@ const DefaultTrustDomain = "portolan"
 type ID struct {
 	TrustDomain string
 	Role        Role
-	// Name is the node of a node agent, or the name of an operator or viewer. It is empty for other
-	// roles.
+	// Name is the node of a node agent or workload, or the name of a monitor or a load-balancer
+	// provider. It is empty for other roles.
 	Name string
+	// Namespace is the namespace that an operator, a viewer or a workload is bound to. It is empty
+	// for one of all namespaces, and for other roles.
+	Namespace string
 }
 
-// Path returns the role and, if the ID has one, the name: nodeagent/n1.
+// Path returns the role and, if the ID has them, name and namespace: nodeagent/n1, operator/shop or
+// workload/n1/default.
 func (id ID) Path() string {
-	if id.Name == "" {
-		return string(id.Role)
+	path := string(id.Role)
+	for _, part := range []string{id.Name, id.Namespace} {
+		if part != "" {
+			path += "/" + part
+		}
 	}
-	return string(id.Role) + "/" + id.Name
+	return path
+}
+
+// FileName returns the base name of the files of the ID's certificate: nodeagent-n1, operator@shop
+// or workload-n1@default. Role names have no dash and names have no @, so no two IDs share a file.
+func (id ID) FileName() string {
+	base := strings.ReplaceAll(ID{Role: id.Role, Name: id.Name}.Path(), "/", "-")
+	if id.Namespace != "" {
+		base += "@" + id.Namespace
+	}
+	return base
 }
 
 // URI returns the ID in the form used in certificates.
@@ -69,7 +100,13 @@ func (id ID) Validate() error {
 		return fmt.Errorf("role %q is not known; roles are %s", id.Role, words(Roles()))
 	case id.Role == NodeAgent && id.Name == "":
 		return errors.New("a node agent is named by its node: nodeagent/NODE")
-	case id.Name != "" && !mayHaveName(id.Role):
+	case id.Role == Workload && id.Name == "":
+		return errors.New("a workload is named by its node: workload/NODE or workload/NODE/NAMESPACE")
+	case id.Namespace != "" && !slices.Contains([]Role{Operator, Viewer, Workload}, id.Role):
+		return fmt.Errorf("role %s takes no namespace; %q has one", id.Role, id.Path())
+	case id.Namespace != "" && !consistsOf(id.Namespace, "abcdefghijklmnopqrstuvwxyz0123456789-"):
+		return fmt.Errorf("namespace %q: want lower-case letters, digits and dashes", id.Namespace)
+	case id.Name != "" && !hasName(id.Role):
 		return fmt.Errorf("role %s takes no name; %q has one", id.Role, id.Path())
 	case id.Name != "" && !consistsOf(id.Name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_"):
 		return fmt.Errorf("name %q: want letters, digits, dots and dashes", id.Name)
@@ -77,8 +114,10 @@ func (id ID) Validate() error {
 	return nil
 }
 
-// mayHaveName reports whether a role may have a name.
-func mayHaveName(role Role) bool { return role == NodeAgent || role == Operator || role == Viewer }
+// hasName reports whether the IDs of a role may have a name.
+func hasName(role Role) bool {
+	return slices.Contains([]Role{NodeAgent, Workload, Monitor, LBProvider}, role)
+}
 
 // maxNameLength is the largest length of a trust domain and of a name, as in SPIFFE, in bytes.
 const maxNameLength = 255
@@ -96,12 +135,18 @@ func words(roles []Role) string {
 	return strings.Join(texts, ", ")
 }
 
-// ParsePath parses ROLE or ROLE/NAME.
+// ParsePath parses ROLE, ROLE/NAME, ROLE/NAME/NAMESPACE or, for operators and viewers,
+// ROLE/NAMESPACE.
 func ParsePath(trustDomain, path string) (ID, error) {
-	role, name, cut := strings.Cut(path, "/")
-	id := ID{TrustDomain: trustDomain, Role: Role(role), Name: name}
-	if cut && name == "" {
+	if strings.HasSuffix(path, "/") {
 		return ID{}, fmt.Errorf("%q ends in a slash", path)
+	}
+	role, rest, _ := strings.Cut(path, "/")
+	id := ID{TrustDomain: trustDomain, Role: Role(role)}
+	if id.Role == Operator || id.Role == Viewer {
+		id.Namespace = rest
+	} else {
+		id.Name, id.Namespace, _ = strings.Cut(rest, "/")
 	}
 	return id, id.Validate()
 }
@@ -115,6 +160,9 @@ func FromCertificate(cert *x509.Certificate) (ID, error) {
 	id, err := ParsePath(uri.Host, strings.TrimPrefix(uri.Path, "/"))
 	if err != nil {
 		return ID{}, fmt.Errorf("has the URI SAN %s: %w", uri, err)
+	}
+	if uri.String() != id.String() { // such as with a query, a user or an escaped letter, which SPIFFE forbids
+		return ID{}, fmt.Errorf("has the URI SAN %s: want %s", uri, id)
 	}
 	return id, nil
 }

@@ -18,7 +18,7 @@ import (
 func TestBothEndsKnowEachOther(t *testing.T) {
 	certs := kittest.NewCertificates(t)
 	s := serve(t, certs.Source("registry"))
-	for _, who := range []string{"allocator", "nodeagent/n1.example.com", "operator", "operator/ann"} {
+	for _, who := range []string{"allocator", "nodeagent/n1.example.com", "operator", "operator/shop"} {
 		if err := check(t, dial(t, s.addr, certs.Source(who).DialOption(identity.Registry))); err != nil {
 			t.Errorf("%s: %v", who, err)
 		}
@@ -45,6 +45,7 @@ func TestStrangersAreToldWhy(t *testing.T) {
 	mixed.CA = bundle
 
 	nearly := sourceOf(t, mixed)
+	agent := serve(t, certs.Source("nodeagent/n2"))
 	for name, c := range map[string]struct {
 		addr   string
 		option grpc.DialOption
@@ -53,6 +54,7 @@ func TestStrangersAreToldWhy(t *testing.T) {
 		"other authority, seen by the client": {s.addr, mixedSource.DialOption(identity.Registry), "the server's certificate (spiffe://portolan/registry) was issued by another authority"},
 		"other authority, seen by the server": {s.addr, nearly.DialOption(identity.Registry), "the server refused our certificate " + mixed.Cert},
 		"other role":                          {s.addr, certs.Source("operator").DialOption(identity.Allocator), "(spiffe://portolan/registry) is not of the role allocator"},
+		"agent of another node":               {agent.addr, certs.Source("operator").AgentDialOption("n1"), "the server's certificate (spiffe://portolan/nodeagent/n2) is not nodeagent/n1"},
 		"no TLS at the server":                {plain(t).Addr().String(), certs.Source("operator").DialOption(identity.Registry), "the server does not speak TLS"},
 	} {
 		client := dial(t, c.addr, c.option)
@@ -158,10 +160,10 @@ func authorityFiles(t *testing.T, certs *kittest.Certificates) identity.Files {
 
 func TestNamesOfRoles(t *testing.T) {
 	for path, want := range map[string]string{
-		"registry": "", "nodeagent/n1": "", "nodeagent/a.b-c": "", "operator": "", "operator/ann": "", "viewer/grafana": "", "nats": "", "postgres": "",
+		"registry": "", "nodeagent/n1": "", "nodeagent/a.b-c": "", "operator": "", "operator/ann": "", "viewer/shop": "", "nats": "", "postgres": "",
 		"": "is not known", "root": "roles are registry, allocator", "nodeagent": "nodeagent/NODE", "nodeagent/": "ends in a slash",
-		"registry/1": "takes no name", "nodeagent/..": "want letters", "nodeagent/a/b": "want letters", "operator/a b": "want letters",
-		"viewer/" + strings.Repeat("x", 256): "want letters",
+		"registry/1": "takes no name", "nodeagent/..": "want letters", "nodeagent/a/b": "takes no namespace", "workload": "workload/NODE", "workload/n1/": "ends in a slash", "workload/n1/a/b": "want lower-case", "operator/a b": "want lower-case", "operator/a.b": "want lower-case", "operator/a/b": "want lower-case",
+		"viewer/" + strings.Repeat("x", 256): "want lower-case",
 	} {
 		id, err := identity.ParsePath("portolan", path)
 		if want == "" {

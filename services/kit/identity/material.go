@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
@@ -28,6 +29,9 @@ type keyMaterial struct {
 	leaf  *x509.Certificate
 	roots *x509.CertPool
 	sum   [sha256.Size]byte // of the files
+	// renewed reports whether the certificate is one that a registry renewed, and not the
+	// configured one.
+	renewed bool
 }
 
 // name returns the identity of the certificate, or its subject if it has no identity.
@@ -38,8 +42,9 @@ func (m *keyMaterial) name() string {
 	return m.id.String()
 }
 
-// contents are the unparsed contents of the files.
-type contents struct{ cert, key, ca []byte }
+// contents are the unparsed contents of the files, and the renewed certificate with its key, in one
+// PEM text, if there is one.
+type contents struct{ cert, key, ca, renewed []byte }
 
 func (f Files) read() (c contents, err error) {
 	for _, one := range []struct {
@@ -58,7 +63,7 @@ func (f Files) read() (c contents, err error) {
 
 func (c contents) sum() (sum [sha256.Size]byte) {
 	h := sha256.New()
-	for _, part := range [][]byte{c.cert, c.key, c.ca} {
+	for _, part := range [][]byte{c.cert, c.key, c.ca, c.renewed} {
 		one := sha256.Sum256(part)
 		h.Write(one[:])
 	}
@@ -67,7 +72,8 @@ func (c contents) sum() (sum [sha256.Size]byte) {
 }
 
 // parse parses and verifies the contents of the files. Its errors are one line and include the
-// remedy.
+// remedy. With the error of a certificate that can be used at another time only, parse returns the
+// certificate too.
 func (f Files) parse(c contents, role Role, now time.Time) (*keyMaterial, error) {
 	m := &keyMaterial{roots: x509.NewCertPool(), sum: c.sum()}
 	if !m.roots.AppendCertsFromPEM(c.ca) {
@@ -76,17 +82,23 @@ func (f Files) parse(c contents, role Role, now time.Time) (*keyMaterial, error)
 	if err := f.parsePair(m, c); err != nil {
 		return nil, err
 	}
+	outdated := checkValidity(m.leaf, now)
+	if outdated != nil {
+		now = m.leaf.NotAfter // all else is verified
+	}
 	err := m.verify(m.leaf, m.cert.Certificate[1:], now, x509.ExtKeyUsageAny)
 	if unknown := (x509.UnknownAuthorityError{}); errors.As(err, &unknown) {
 		return nil, fmt.Errorf("tls-cert %s: was not issued by the authority in tls-ca %s: use the ca.crt that came with it", f.Cert, f.CA)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("tls-cert %s: %w", f.Cert, err)
+		return nil, fmt.Errorf("tls-cert %s: %w", f.Cert, cmp.Or(outdated, err))
 	}
 	if m.id, err = FromCertificate(m.leaf); err != nil {
 		return nil, fmt.Errorf("tls-cert %s: %w", f.Cert, err)
 	}
 	switch {
+	case outdated != nil:
+		return m, fmt.Errorf("tls-cert %s: %w", f.Cert, outdated)
 	case f.TrustDomain != "" && f.TrustDomain != m.id.TrustDomain:
 		return nil, fmt.Errorf("tls-cert %s: is %s, not of the trust domain %s: name the right one by trust-domain, or use another certificate", f.Cert, m.id, f.TrustDomain)
 	case role != "" && role != m.id.Role:
@@ -129,8 +141,11 @@ func (m *keyMaterial) verify(leaf *x509.Certificate, others [][]byte, now time.T
 			between.AddCert(cert)
 		}
 	}
-	_, err := leaf.Verify(x509.VerifyOptions{Roots: m.roots, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{usage}})
-	return err
+	chains, err := leaf.Verify(x509.VerifyOptions{Roots: m.roots, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{usage}})
+	if err != nil {
+		return err
+	}
+	return CheckIssuer(chains)
 }
 
 func checkValidity(leaf *x509.Certificate, now time.Time) error {

@@ -3,7 +3,9 @@ package identity
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/x509"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -19,9 +21,11 @@ type reloader struct {
 	checked func()               // called after each check
 
 	current atomic.Pointer[keyMaterial]
-	// seen is the checksum of the contents that were unusable at the last check. Only Run uses it.
+
+	reloading sync.Mutex // guards the fields below
+	// seen is the checksum of the contents that were unusable at the last check.
 	seen [sha256.Size]byte
-	// refused reports whether that has been logged. Only Run uses it.
+	// refused reports whether that has been logged.
 	refused bool
 }
 
@@ -46,6 +50,9 @@ func (r *reloader) open() error {
 // Expires returns the time until which the certificate is valid.
 func (r *reloader) Expires() time.Time { return r.current.Load().leaf.NotAfter }
 
+// Certificate returns the certificate in use. The caller must not change it.
+func (r *reloader) Certificate() *x509.Certificate { return r.current.Load().leaf }
+
 // Run checks the files periodically until ctx is done. New connections use the new certificate;
 // existing ones are kept. Unusable files are logged once and change nothing.
 func (r *reloader) Run(ctx context.Context) error {
@@ -65,6 +72,8 @@ func (r *reloader) Run(ctx context.Context) error {
 // reload uses new contents of the files. It refuses unusable contents only at the second check in a
 // row, because a certificate and its key cannot be replaced at the same moment.
 func (r *reloader) reload() {
+	r.reloading.Lock()
+	defer r.reloading.Unlock()
 	found, err := r.read()
 	sum, old := found.sum(), r.current.Load()
 	if err == nil && sum == old.sum {
@@ -82,7 +91,7 @@ func (r *reloader) reload() {
 	r.seen, r.refused = sum, false
 	r.current.Store(m)
 	r.count("taken")
-	r.log.Info("new certificate taken", "id", m.name(), "expires", m.leaf.NotAfter)
+	r.log.Info("new certificate taken", "id", m.name(), "expires", m.leaf.NotAfter, "renewed", m.renewed)
 }
 
 // refuse counts and logs unusable files once.

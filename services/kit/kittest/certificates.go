@@ -51,7 +51,7 @@ func (c *Certificates) Issue(who string, lifetime time.Duration, hosts ...string
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	name := filepath.Base(id.Path())
+	name := id.FileName()
 	return identity.Files{Cert: c.write(name+".crt", pair.Cert), Key: c.write(name+".key", pair.Key), CA: c.CA()}
 }
 

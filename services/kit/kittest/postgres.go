@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -138,4 +139,15 @@ func (s *sharedCluster) removeLocked() error {
 	c := s.cluster
 	s.cluster = nil
 	return c.remove()
+}
+
+// SecretFile returns a file that has the given text, such as the URL of a database, and that only
+// this user may read.
+func SecretFile(t testing.TB, text string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

@@ -50,9 +50,9 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// LevelHandler returns the log level on GET and sets it to the request's body on PUT, so that an
+// levelHandler returns the log level on GET and sets it to the request's body on PUT, so that an
 // operator can debug a running daemon.
-func LevelHandler(level *slog.LevelVar) http.Handler {
+func levelHandler(level *slog.LevelVar) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.Method {
 		case http.MethodGet:

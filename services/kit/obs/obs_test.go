@@ -41,8 +41,8 @@ func TestHandler(t *testing.T) {
 		{"/metrics", 200, "portolan_build_info{"},
 		{"/metrics", 200, "go_goroutines "},
 		{"/metrics", 200, "process_open_fds "},
-		{"/debug/pprof/", 200, "goroutine"},
-		{"/debug/pprof/heap?debug=1", 200, "heap profile"},
+		{"/debug/pprof/", 404, ""},
+		{"/debug/loglevel", 404, ""},
 		{"/nothing", 404, ""},
 	}
 	for _, tt := range tests {
@@ -95,9 +95,18 @@ func TestFormatIsChecked(t *testing.T) {
 	}
 }
 
-func TestLevelHandler(t *testing.T) {
+func TestDebugHandler(t *testing.T) {
+	h := obs.DebugHandler(new(slog.LevelVar))
+	for path, want := range map[string]string{"/debug/pprof/": "goroutine", "/debug/pprof/heap?debug=1": "heap profile", "/debug/loglevel": "info\n"} {
+		if code, body := request(t, h, "GET", path, ""); code != 200 || !strings.Contains(body, want) {
+			t.Errorf("%s: got %d %.100q, want %q", path, code, body, want)
+		}
+	}
+}
+
+func TestLogLevel(t *testing.T) {
 	level := new(slog.LevelVar)
-	h := obs.LevelHandler(level)
+	h := obs.DebugHandler(level)
 	tests := []struct {
 		method, body string
 		code         int
@@ -110,7 +119,7 @@ func TestLevelHandler(t *testing.T) {
 		{"DELETE", "", 405, slog.LevelDebug},
 	}
 	for _, tt := range tests {
-		if code, body := request(t, h, tt.method, "/", tt.body); code != tt.code || level.Level() != tt.want {
+		if code, body := request(t, h, tt.method, "/debug/loglevel", tt.body); code != tt.code || level.Level() != tt.want {
 			t.Errorf("%s %.10q: got %d %q, level %s", tt.method, tt.body, code, body, level)
 		}
 	}

@@ -66,6 +66,12 @@ func marshalInto(m vtMessage, buf []byte) error {
 // Unmarshal implements encoding.CodecV2. UnmarshalVT copies the data that it keeps, so the buffer
 // can be returned to its pool.
 func (c vtCodec) Unmarshal(data mem.BufferSlice, v any) error {
+	if r, ok := v.(*request); ok {
+		if r.size = data.Len(); r.size > r.limit {
+			return nil // the server answers with request.err
+		}
+		v = r.message
+	}
 	m, ok := v.(vtMessage)
 	if !ok {
 		return c.CodecV2.Unmarshal(data, v)

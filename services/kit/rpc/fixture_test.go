@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync/atomic"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -64,6 +65,7 @@ func (m *text) UnmarshalVT(data []byte) error {
 type echo struct {
 	unary  func(ctx context.Context, req *text) (*text, error)
 	stream func(ss grpc.ServerStream) error
+	read   atomic.Int64 // unary calls whose message gRPC began to read
 }
 
 const (
@@ -76,6 +78,7 @@ func (e *echo) register(s grpc.ServiceRegistrar) {
 		ServiceName: "portolan.test.v1.EchoService",
 		HandlerType: (*any)(nil),
 		Methods: []grpc.MethodDesc{{MethodName: "Echo", Handler: func(srv any, ctx context.Context, dec func(any) error, with grpc.UnaryServerInterceptor) (any, error) {
+			e.read.Add(1)
 			req := newText("")
 			if err := dec(req); err != nil {
 				return nil, err
@@ -99,6 +102,21 @@ type fixture struct {
 
 func serve(t *testing.T, e *echo, change func(*rpc.ServerOptions)) *fixture {
 	t.Helper()
+	lis := bufconn.Listen(1 << 20)
+	f := serveEcho(t, e, lis, change)
+	conn, err := rpc.TCP().Dial("passthrough:///echo", grpc.WithContextDialer(
+		func(ctx context.Context, _ string) (net.Conn, error) { return lis.DialContext(ctx) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	f.conn = conn
+	return f
+}
+
+// serveEcho serves e on lis. The fixture has no connection.
+func serveEcho(t *testing.T, e *echo, lis net.Listener, change func(*rpc.ServerOptions)) *fixture {
+	t.Helper()
 	log := kittest.Logger(t)
 	f := &fixture{metrics: obs.NewMetrics(), health: health.New(log)}
 	o := rpc.ServerOptions{Log: log, Metrics: f.metrics, Health: f.health}
@@ -107,15 +125,7 @@ func serve(t *testing.T, e *echo, change func(*rpc.ServerOptions)) *fixture {
 	}
 	srv := rpc.NewServer(o)
 	e.register(srv)
-	lis := bufconn.Listen(1 << 20)
 	f.stop = kittest.Run(t, "server", func(ctx context.Context) error { return srv.Serve(ctx, lis) })
-	conn, err := rpc.TCP().Dial("passthrough:///echo", grpc.WithContextDialer(
-		func(ctx context.Context, _ string) (net.Conn, error) { return lis.DialContext(ctx) }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	f.conn = conn
 	return f
 }
 
@@ -132,4 +142,12 @@ func (f *fixture) open(ctx context.Context, t *testing.T) grpc.ClientStream {
 		t.Fatal(err)
 	}
 	return cs
+}
+
+// mustOpen opens a stream and waits for its first message.
+func (f *fixture) mustOpen(ctx context.Context, t *testing.T) {
+	t.Helper()
+	if err := f.open(ctx, t).RecvMsg(newText("")); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -11,41 +11,52 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/audit"
 )
 
-// call runs a handler with everything that unary calls and streams share, so that neither can omit
-// a part.
-func (s *Server) call(ctx context.Context, method string, stream bool, handler func() error) error {
-	start := time.Now()
-	err := s.authorize(ctx, method)
-	if err == nil {
-		err = s.recovered(method, handler)
-	}
-	st := apierr.ToStatus(err)
-	took := time.Since(start)
-	s.metrics.done(method, stream, st.Code(), took)
-	s.logCall(ctx, method, st.Code(), took, err)
-	return st.Err()
+// call is a call that the server answers.
+type call struct {
+	method string // full name
+	stream bool
+	start  time.Time
+	// object returns the object of the call, for the audit log. It may be nil.
+	object func() audit.Object
+	// operations returns the operations of the call, for the audit log. It may be nil.
+	operations func() []Operation
 }
 
-// authorize returns an error if the caller may not make the call.
-func (s *Server) authorize(ctx context.Context, method string) error {
-	if s.opts.Identity == nil {
-		return nil
-	}
-	return s.opts.Authorizer.Authorize(ctx, method)
+// run runs the handler of a call with everything that unary calls and streams share, so that
+// neither can omit a part. Server.admit has authorized the call before.
+func (s *Server) run(ctx context.Context, c call, handler func() error) error {
+	c.start = time.Now()
+	return s.ended(ctx, c, s.recovered(c.method, handler))
+}
+
+// ended counts, logs and records a call that ended with err. It returns the error for the client.
+func (s *Server) ended(ctx context.Context, c call, err error) error {
+	st := apierr.ToStatus(err)
+	took := time.Since(c.start)
+	s.metrics.done(c.method, c.stream, st.Code(), took)
+	s.logCall(ctx, c.method, st.Code(), took, err)
+	s.record(ctx, c, st.Code(), took, err)
+	return st.Err()
 }
 
 // recovered converts a panic of the handler to an internal error.
 func (s *Server) recovered(method string, handler func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.metrics.panics.Inc()
-			s.log.Error("handler panicked", "method", method, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			err = apierr.Internal(fmt.Errorf("panic: %v", p))
+			err = s.panicked(method, p)
 		}
 	}()
 	return handler()
+}
+
+// panicked counts and logs a panic, and returns the error for it.
+func (s *Server) panicked(method string, p any) error {
+	s.metrics.panics.Inc()
+	s.log.Error("handler panicked", "method", method, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+	return apierr.Internal(fmt.Errorf("panic: %v", p))
 }
 
 // logCall logs faults of the server at level error and all other calls at level debug, because a
@@ -74,51 +85,22 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		defer cancel()
 	}
 	var resp any
-	err := s.call(ctx, info.FullMethod, false, func() (err error) {
+	object := func() audit.Object { return s.opts.Audit.Object(info.FullMethod, req, resp) }
+	c := call{method: info.FullMethod, object: object}
+	if s.opts.Audit.Operations != nil {
+		c.operations = func() []Operation { return s.opts.Audit.Operations(info.FullMethod, req, resp) }
+	}
+	err := s.run(ctx, c, func() (err error) {
 		if err := checkUTF8(req); err != nil {
 			return err
 		}
-		resp, err = handler(ctx, req)
+		if resp, err = handler(ctx, req); err != nil {
+			resp = nil // it may be a typed nil
+		}
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	return resp, nil
-}
-
-func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	ctx, cancel := context.WithCancelCause(ss.Context())
-	defer cancel(nil)
-	defer context.AfterFunc(s.draining, func() { cancel(errDraining) })()
-	open := s.metrics.streams.WithLabelValues(info.FullMethod)
-	open.Inc()
-	defer open.Dec()
-	return s.call(ctx, info.FullMethod, true, func() error {
-		err := handler(srv, &serverStream{ServerStream: ss, ctx: ctx})
-		if err != nil && context.Cause(ctx) == errDraining && apierr.Code(err) == codes.Canceled {
-			return errDraining // the client did not cancel and may reconnect at once
-		}
-		return err
-	})
-}
-
-// errDraining is the error of streams that end because the server stops.
-var errDraining = apierr.Unavailable("the server is shutting down", time.Second)
-
-// serverStream is a stream with a context that the server can cancel. It checks received messages.
-type serverStream struct {
-	grpc.ServerStream
-	ctx context.Context //nolint:containedctx // a stream carries its context by design of gRPC
-}
-
-// Context implements grpc.ServerStream.
-func (s *serverStream) Context() context.Context { return s.ctx }
-
-// RecvMsg implements grpc.ServerStream.
-func (s *serverStream) RecvMsg(m any) error {
-	if err := s.ServerStream.RecvMsg(m); err != nil {
-		return err
-	}
-	return checkUTF8(m)
 }

@@ -12,6 +12,9 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 )
 
+// pipeNetwork is the network in the addresses of pipes.
+const pipeNetwork = "bufconn"
+
 // pipeBuffer is the capacity of a pipe in each direction, in bytes.
 const pipeBuffer = 256 << 10
 
@@ -30,14 +33,14 @@ func Memory() *MemoryNetwork {
 
 // Listen implements Network.
 func (n *MemoryNetwork) Listen(addr string) (net.Listener, error) {
+	n.mu.Lock() // so that whoever connects over TCP can find the listener
+	defer n.mu.Unlock()
 	tcp, err := listenTCP(addr)
 	if err != nil {
 		return nil, err
 	}
 	key := tcp.Addr().String()
 	l := newMemoryListener(tcp, func() { n.remove(key) })
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	n.listeners[key] = l
 	return l, nil
 }
@@ -57,12 +60,22 @@ func (n *MemoryNetwork) Dial(target string, opts ...grpc.DialOption) (*grpc.Clie
 	return conn, nil
 }
 
-// connect opens a pipe to one of the network's listeners, or a TCP connection.
+// connect opens a pipe to one of the network's listeners, or a TCP connection. If the listener came
+// between the search for it and the connection, the connection is replaced by a pipe, because a
+// server with a token accepts only pipes without one.
 func (n *MemoryNetwork) connect(ctx context.Context, addr string) (net.Conn, error) {
 	if l := n.find(addr); l != nil {
 		return l.pipe.DialContext(ctx)
 	}
-	return dialTCP(ctx, addr)
+	conn, err := dialTCP(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	if l := n.find(addr); l != nil {
+		_ = conn.Close()
+		return l.pipe.DialContext(ctx)
+	}
+	return conn, nil
 }
 
 // find returns the listener for addr, or nil. A listener on all addresses also serves every

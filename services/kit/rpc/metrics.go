@@ -15,6 +15,8 @@ type metrics struct {
 	duration *prometheus.HistogramVec
 	streams  *prometheus.GaugeVec
 	panics   prometheus.Counter
+	unread   prometheus.Counter
+	refused  *prometheus.CounterVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -36,6 +38,14 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "portolan_rpc_panics_total",
 			Help: "Handlers that panicked. Each is a bug.",
 		})),
+		unread: register(reg, prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "portolan_rpc_streams_unread_total",
+			Help: "Streams that were ended because the client did not read them.",
+		})),
+		refused: register(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "portolan_rpc_streams_refused_total",
+			Help: "Streams refused because too many were open, by limit: identity or server.",
+		}, []string{"limit"})),
 	}
 }
 

@@ -5,14 +5,17 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"portolan.dev/services/kit/apierr"
 )
 
 // checkUTF8 returns an InvalidArgument error that names all strings of a request that are not
-// UTF-8. Such text could be stored, and would break every client that reads it with the stock
-// codec. Messages that the stock codec has decoded are not checked again.
+// UTF-8, and all messages whose unknown fields are malformed, such as a group that ends as another
+// one. The generated code keeps both. If they were stored or passed on, they would break every
+// program that reads them with the stock codec, and a message with the latter cannot even be
+// printed. Messages that the stock codec has decoded are not checked again.
 //
 // The check runs for every request. It therefore uses a plan per Go type instead of protoreflect,
 // which would cost more than decoding the message. Protoreflect is used only to name the invalid
@@ -34,14 +37,17 @@ func checkUTF8(req any) error {
 // map[reflect.Type][]int.
 var plans sync.Map
 
-// textFields returns the indexes of the fields of t that may hold text.
+// unknownFields is the name of the field in which generated messages keep unknown fields, encoded.
+const unknownFields = "unknownFields"
+
+// textFields returns the indexes of the fields of t that may hold text, and of its unknown fields.
 func textFields(t reflect.Type) []int {
 	if plan, ok := plans.Load(t); ok {
 		return plan.([]int)
 	}
 	plan := []int{}
 	for i := range t.NumField() {
-		if f := t.Field(i); f.IsExported() && mayHoldText(f.Type) {
+		if f := t.Field(i); f.IsExported() && mayHoldText(f.Type) || f.Name == unknownFields {
 			plan = append(plan, i)
 		}
 	}
@@ -63,8 +69,8 @@ func mayHoldText(t reflect.Type) bool {
 	return false
 }
 
-// validText reports whether all strings reachable from v are UTF-8. It terminates because the
-// fields of generated messages form a tree.
+// validText reports whether all strings reachable from v are UTF-8 and all unknown fields well
+// formed. It terminates because the fields of generated messages form a tree.
 func validText(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.String:
@@ -78,6 +84,9 @@ func validText(v reflect.Value) bool {
 			}
 		}
 	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 { // other fields with bytes are in no plan
+			return wellFormed(v.Bytes())
+		}
 		for i := range v.Len() {
 			if !validText(v.Index(i)) {
 				return false
@@ -85,6 +94,18 @@ func validText(v reflect.Value) bool {
 		}
 	case reflect.Map:
 		return validMap(v)
+	}
+	return true
+}
+
+// wellFormed reports whether encoded fields can be decoded.
+func wellFormed(fields []byte) bool {
+	for len(fields) > 0 {
+		_, _, n := protowire.ConsumeField(fields)
+		if n < 0 {
+			return false
+		}
+		fields = fields[n:]
 	}
 	return true
 }

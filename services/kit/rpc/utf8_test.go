@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	"pgregory.net/rapid"
 
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/rpc"
 )
@@ -115,4 +116,31 @@ func TestCheckAgreesWithTheStockCodec(t *testing.T) {
 			t.Fatalf("%v does not say where", err)
 		}
 	})
+}
+
+// TestMalformedUnknownFields checks that a message is refused if the stock codec cannot decode its
+// unknown fields, which the generated code keeps, and accepted with other unknown fields.
+func TestMalformedUnknownFields(t *testing.T) {
+	malformed := []byte("\xa3\x06\xac\x06") // the group 100 ends as the group 101
+	for name, c := range map[string]struct {
+		data []byte
+		want string
+	}{
+		"request":         {malformed, "Pod"},
+		"below":           {append([]byte{0x0a, 4}, malformed...), "metadata"},
+		"unknown, a text": {[]byte("\xaa\x06\x01a"), ""},
+		"unknown, group":  {[]byte("\xa3\x06\xa4\x06"), ""},
+	} {
+		pod := &corev1.Pod{}
+		if err := pod.UnmarshalVT(c.data); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		err := rpc.CheckUTF8(pod)
+		if c.want == "" && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if found := apierr.ViolationsOf(err); c.want != "" && (len(found) != 1 || found[0].Field != c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }

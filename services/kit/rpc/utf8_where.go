@@ -9,8 +9,12 @@ import (
 	"portolan.dev/services/kit/apierr"
 )
 
-// walkStrings adds a violation for each string below m that is not UTF-8.
+// walkStrings adds a violation for each string below m that is not UTF-8, and for each message with
+// malformed unknown fields.
 func walkStrings(m protoreflect.Message, path func() string, found *apierr.Violations) {
+	if !wellFormed(m.GetUnknown()) {
+		reportUnknown(m, path, found)
+	}
 	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		here := func() string { return join(path, fd) }
 		switch {
@@ -62,6 +66,15 @@ func isText(fd protoreflect.FieldDescriptor) bool {
 
 func report(path func() string, found *apierr.Violations) {
 	found.Add(path(), apierr.ReasonInvalid, "must be valid UTF-8")
+}
+
+// reportUnknown adds a violation for a message. The request itself is named by its type.
+func reportUnknown(m protoreflect.Message, path func() string, found *apierr.Violations) {
+	field := string(m.Descriptor().Name())
+	if path != nil {
+		field = path()
+	}
+	found.Add(field, apierr.ReasonInvalid, "has unknown fields that cannot be decoded")
 }
 
 // join appends the name of the field to a path. Paths are functions, so that they are built only

@@ -157,7 +157,7 @@ func apply(ctx context.Context, conn *sql.Conn, dialect Dialect, component strin
 	if _, err := tx.ExecContext(ctx, m.query); err != nil {
 		return err
 	}
-	insert := `INSERT INTO schema_migrations (component, version, name, checksum, applied_at) VALUES ($1, $2, $3, $4, ` + dialect.time + `)`
+	insert := `INSERT INTO schema_migrations (component, version, name, checksum, applied_at) VALUES ($1, $2, $3, $4, ` + dialect.time + `)` // #nosec G202 -- one of two constants
 	if _, err := tx.ExecContext(ctx, insert, component, m.version, m.name, m.checksum); err != nil {
 		return err
 	}

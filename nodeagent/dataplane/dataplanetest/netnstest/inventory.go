@@ -3,6 +3,7 @@ package netnstest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"slices"
@@ -28,8 +29,25 @@ func (n *Network) inventory(t testing.TB) map[string]bool {
 }
 
 // Inventory lists everything in a namespace that forwarding depends on, one line each: tables with
-// their chains and sets, addresses, routes, routing rules, and virtual servers.
+// their chains and sets, addresses, routes, routing rules, and virtual servers. The kernel leaves
+// entries out of a list without an error if the list changes meanwhile, so a reading counts only if
+// the next one is equal.
 func Inventory(ns *topology.Namespace) (map[string]bool, error) {
+	before, err := readInventory(ns)
+	for range 10 {
+		if err != nil {
+			return nil, err
+		}
+		var lines map[string]bool
+		if lines, err = readInventory(ns); err == nil && maps.Equal(lines, before) {
+			return lines, nil
+		}
+		before = lines
+	}
+	return nil, errors.New("the tables of the namespace change all the time")
+}
+
+func readInventory(ns *topology.Namespace) (map[string]bool, error) {
 	lines := map[string]bool{}
 	note := func(format string, args ...any) { lines[fmt.Sprintf(format, args...)] = true }
 	return lines, ns.Do(func() error {

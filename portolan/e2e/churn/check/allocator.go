@@ -26,8 +26,9 @@ func (c Allocations) Check(ctx context.Context, want *model.World) ([]Finding, e
 			return nil, err
 		}
 		for _, a := range page.GetAllocations() {
-			if a.GetState() == allocatorv1.AllocationState_ALLOCATION_STATE_RESTING {
-				continue
+			switch a.GetState() {
+			case allocatorv1.AllocationState_ALLOCATION_STATE_RESTING, allocatorv1.AllocationState_ALLOCATION_STATE_RESERVED:
+				continue // no object has it
 			}
 			owner := a.GetOwner()
 			key := object.Key{Kind: owner.GetKind(), Namespace: owner.GetNamespace(), Name: owner.GetName()}

@@ -1,0 +1,82 @@
+package verifier
+
+import (
+	"testing"
+
+	allocatorv1 "portolan.dev/api/allocator/v1"
+	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
+)
+
+const balancerIP = allocatorv1.Use_USE_LOAD_BALANCER_IP
+
+// balanced returns a service with lbctl's finalizer, and with the addresses in its status.
+func balanced(name, uid, share string, addresses ...string) *corev1.Service {
+	svc := service(name, uid, "None")
+	svc.Spec.Type = corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER
+	svc.Metadata.Finalizers = []string{object.FinalizerLoadBalancer}
+	if share != "" {
+		svc.Metadata.Annotations = map[string]string{object.AnnotationBalancerShare: share}
+	}
+	svc.Status = &corev1.ServiceStatus{LoadBalancer: &corev1.LoadBalancerStatus{}}
+	for _, a := range addresses {
+		svc.Status.LoadBalancer.Ingress = append(svc.Status.LoadBalancer.Ingress, &corev1.LoadBalancerIngress{Ip: a})
+	}
+	return svc
+}
+
+// TestAHeldAddressStaysUntilItsServiceHasItOrIsGone allocates an address as lbctl does before it
+// writes it. The finalizer keeps it, unconfirmed; the status confirms it; without both it is freed.
+func TestAHeldAddressStaysUntilItsServiceHasItOrIsGone(t *testing.T) {
+	w := newTestVerifier(t)
+	w.feed.Put(balanced("web", "u1", ""))
+	w.allocate(ownerOf(balanced("web", "u1", "")), spec.BalancerSlot(corev1.IPFamily_IP_FAMILY_IPV4, 0), balancerIP, "10.98.0.1")
+	w.passGrace()
+	w.want("10.98.0.1 u1?")
+	w.feed.Put(balanced("web", "u1", "", "10.98.0.1"))
+	w.passGrace()
+	w.want("10.98.0.1 u1")
+	changed := balanced("web", "u1", "")
+	changed.Metadata.Finalizers = nil
+	w.feed.Put(changed)
+	w.passGrace()
+	w.want()
+	w.wantEvents()
+}
+
+// TestASharedAddressOutlivesItsServices has two services with one key. The address belongs to the
+// share until both are gone, also if the view lacks a service that the registry has.
+func TestASharedAddressOutlivesItsServices(t *testing.T) {
+	web, dns := balanced("web", "u1", "edge", "10.98.0.1"), balanced("dns", "u2", "edge", "10.98.0.1")
+	share := spec.OwnerOfAddresses(web).UID
+	w := newTestVerifier(t, web, dns)
+	w.want("10.98.0.1 " + share) // taken up at the start, as with a new store
+	w.feed.Delete(object.KeyOf(web))
+	w.passGrace()
+	w.want("10.98.0.1 " + share)
+	w.registry.differs[object.KeyOf(dns)] = dns
+	w.feed.Delete(object.KeyOf(dns))
+	w.passGrace()
+	w.want("10.98.0.1 " + share)
+	delete(w.registry.differs, object.KeyOf(dns))
+	w.passGrace()
+	w.want()
+	w.wantEvents()
+}
+
+// TestAnAddressOfAnotherProviderIsNotAllocated has a service whose address lies in no pool, and two
+// services that have one address without sharing it.
+func TestAnAddressOfAnotherProviderIsNotAllocated(t *testing.T) {
+	w := newTestVerifier(t)
+	other := balanced("other", "u3", "", "10.98.0.1")
+	other.Metadata.Namespace = "elsewhere"
+	w.feed.Put(balanced("cloud", "u1", "", "203.0.113.9"), balanced("web", "u2", "", "10.98.0.1"))
+	w.passGrace()
+	w.want("10.98.0.1 u2")
+	w.wantEvents("web LoadBalancerIPNotAllocated status.loadBalancer.ingress[0].ip: 10.98.0.1 was not allocated")
+	w.feed.Put(other)
+	w.passGrace()
+	w.want("10.98.0.1 u2")
+	w.wantEvents("other LoadBalancerIPAlreadyAllocated", "web LoadBalancerIPAlreadyAllocated")
+}

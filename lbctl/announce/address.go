@@ -1,0 +1,196 @@
+package announce
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"portolan.dev/services/object"
+)
+
+// Wanted is an address that a node is to announce.
+type Wanted struct {
+	Address netip.Addr
+	// Services are the services with the address, ordered.
+	Services []object.Name
+	// Nodes are the names of the nodes that may announce the address by the services' policy and by
+	// the Node objects. Several addresses may share the map. It does not change.
+	Nodes map[string]bool
+	// Policy is the reason why other nodes may not, such as "no ready endpoint of shop/web".
+	Policy string
+}
+
+// address is an address with its owner.
+type address struct {
+	addr      netip.Addr
+	wanted    *Wanted // nil: no service has it any more
+	owner     *node   // the node that may announce it, once the others have stopped
+	lastOwner string
+	since     time.Time // when the owner began to announce it; zero: it does not
+	triedAt   uint64    // generation in which no eligible node was found; 0: none
+	// holds are the rights that answers have given.
+	holds map[holder]hold
+}
+
+func newAddress(addr netip.Addr, wanted *Wanted) *address {
+	return &address{addr: addr, wanted: wanted, holds: map[holder]hold{}}
+}
+
+// holder is a process of a node's agent.
+type holder struct{ node, instance string }
+
+// hold is a right to announce an address.
+type hold struct {
+	until  time.Time // after it, the right has ended by any clock
+	stream uint64    // stream and sequence of the last answer that gave it
+	answer uint64
+}
+
+// heldByOther reports whether another node may still announce the address.
+func (known *address) heldByOther(now time.Time, node string) bool {
+	for by, h := range known.holds {
+		if by.node != node && now.Before(h.until) {
+			return true
+		}
+	}
+	return false
+}
+
+// expire forgets the rights that have ended.
+func (known *address) expire(now time.Time) {
+	maps.DeleteFunc(known.holds, func(_ holder, h hold) bool { return !now.Before(h.until) })
+}
+
+// choose returns the best of the nodes that are eligible for an address, or nil if there is none.
+func (a *Assigner) choose(now time.Time, known *address) *node {
+	var best *node
+	var bestScore uint64
+	for name := range known.wanted.Nodes {
+		n := a.nodes[name]
+		if n == nil || a.refusal(now, known, n) != "" {
+			continue
+		}
+		// The names decide if two scores are equal, so that the order of the map does not.
+		if score := score(known.addr, name); best == nil || score > bestScore || score == bestScore && name < best.name {
+			best, bestScore = n, score
+		}
+	}
+	return best
+}
+
+// score is the weight of a node in the rendezvous for an address. It is the same in every process.
+func score(addr netip.Addr, node string) uint64 {
+	b := addr.As16()
+	return xxhash.Sum64(append(b[:], node...))
+}
+
+// refusal returns the reason why an address may not move to a node, or "" if it may.
+func (a *Assigner) refusal(now time.Time, known *address, n *node) string {
+	switch {
+	case !n.connected || !n.live(now, a.opts.guard()):
+		return "not connected"
+	case !known.wanted.Nodes[n.name]:
+		return cmp.Or(known.wanted.Policy, "not among the nodes for it")
+	case n.state.Draining:
+		return "draining"
+	case n.state.Restarting:
+		return "restarting"
+	case !n.state.Ready:
+		return "not ready"
+	case !a.opts.AnySubnet && !n.state.covers(known.addr):
+		return "no interface for announcing in a subnet with the address"
+	}
+	return ""
+}
+
+// keeps reports whether a node keeps an address that it has. It does so for the grace if its agent
+// restarts as planned or is not ready, because its kernel forwards in that time.
+func (a *Assigner) keeps(now time.Time, known *address, n *node) bool {
+	return known.wanted != nil && known.wanted.Nodes[n.name] &&
+		!n.state.Draining &&
+		(n.live(now, a.opts.guard()) || now.Before(n.graceEnd)) &&
+		(n.state.Ready || now.Before(n.unreadyAt.Add(a.opts.Grace))) &&
+		(a.opts.AnySubnet || n.state.covers(known.addr))
+}
+
+func (s State) covers(addr netip.Addr) bool {
+	return slices.ContainsFunc(s.Subnets, func(p netip.Prefix) bool { return p.Contains(addr) })
+}
+
+// Reason is the state of an address.
+type Reason string
+
+// The reasons.
+const (
+	// Announced: the node has said that it announces the address.
+	Announced Reason = "Announced"
+	// Waiting: a node is chosen, and the rights of others have not ended or it has not answered.
+	Waiting Reason = "Waiting"
+	// NoEligibleNode: no node may announce the address.
+	NoEligibleNode Reason = "NoEligibleNode"
+)
+
+// Status is the state of an address.
+type Status struct {
+	Address  netip.Addr
+	Services []object.Name
+	Reason   Reason
+	// Node is the node that announces the address, or is chosen to; empty: none.
+	Node string
+	// Since is the time at which the node began to announce it; zero: it does not.
+	Since time.Time
+	// Message describes the state, with the reasons of the nodes if none is eligible.
+	Message string
+}
+
+// reasonsNamed is the number of nodes that the message of an address without a node names.
+const reasonsNamed = 5
+
+// Statuses returns the states of all wanted addresses, ordered by address.
+func (a *Assigner) Statuses(now time.Time) []Status {
+	var all []Status
+	for addr, known := range a.addresses {
+		if known.wanted == nil {
+			continue
+		}
+		s := Status{Address: addr, Services: known.wanted.Services, Since: known.since}
+		switch {
+		case known.owner == nil && !a.settled(now):
+			s.Reason, s.Message = Waiting, "the rights that an earlier lbctl may have given have not ended yet"
+		case known.owner == nil:
+			s.Reason, s.Message = NoEligibleNode, a.describeRefusals(now, known)
+		case known.since.IsZero():
+			s.Reason, s.Node = Waiting, known.owner.name
+			s.Message = fmt.Sprintf("node %s has not said yet that it announces the address", s.Node)
+		default:
+			s.Reason, s.Node = Announced, known.owner.name
+			s.Message = fmt.Sprintf("node %s announces the address", s.Node)
+		}
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b Status) int { return a.Address.Compare(b.Address) })
+	return all
+}
+
+// describeRefusals returns the reasons why no node may announce an address.
+func (a *Assigner) describeRefusals(now time.Time, known *address) string {
+	if len(a.nodes) == 0 {
+		return "no node agent is connected: set -announce-interfaces and -lbctl of the agents"
+	}
+	names := slices.Sorted(maps.Keys(a.nodes))
+	var reasons []string
+	for _, name := range names[:min(len(names), reasonsNamed)] {
+		reasons = append(reasons, name+": "+a.refusal(now, known, a.nodes[name]))
+	}
+	text := "no node may announce the address: " + strings.Join(reasons, "; ")
+	if more := len(names) - reasonsNamed; more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return text
+}

@@ -1,0 +1,288 @@
+package announce
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// The defaults of Options.
+const (
+	DefaultValidity = 2 * time.Second
+	DefaultGrace    = 30 * time.Second
+)
+
+// Options are the settings of an Assigner.
+type Options struct {
+	// Validity is the time for which a node may announce its addresses after a message that was
+	// answered. 0 means DefaultValidity.
+	Validity time.Duration
+	// Grace is the time for which the addresses of a node stay with it although its agent restarts
+	// as planned, or is not ready. 0 means DefaultGrace.
+	Grace time.Duration
+	// AnySubnet lets a node announce addresses that are in no subnet of its interfaces.
+	AnySubnet bool
+}
+
+func (o Options) withDefaults() Options {
+	if o.Validity == 0 {
+		o.Validity = DefaultValidity
+	}
+	if o.Grace == 0 {
+		o.Grace = DefaultGrace
+	}
+	return o
+}
+
+// guard is the time after an answer after which none of its rights is in force any more, by any
+// clock. See the package's comment.
+func (o Options) guard() time.Duration { return o.Validity + o.Validity/8 }
+
+// Assigner decides which node announces each address. The caller passes in the time, which must be
+// monotonic. A clock that stands still for some time, as that of a suspended machine, is harmless:
+// addresses move later. An Assigner is not safe for concurrent use.
+type Assigner struct {
+	opts      Options
+	begun     time.Time // when this process began to lead
+	ticked    time.Time // the last time of a call of Tick
+	nodes     map[string]*node
+	addresses map[netip.Addr]*address
+	// generation counts the changes after which another node may be eligible for an address.
+	generation uint64
+	// moved reports whether the answers of nodes may have changed since the last call of Due.
+	moved bool
+
+	changes     uint64        // of owners
+	unannounced time.Duration // sum over all addresses
+}
+
+// NewAssigner returns an assigner without nodes and addresses. Begin must be called before other
+// methods.
+func NewAssigner(o Options) *Assigner {
+	return &Assigner{opts: o.withDefaults(), nodes: map[string]*node{}, addresses: map[netip.Addr]*address{}}
+}
+
+// Begin starts the term of a new leader. The assigner forgets all nodes and owners.
+func (a *Assigner) Begin(now time.Time) {
+	a.begun, a.ticked = now, now
+	a.nodes = map[string]*node{}
+	for addr, old := range a.addresses {
+		if old.wanted == nil {
+			delete(a.addresses, addr)
+			continue
+		}
+		a.addresses[addr] = newAddress(addr, old.wanted)
+	}
+}
+
+// settled reports whether the rights that earlier leaders have given have ended.
+func (a *Assigner) settled(now time.Time) bool { return !now.Before(a.begun.Add(a.opts.guard())) }
+
+// SetWanted replaces the addresses to announce.
+func (a *Assigner) SetWanted(now time.Time, all []Wanted) {
+	wanted := make(map[netip.Addr]*Wanted, len(all))
+	for i := range all {
+		wanted[all[i].Address] = &all[i]
+	}
+	for addr, w := range wanted {
+		if known := a.addresses[addr]; known != nil {
+			known.wanted = w
+		} else {
+			a.addresses[addr] = newAddress(addr, w)
+		}
+	}
+	for addr, known := range a.addresses {
+		if wanted[addr] == nil {
+			known.wanted = nil // it stays until the rights that were given have ended
+		}
+	}
+	a.generation++
+	a.assign(now)
+}
+
+// Receive takes a message that a node has sent on a stream. A stream that was opened later has a
+// higher number. It returns an error of package apierr if the message is not possible after the
+// earlier ones, or if the node has opened a later stream.
+func (a *Assigner) Receive(now time.Time, stream uint64, m Message) error {
+	n := a.nodes[m.Node]
+	if n == nil {
+		n = &node{name: m.Node, owned: map[netip.Addr]*address{}}
+		a.nodes[m.Node] = n
+	}
+	before := n.eligibility(now, a.opts.guard())
+	if err := n.receive(now, stream, m, a.opts.Grace); err != nil {
+		return err
+	}
+	a.release(n)
+	if !a.settled(now) {
+		a.acceptClaims(now, n)
+	}
+	if n.eligibility(now, a.opts.guard()) != before {
+		a.generation++
+		a.assign(now)
+	}
+	a.noteAnnounced(now, n)
+	return nil
+}
+
+// Disconnect notes that a stream of a node has ended. The node keeps its rights until they end.
+func (a *Assigner) Disconnect(now time.Time, name string, stream uint64) {
+	if n := a.nodes[name]; n != nil && n.stream == stream {
+		n.connected = false
+		a.generation++
+		a.assign(now)
+	}
+}
+
+// Tick notes that time has passed. It must be called a few times in the time of a guard, so that
+// nodes that are silent lose their addresses.
+func (a *Assigner) Tick(now time.Time) {
+	for name, n := range a.nodes {
+		if live := n.live(now, a.opts.guard()); live != n.wasLive {
+			n.wasLive = live
+			a.generation++
+		}
+		if !n.connected && !n.wasLive && len(n.owned) == 0 && now.After(n.graceEnd) {
+			delete(a.nodes, name)
+		}
+	}
+	for addr, known := range a.addresses {
+		known.expire(now)
+		if known.wanted == nil && len(known.holds) == 0 && known.owner == nil {
+			delete(a.addresses, addr)
+		}
+		if known.wanted != nil && known.since.IsZero() {
+			a.unannounced += now.Sub(a.ticked)
+		}
+	}
+	a.ticked, a.moved = now, true
+	a.assign(now)
+}
+
+// Due returns the names of the nodes that need an answer: those that have sent a message since the
+// last one, or whose addresses have changed.
+func (a *Assigner) Due(now time.Time) []string {
+	var due []string
+	for name, n := range a.nodes {
+		if n.connected && (n.unanswered || a.moved && !slices.Equal(a.grants(now, n), n.granted)) {
+			due = append(due, name)
+		}
+	}
+	a.moved = false
+	slices.Sort(due)
+	return due
+}
+
+// Answer returns an answer to a node for a stream. It returns false if the node has another stream.
+// To send the answer late or not at all is harmless, because its rights count from the node's
+// message.
+func (a *Assigner) Answer(now time.Time, name string, stream uint64) (Answer, bool) {
+	n := a.nodes[name]
+	if n == nil || n.stream != stream || !n.connected {
+		return Answer{}, false
+	}
+	n.unanswered = false
+	n.answer++
+	n.granted = a.grants(now, n)
+	for _, addr := range n.granted {
+		known := n.owned[addr]
+		known.holds[holder{name, n.instance}] = hold{until: now.Add(a.opts.guard()), stream: stream, answer: n.answer}
+		n.held[addr] = known
+	}
+	return Answer{Sequence: n.answer, Message: n.message, Validity: a.opts.Validity, Addresses: n.granted}, true
+}
+
+// stream returns the number of a node's last stream.
+func (a *Assigner) stream(name string) uint64 { return a.nodes[name].stream }
+
+// grants returns the addresses that a node may announce, ordered.
+func (a *Assigner) grants(now time.Time, n *node) []netip.Addr {
+	if n.state.Restarting {
+		return nil
+	}
+	var granted []netip.Addr
+	for addr, owned := range n.owned {
+		if !owned.heldByOther(now, n.name) {
+			granted = append(granted, addr)
+		}
+	}
+	slices.SortFunc(granted, netip.Addr.Compare)
+	return granted
+}
+
+// release ends the rights of a node that the node no longer lists. Rights of an earlier process of
+// the node last their time, because that process may still run.
+func (a *Assigner) release(n *node) {
+	by := holder{n.name, n.instance}
+	for addr, known := range n.held {
+		h, ok := known.holds[by]
+		switch {
+		case !ok:
+			delete(n.held, addr)
+		case n.claims[addr] && h.stream < n.stream:
+			// The agent follows no answer of an earlier stream any more. Once it stops listing the
+			// address on this stream, it has no right.
+			known.holds[by] = hold{until: h.until, stream: n.stream, answer: greeting}
+		case !n.claims[addr] && (h.stream < n.stream || n.followed >= h.answer):
+			delete(known.holds, by)
+			delete(n.held, addr)
+			a.moved = true
+		}
+	}
+}
+
+// acceptClaims lets a node keep the addresses that an earlier leader has given it.
+func (a *Assigner) acceptClaims(now time.Time, n *node) {
+	for addr := range n.claims {
+		known := a.addresses[addr]
+		if known != nil && known.wanted != nil && known.owner == nil && a.keeps(now, known, n) {
+			a.setOwner(known, n)
+		}
+	}
+}
+
+// assign gives each address that has no eligible owner to another node.
+func (a *Assigner) assign(now time.Time) {
+	for _, known := range a.addresses {
+		if known.owner != nil && !a.keeps(now, known, known.owner) {
+			a.setOwner(known, nil)
+			known.triedAt = 0
+		}
+		if known.owner == nil && known.wanted != nil && known.triedAt != a.generation && a.settled(now) {
+			known.triedAt = a.generation
+			a.setOwner(known, a.choose(now, known))
+		}
+	}
+}
+
+func (a *Assigner) setOwner(known *address, n *node) {
+	if known.owner != nil {
+		delete(known.owner.owned, known.addr)
+	}
+	known.owner, known.since, a.moved = n, time.Time{}, true
+	if n == nil {
+		return
+	}
+	n.owned[known.addr] = known
+	if known.lastOwner != n.name {
+		known.lastOwner = n.name
+		a.changes++
+	}
+}
+
+// noteAnnounced notes since when a node announces its addresses.
+func (a *Assigner) noteAnnounced(now time.Time, n *node) {
+	for addr, owned := range n.owned {
+		if !n.claims[addr] {
+			owned.since = time.Time{}
+		} else if owned.since.IsZero() {
+			owned.since = now
+		}
+	}
+}
+
+// OwnerChanges returns how often an address has got another owner than before, or its first one.
+func (a *Assigner) OwnerChanges() uint64 { return a.changes }
+
+// Unannounced returns the time in which addresses had no announcer, summed over the addresses.
+func (a *Assigner) Unannounced() time.Duration { return a.unannounced }

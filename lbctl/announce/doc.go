@@ -1,0 +1,27 @@
+// Package announce decides which node announces each load-balancer address, and tells the node
+// agents.
+//
+// Assigner is the decision: a state machine without a clock, goroutines or connections of its own.
+// Server carries its answers to the agents, on a stream from each. Build derives the wanted
+// addresses from services, slices and nodes.
+//
+// The invariant: at any instant at most one node has the right to announce an address. A node's
+// right is good for a time T (Options.Validity) from the moment at which the node sent the message
+// that was answered, by the node's own clock. The assigner notes for each address until when a node
+// may announce it: T and an eighth from its own last answer, which is later than the node's message.
+// It gives the address to another node only after that time, or after the node has said that it has
+// stopped. The eighth allows for clocks whose rates differ by up to 12 %. (A tenth is not enough if
+// one clock is 5 % fast and the other one 5 % slow.)
+//
+// Nothing of this is stored. A new leader does not know the rights that its predecessor has given,
+// so it gives no address away before all of them have ended. In this time a node keeps the
+// addresses that it says it may announce. It must say so in a message that it sent after the
+// greeting of the new leader, because an older message may be about a right that has passed to
+// another node since.
+//
+// The owner of an address is chosen by rendezvous hashing, and stays as long as it is eligible: an
+// address that moves costs its clients their connections, unless the new owner has them too.
+//
+// The rejected alternative is a Lease in the registry for each address or node. Each renewal would
+// be a change on the stream: two a second for each node, which every follower reads.
+package announce

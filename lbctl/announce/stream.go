@@ -1,0 +1,138 @@
+package announce
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"time"
+
+	"golang.org/x/time/rate"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	loadbalancerv1 "portolan.dev/api/loadbalancer/v1"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/identity"
+)
+
+// The limits of a message and of a stream.
+const (
+	maxAddresses = 4096
+	maxSubnets   = 256
+	maxName      = 253 // bytes of the name of a node
+	maxInstance  = 64
+	// An agent sends two messages a second, and one after each change.
+	messagesPerSecond = 50
+	messagesAtOnce    = 100
+)
+
+// stream is an open stream of an agent.
+type stream struct {
+	number uint64
+	wake   chan struct{} // receives a token if an answer is due
+	ended  chan error    // receives the reason why the server ends the stream
+	limit  *rate.Limiter
+
+	node string    // empty before the first message; guarded by the server's mu
+	last time.Time // when a message came last, or the stream was opened; guarded likewise
+}
+
+func newStream(number uint64) *stream {
+	return &stream{
+		number: number, wake: make(chan struct{}, 1), ended: make(chan error, 1),
+		limit: rate.NewLimiter(messagesPerSecond, messagesAtOnce), last: time.Now(),
+	}
+}
+
+func (st *stream) wakeUp() {
+	select {
+	case st.wake <- struct{}{}:
+	default:
+	}
+}
+
+// end ends the stream. Only the first reason counts.
+func (st *stream) end(reason error) {
+	select {
+	case st.ended <- reason:
+	default:
+	}
+}
+
+var (
+	errSilent  = status.Errorf(codes.Unavailable, "no message came for %s", silentFor)
+	errTooMany = apierr.Exhausted("AnnounceMessages", fmt.Sprintf("more than %d messages a second", messagesPerSecond))
+)
+
+// receiveAll passes the messages of a stream to the assigner until the stream ends.
+func (s *Server) receiveAll(st *stream, conn grpc.BidiStreamingServer[loadbalancerv1.AnnounceRequest, loadbalancerv1.AnnounceResponse]) error {
+	for {
+		request, err := conn.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !st.limit.Allow() {
+			return errTooMany
+		}
+		// Without certificates there is no identity, and each caller may be any node.
+		if id, err := identity.Caller(conn.Context()); err == nil && (id.Role != identity.NodeAgent || id.Name != request.GetNode()) {
+			return apierr.PermissionDenied(fmt.Sprintf("node: %s may not announce addresses for node %q: use the certificate of nodeagent/%s", id, request.GetNode(), request.GetNode()))
+		}
+		m, violations := parseMessage(request)
+		if len(violations) > 0 {
+			return apierr.Invalid("AnnounceRequest", request.GetNode(), violations)
+		}
+		if err := s.receive(st, m); err != nil {
+			return err
+		}
+	}
+}
+
+// parseMessage returns a message in the form of this package, and all its violations of the limits.
+func parseMessage(r *loadbalancerv1.AnnounceRequest) (Message, apierr.Violations) {
+	var v apierr.Violations
+	m := Message{
+		Node: r.GetNode(), Instance: r.GetInstance(), Sequence: r.GetSequence(), Followed: r.GetFollowedAnswer(),
+		State: State{Ready: r.GetReady(), Draining: r.GetDraining(), Restarting: r.GetRestarting()},
+	}
+	if m.Node == "" || len(m.Node) > maxName {
+		v.Add("node", "INVALID", "must have 1 to %d bytes", maxName)
+	}
+	if m.Instance == "" || len(m.Instance) > maxInstance {
+		v.Add("instance", "INVALID", "must have 1 to %d bytes", maxInstance)
+	}
+	if len(r.GetAddresses()) > maxAddresses || len(r.GetSubnets()) > maxSubnets {
+		v.Add("addresses", "TOO_MANY", "at most %d addresses and %d subnets are possible", maxAddresses, maxSubnets)
+		return m, v
+	}
+	for i, text := range r.GetAddresses() {
+		addr, err := netip.ParseAddr(text)
+		if err != nil || addr.Zone() != "" || addr.Is4In6() {
+			v.Add(fmt.Sprintf("addresses[%d]", i), "INVALID", "%q is no IP address", text)
+		}
+		m.Addresses = append(m.Addresses, addr)
+	}
+	for i, text := range r.GetSubnets() {
+		subnet, err := netip.ParsePrefix(text)
+		if err != nil {
+			v.Add(fmt.Sprintf("subnets[%d]", i), "INVALID", "%q is no prefix such as 192.0.2.0/24", text)
+		}
+		m.State.Subnets = append(m.State.Subnets, subnet)
+	}
+	return m, v
+}
+
+// message returns the answer as a message of the contract.
+func (a Answer) message() *loadbalancerv1.AnnounceResponse {
+	m := &loadbalancerv1.AnnounceResponse{Sequence: a.Sequence, AnsweredMessage: a.Message, Validity: durationpb.New(a.Validity)}
+	for _, addr := range a.Addresses {
+		m.Addresses = append(m.Addresses, addr.String())
+	}
+	return m
+}

@@ -1,0 +1,126 @@
+package announce
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
+)
+
+// Objects are the objects from which the wanted addresses follow.
+type Objects struct {
+	// Services are all services, or those with load-balancer addresses of the provider. Others are
+	// ignored.
+	Services []*corev1.Service
+	// Slices returns the EndpointSlices of a service. It is called for services with external traffic
+	// policy Local only.
+	Slices func(service object.Name) []*corev1.EndpointSlice
+	Nodes  []*corev1.Node
+	// Selector selects the nodes that may announce, by their labels. The zero value selects all.
+	Selector spec.Selector
+	// Announces reports whether the address of a service is to be announced. nil: all are, except
+	// those with ipMode Proxy, which belong to a load balancer elsewhere.
+	Announces func(service *corev1.Service, addr netip.Addr) bool
+}
+
+// Build returns the addresses in the status of services of type LoadBalancer, with the nodes that
+// may announce each of them, ordered by address. If several services share an address, only nodes
+// that may announce it for each of them may.
+func Build(o Objects) []Wanted {
+	all := eligibleNodes(o.Nodes, o.Selector)
+	byAddress := map[netip.Addr]*Wanted{}
+	for _, svc := range o.Services {
+		addrs := o.addresses(svc)
+		if len(addrs) == 0 {
+			continue
+		}
+		nodes, policy := all, ""
+		if isLocal(svc) {
+			nodes = withEndpoints(all, o.Slices(object.NameOf(svc)))
+			policy = "no ready endpoint of " + object.NameOf(svc).String() + ", whose external traffic policy is Local"
+		}
+		for _, addr := range addrs {
+			w := byAddress[addr]
+			if w == nil {
+				byAddress[addr] = &Wanted{Address: addr, Services: []object.Name{object.NameOf(svc)}, Nodes: nodes, Policy: policy}
+				continue
+			}
+			w.Services = append(w.Services, object.NameOf(svc))
+			if isLocal(svc) {
+				w.Nodes, w.Policy = both(w.Nodes, nodes), policy
+			}
+		}
+	}
+	wanted := make([]Wanted, 0, len(byAddress))
+	for _, w := range byAddress {
+		slices.SortFunc(w.Services, func(a, b object.Name) int { return strings.Compare(a.String(), b.String()) })
+		wanted = append(wanted, *w)
+	}
+	slices.SortFunc(wanted, func(a, b Wanted) int { return a.Address.Compare(b.Address) })
+	return wanted
+}
+
+// addresses returns the addresses of a service that are to be announced.
+func (o Objects) addresses(svc *corev1.Service) []netip.Addr {
+	if !spec.IsLoadBalancer(svc) {
+		return nil
+	}
+	var addrs []netip.Addr
+	for _, ingress := range svc.GetStatus().GetLoadBalancer().GetIngress() {
+		addr, err := netip.ParseAddr(ingress.GetIp())
+		if err != nil || ingress.GetIpMode() == corev1.IPMode_IP_MODE_PROXY || o.Announces != nil && !o.Announces(svc, addr) || slices.Contains(addrs, addr) {
+			continue
+		}
+		addrs = append(addrs, addr)
+	}
+	return addrs
+}
+
+func isLocal(svc *corev1.Service) bool {
+	return svc.GetSpec().GetExternalTrafficPolicy() == corev1.TrafficPolicy_TRAFFIC_POLICY_LOCAL
+}
+
+// eligibleNodes returns the names of the nodes that may receive traffic of load balancers. Nodes
+// that are not ready are among them, because the agents report that themselves, and earlier.
+func eligibleNodes(nodes []*corev1.Node, selector spec.Selector) map[string]bool {
+	names := map[string]bool{}
+	for _, n := range nodes {
+		if spec.TakesBalancerTraffic(n) && selector.Matches(n.GetMetadata().GetLabels()) {
+			names[n.GetMetadata().GetName()] = true
+		}
+	}
+	return names
+}
+
+// withEndpoints returns the nodes with a ready endpoint in the slices. If there is none at all, it
+// returns the nodes with endpoints that terminate and still serve, to which the agents then send.
+func withEndpoints(nodes map[string]bool, all []*corev1.EndpointSlice) map[string]bool {
+	ready, serving := map[string]bool{}, map[string]bool{}
+	for _, slice := range all {
+		for _, endpoint := range slice.GetEndpoints() {
+			node, conditions := endpoint.GetNodeName(), endpoint.GetConditions()
+			switch {
+			case !nodes[node]:
+			case conditions == nil || conditions.Ready == nil || conditions.GetReady():
+				ready[node] = true
+			case conditions.GetServing() && conditions.GetTerminating():
+				serving[node] = true
+			}
+		}
+	}
+	if len(ready) == 0 {
+		return serving
+	}
+	return ready
+}
+
+// both returns the names in two sets.
+func both(a, b map[string]bool) map[string]bool {
+	out := maps.Clone(a)
+	maps.DeleteFunc(out, func(name string, _ bool) bool { return !b[name] })
+	return out
+}

@@ -1,0 +1,130 @@
+package lbctl
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"portolan.dev/lbctl/announce"
+	"portolan.dev/lbctl/internal/controller"
+	"portolan.dev/services/kit/app"
+	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
+)
+
+const (
+	// wantedPause is the shortest time between two computations of the addresses to announce, which
+	// go through all services.
+	wantedPause = 20 * time.Millisecond
+	// reportPause is the shortest time between two reports of the announcing nodes, and the time after
+	// which a report that failed is repeated.
+	reportPause = 200 * time.Millisecond
+)
+
+// onlyShard is the shard of the leader's Lease, of which there is one.
+const onlyShard = 0
+
+// signal wakes one goroutine; several signals before it runs are one.
+type signal chan struct{}
+
+func newSignal() signal { return make(signal, 1) }
+
+func (s signal) send() {
+	select {
+	case s <- struct{}{}:
+	default:
+	}
+}
+
+// openAnnouncer makes the announcer, which does not lead yet.
+func (d *Daemon) openAnnouncer(host app.Host) (err error) {
+	if d.announcers, err = spec.ParseSelector(d.cfg.AnnounceNodes); err != nil {
+		return fmt.Errorf("announce-nodes: %w", err)
+	}
+	d.announcer = announce.NewServer(announce.ServerOptions{
+		Options: announce.Options{AnySubnet: d.cfg.AnnounceAnySubnet}, Log: host.Log, Metrics: host.Metrics, Changed: d.announced.send,
+		InForce: func() bool { return d.elector.InForce(onlyShard) },
+	})
+	return nil
+}
+
+// runWanted tells the announcer the addresses whenever services, slices or nodes have changed.
+func (d *Daemon) runWanted(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-d.changed:
+		}
+		d.announcer.SetWanted(announce.Build(announce.Objects{
+			Services: d.view.Services(), Slices: d.view.Slices, Nodes: d.view.Nodes(), Selector: d.announcers,
+		}))
+		if !app.Pause(ctx, wantedPause) {
+			return nil
+		}
+	}
+}
+
+// leadAnnouncing decides which node announces each address, and writes that into the services, until
+// ctx is done. The context fences the writes.
+func (d *Daemon) leadAnnouncing(ctx context.Context) {
+	var parts sync.WaitGroup
+	parts.Go(func() { d.announcer.Lead(ctx) })
+	parts.Go(func() { d.reportAnnouncements(ctx) })
+	parts.Wait()
+}
+
+func (d *Daemon) reportAnnouncements(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.announced:
+		}
+		statuses, leading := d.announcer.Statuses()
+		if settled := !slices.ContainsFunc(statuses, isWaiting); leading && settled && d.controller.ReportAnnouncements(ctx, announcements(statuses)) {
+			d.announced.send()
+		}
+		if !app.Pause(ctx, reportPause) {
+			return
+		}
+	}
+}
+
+// isWaiting reports whether an address is on its way to a node. That takes seconds at most, and is in
+// the metrics; the services show what it ends with.
+func isWaiting(s announce.Status) bool { return s.Reason == announce.Waiting }
+
+// announcements joins the states of the addresses of each service. A service counts as announced if
+// each of its addresses is.
+func announcements(all []announce.Status) map[object.Name]controller.Announcement {
+	parts := map[object.Name][]announce.Status{}
+	for _, status := range all {
+		for _, service := range status.Services {
+			parts[service] = append(parts[service], status)
+		}
+	}
+	joined := make(map[object.Name]controller.Announcement, len(parts))
+	for service, statuses := range parts {
+		joined[service] = join(statuses)
+	}
+	return joined
+}
+
+func join(statuses []announce.Status) controller.Announcement {
+	a := controller.Announcement{Announced: true, Reason: string(announce.Announced)}
+	var texts []string
+	for _, status := range statuses {
+		text := fmt.Sprintf("node %s announces %s", status.Node, status.Address)
+		if status.Reason != announce.Announced {
+			a.Announced, a.Reason = false, string(status.Reason)
+			text = fmt.Sprintf("nobody announces %s: %s", status.Address, status.Message)
+		}
+		texts = append(texts, text)
+	}
+	a.Message = strings.Join(texts, "; ")
+	return a
+}

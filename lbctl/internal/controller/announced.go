@@ -1,0 +1,64 @@
+package controller
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
+)
+
+// Announcement is the state of the addresses of a service on the networks of the nodes.
+type Announcement struct {
+	// Announced reports whether a node announces each of them.
+	Announced bool
+	// Reason and Message are those of the condition. They change when another node announces.
+	Reason, Message string
+}
+
+// ReportAnnouncements writes announcements into the conditions of services, unless they are there
+// already. Services that are not in all lose the condition. It reports whether some could not be
+// written and should be tried again. The context fences the writes.
+func (c *Controller) ReportAnnouncements(ctx context.Context, all map[object.Name]Announcement) (again bool) {
+	for _, svc := range c.cfg.View.Services() {
+		if !spec.IsLoadBalancer(svc) || svc.GetMetadata().GetDeletionTimestamp() != nil {
+			continue // the controller removes the condition with the load balancer
+		}
+		announcement, ok := all[object.NameOf(svc)]
+		conditions, changed := withAnnouncement(svc.GetStatus().GetConditions(), announcement, ok)
+		if !changed {
+			continue
+		}
+		next := svc.GetStatus().CloneVT()
+		next.Conditions = conditions
+		if _, err := c.writeStatus(ctx, svc, next); err != nil {
+			again = true
+			if !errors.Is(err, errSuperseded) {
+				c.cfg.Log.Info("announcement not written", "service", object.NameOf(svc).String(), "err", err)
+			}
+		}
+	}
+	return again
+}
+
+// withAnnouncement returns conditions with an announcement, or without one if there is none, and
+// whether that is a change. The time of the condition is that since which the same node announces.
+func withAnnouncement(all []*corev1.Condition, a Announcement, present bool) ([]*corev1.Condition, bool) {
+	old := object.Condition(all, object.ConditionAnnounced)
+	if !present {
+		return without(all, object.ConditionAnnounced), old != nil
+	}
+	state, message := corev1.ConditionStatus_CONDITION_STATUS_FALSE, spec.ShortenMessage(a.Message)
+	if a.Announced {
+		state = corev1.ConditionStatus_CONDITION_STATUS_TRUE
+	}
+	if old.GetStatus() == state && old.GetReason() == a.Reason && old.GetMessage() == message {
+		return all, false
+	}
+	return append(without(all, object.ConditionAnnounced), &corev1.Condition{
+		Type: object.ConditionAnnounced, Status: state, Reason: a.Reason, Message: message, LastTransitionTime: timestamppb.Now(),
+	}), true
+}

@@ -1,0 +1,96 @@
+package controller
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/grpc/codes"
+
+	corev1 "portolan.dev/api/core/v1"
+	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
+)
+
+// component is the reporting component of events.
+const component = "lbctl"
+
+// report is an event.
+type report struct{ reason, message string }
+
+// waits is the reason why a service has no load balancer, or not the one that it should have.
+type waits struct {
+	reason  string // of the condition
+	message string
+	// failed is whether something is wrong, and not only unfinished or missing.
+	failed bool
+}
+
+// failed records the error of a provider, or of a write, and returns it, so that it is tried again.
+func (c *Controller) failed(ctx context.Context, name object.Name, svc *corev1.Service, err error) error {
+	w := waits{message: apierr.ToStatus(err).Message()}
+	owner := ""
+	if errors.Is(err, errSuperseded) || ctx.Err() != nil {
+		return err
+	}
+	switch apierr.Code(err) {
+	case codes.ResourceExhausted:
+		w.reason, owner = "NoAddress", spec.OwnerOfAddresses(svc).UID
+	case codes.FailedPrecondition:
+		w.reason, w.failed, owner = "Refused", true, spec.OwnerOfAddresses(svc).UID
+	case codes.InvalidArgument, codes.PermissionDenied, codes.AlreadyExists:
+		w.reason, w.failed = "Refused", true
+	case codes.Unavailable, codes.DeadlineExceeded:
+		w.reason, w.failed = "ProviderUnavailable", true
+	default:
+		w.reason, w.failed = "ProviderFailed", true
+	}
+	c.setWaiting(name, owner)
+	if reported := c.fail(ctx, svc, w); reported != nil {
+		c.cfg.Log.Info("state of a load balancer not written", "service", name.String(), "err", reported)
+	}
+	return err
+}
+
+// fail writes into a service what it waits for. Addresses that it has stay.
+func (c *Controller) fail(ctx context.Context, svc *corev1.Service, w waits) error {
+	next := svc.GetStatus().CloneVT()
+	if next == nil {
+		next = &corev1.ServiceStatus{}
+	}
+	next.Conditions = withCondition(next.Conditions, corev1.ConditionStatus_CONDITION_STATUS_FALSE, w.reason, w.message)
+	if _, err := c.writeStatus(ctx, svc, next); err != nil {
+		return err
+	}
+	if w.failed {
+		c.say(ctx, svc, corev1.EventType_EVENT_TYPE_WARNING, "SyncLoadBalancerFailed", w.message)
+	} else {
+		c.say(ctx, svc, corev1.EventType_EVENT_TYPE_NORMAL, "LoadBalancerPending", w.message)
+	}
+	return nil
+}
+
+// say records an event on a service, unless it is the last one that was recorded there.
+func (c *Controller) say(ctx context.Context, svc *corev1.Service, typ corev1.EventType, reason, message string) {
+	name, event := object.NameOf(svc), report{reason, spec.ShortenMessage(message)}
+	c.mu.Lock()
+	known := c.reported[name] == event
+	c.reported[name] = event
+	c.mu.Unlock()
+	if known {
+		return
+	}
+	meta := svc.GetMetadata()
+	_, err := c.events.CreateEvent(ctx, &registryv1.CreateEventRequest{Event: &corev1.Event{
+		Metadata:  &corev1.ObjectMeta{GenerateName: meta.GetName() + ".", Namespace: meta.GetNamespace()},
+		Regarding: &corev1.ObjectReference{Kind: "Service", ApiVersion: "v1", Namespace: meta.GetNamespace(), Name: meta.GetName(), Uid: meta.GetUid()},
+		Reason:    reason, Message: event.message, Type: typ, ReportingComponent: component,
+	}})
+	if err != nil {
+		c.cfg.Log.Warn("event not recorded", "reason", reason, "service", name.String(), "err", err)
+		c.mu.Lock()
+		delete(c.reported, name)
+		c.mu.Unlock()
+	}
+}

@@ -1,0 +1,274 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	corev1 "portolan.dev/api/core/v1"
+	loadbalancerv1 "portolan.dev/api/loadbalancer/v1"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
+
+	"portolan.dev/lbctl/internal/providers"
+)
+
+// sync does the next steps for a service. An error is tried again.
+func (c *Controller) sync(ctx context.Context, name object.Name) error {
+	svc := c.cfg.View.Service(name)
+	switch {
+	case svc == nil:
+		c.forget(name)
+		return nil
+	case spec.IsLoadBalancer(svc) && svc.GetMetadata().GetDeletionTimestamp() == nil:
+		return c.keep(ctx, name, svc)
+	case spec.HasBalancerFinalizer(svc):
+		return c.remove(ctx, name, svc)
+	}
+	c.forget(name)
+	return nil
+}
+
+// keep has the load balancer of a service made or changed.
+func (c *Controller) keep(ctx context.Context, name object.Name, svc *corev1.Service) error {
+	class := svc.GetSpec().GetLoadBalancerClass()
+	provider := c.cfg.Providers.Of(class)
+	if provider == nil {
+		c.setWaiting(name, "")
+		why := fmt.Sprintf("no load-balancer provider serves the class %q; known are %s: run one (lbctl -providers), or use another class", class, c.cfg.Providers.Classes())
+		return c.fail(ctx, svc, waits{reason: "NoProvider", message: why})
+	}
+	svc, err := c.claim(ctx, name, svc, provider)
+	if err != nil {
+		return c.failed(ctx, name, svc, err)
+	}
+	nodes := c.cfg.View.EligibleNodes()
+	if c.onlyNodesDiffer(name, svc, digest(nodes)) {
+		_, err := provider.Update(ctx, &loadbalancerv1.UpdateLoadBalancerRequest{Service: svc, Nodes: nodes})
+		if status.Code(err) != codes.NotFound { // otherwise the provider has lost it
+			return c.told(ctx, name, svc, digest(nodes), err)
+		}
+	}
+	resp, err := provider.Ensure(ctx, &loadbalancerv1.EnsureLoadBalancerRequest{Service: svc, Nodes: nodes})
+	if err != nil {
+		return c.failed(ctx, name, svc, err)
+	}
+	if resp.GetPending() {
+		c.setWaiting(name, "")
+		return errPending(c.fail(ctx, svc, waits{reason: "Pending", message: fmt.Sprintf("the provider %s is still making the load balancer", provider.Class())}))
+	}
+	c.setWaiting(name, "")
+	return c.succeed(ctx, name, svc, provider, resp.GetStatus(), digest(nodes))
+}
+
+// errPending returns the error that has a pending operation repeated, or err.
+func errPending(err error) error {
+	if err != nil {
+		return err
+	}
+	return status.Error(codes.Unavailable, "the provider has not finished yet")
+}
+
+// claim makes sure that a service has the finalizer, and that its load balancer is this provider's.
+// It returns the service as it is then.
+func (c *Controller) claim(ctx context.Context, name object.Name, svc *corev1.Service, provider *providers.Provider) (*corev1.Service, error) {
+	if err := c.checkCapabilities(ctx, svc, provider); err != nil {
+		return svc, err
+	}
+	recorded := svc.GetMetadata().GetAnnotations()[object.AnnotationBalancerProvider]
+	if spec.HasBalancerFinalizer(svc) && recorded == provider.Class() {
+		return svc, nil
+	}
+	if spec.HasBalancerFinalizer(svc) && recorded != "" {
+		if err := c.deleteBalancer(ctx, svc); err != nil {
+			return svc, err
+		}
+		cleared, err := c.writeStatus(ctx, svc, &corev1.ServiceStatus{Conditions: svc.GetStatus().GetConditions()})
+		if err != nil {
+			return svc, err
+		}
+		svc = cleared
+	}
+	c.say(ctx, svc, corev1.EventType_EVENT_TYPE_NORMAL, "EnsuringLoadBalancer", fmt.Sprintf("the provider %s makes the load balancer", provider.Class()))
+	return c.writeMark(ctx, svc, provider.Class())
+}
+
+// checkCapabilities returns an error if the provider cannot serve a service.
+func (c *Controller) checkCapabilities(ctx context.Context, svc *corev1.Service, provider *providers.Provider) error {
+	can, err := provider.Capabilities(ctx)
+	if err != nil {
+		return err
+	}
+	used := map[corev1.Protocol]bool{}
+	for _, port := range svc.GetSpec().GetPorts() {
+		used[port.GetProtocol()] = true
+		if !slices.Contains(can.GetProtocols(), port.GetProtocol()) {
+			return status.Errorf(codes.FailedPrecondition, "the provider %s forwards no %s (port %d): change the protocol, or use another class", provider.Class(), spec.EnumName(port.GetProtocol()), port.GetPort())
+		}
+		if can.GetNeedsNodePorts() && port.GetNodePort() == 0 {
+			return status.Errorf(codes.FailedPrecondition, "the provider %s needs node ports, and port %d has none: set spec.allocateLoadBalancerNodePorts to true", provider.Class(), port.GetPort())
+		}
+	}
+	if len(used) > 1 && !can.GetMixedProtocols() {
+		return status.Errorf(codes.FailedPrecondition, "the provider %s takes one protocol for each service: make a service for each protocol", provider.Class())
+	}
+	for _, family := range svc.GetSpec().GetIpFamilies() {
+		if slices.Contains(can.GetFamilies(), family) {
+			return nil
+		}
+	}
+	return status.Errorf(codes.FailedPrecondition, "the provider %s has no addresses of the service's families: change spec.ipFamilies, or use another class", provider.Class())
+}
+
+// onlyNodesDiffer reports whether a provider was told the present version of a service, with other
+// nodes.
+func (c *Controller) onlyNodesDiffer(name object.Name, svc *corev1.Service, nodes string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	told, ok := c.served[name]
+	return ok && told.version == svc.GetMetadata().GetResourceVersion() && told.nodes != nodes
+}
+
+// told records what a provider was told, unless it failed.
+func (c *Controller) told(ctx context.Context, name object.Name, svc *corev1.Service, nodes string, err error) error {
+	if err != nil {
+		return c.failed(ctx, name, svc, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.served[name] = served{version: svc.GetMetadata().GetResourceVersion(), nodes: nodes}
+	return nil
+}
+
+// succeed writes the state of a load balancer into its service.
+func (c *Controller) succeed(ctx context.Context, name object.Name, svc *corev1.Service, provider *providers.Provider, balancer *corev1.LoadBalancerStatus, nodes string) error {
+	texts := ingressTexts(balancer)
+	if len(texts) == 0 {
+		return c.failed(ctx, name, svc, status.Errorf(codes.Internal, "the provider %s has made the load balancer without an address: that is a fault of the provider", provider.Class()))
+	}
+	next := svc.GetStatus().CloneVT()
+	if next == nil {
+		next = &corev1.ServiceStatus{}
+	}
+	changed := !slices.Equal(texts, ingressTexts(next.GetLoadBalancer()))
+	next.LoadBalancer = balancer
+	next.Conditions = withCondition(next.Conditions, corev1.ConditionStatus_CONDITION_STATUS_TRUE, "Ensured", fmt.Sprintf("by the provider %s", provider.Class()))
+	written, err := c.writeStatus(ctx, svc, next)
+	if err != nil {
+		return err
+	}
+	if changed {
+		c.say(ctx, written, corev1.EventType_EVENT_TYPE_NORMAL, "EnsuredLoadBalancer", "the load balancer has "+strings.Join(texts, ", "))
+	}
+	return c.told(ctx, name, written, nodes, nil)
+}
+
+// ingressTexts returns the addresses and names of a load balancer.
+func ingressTexts(balancer *corev1.LoadBalancerStatus) []string {
+	var texts []string
+	for _, ingress := range balancer.GetIngress() {
+		text := ingress.GetIp()
+		if text == "" {
+			text = ingress.GetHostname()
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+// remove has the load balancer of a service deleted, and then removes the finalizer.
+func (c *Controller) remove(ctx context.Context, name object.Name, svc *corev1.Service) error {
+	c.setWaiting(name, "")
+	c.say(ctx, svc, corev1.EventType_EVENT_TYPE_NORMAL, "DeletingLoadBalancer", "the load balancer is being deleted")
+	if err := c.deleteBalancer(ctx, svc); err != nil {
+		c.say(ctx, svc, corev1.EventType_EVENT_TYPE_WARNING, "SyncLoadBalancerFailed", "the load balancer is not deleted yet: "+apierr.ToStatus(err).Message())
+		return err
+	}
+	if svc.GetMetadata().GetDeletionTimestamp() == nil {
+		next := &corev1.ServiceStatus{Conditions: without(svc.GetStatus().GetConditions(), spec.BalancerConditions()...)}
+		cleared, err := c.writeStatus(ctx, svc, next)
+		if err != nil {
+			return err
+		}
+		svc = cleared
+	}
+	c.say(ctx, svc, corev1.EventType_EVENT_TYPE_NORMAL, "DeletedLoadBalancer", "the load balancer is deleted, and its addresses are given back")
+	if _, err := c.writeMark(ctx, svc, ""); err != nil {
+		return err
+	}
+	c.forget(name)
+	return nil
+}
+
+// deleteBalancer has the load balancer of a service deleted by the provider that made it, or, if that
+// is not recorded, by all of them.
+func (c *Controller) deleteBalancer(ctx context.Context, svc *corev1.Service) error {
+	makers := c.cfg.Providers.All()
+	if class := svc.GetMetadata().GetAnnotations()[object.AnnotationBalancerProvider]; class != "" {
+		maker := c.cfg.Providers.Of(class)
+		if maker == nil {
+			return status.Errorf(codes.FailedPrecondition, "the provider of the class %q, which made it, is not configured: run it (lbctl -providers), or delete the load balancer by hand and then the finalizer %s", class, object.FinalizerLoadBalancer)
+		}
+		makers = []*providers.Provider{maker}
+	}
+	for _, maker := range makers {
+		resp, err := maker.Delete(ctx, &loadbalancerv1.DeleteLoadBalancerRequest{Service: svc})
+		if err != nil {
+			return err
+		}
+		if resp.GetPending() {
+			return status.Errorf(codes.Unavailable, "the provider %s is still deleting it", maker.Class())
+		}
+	}
+	return nil
+}
+
+// digest returns a text that differs if other nodes are eligible, or the same ones have other
+// addresses.
+func digest(nodes []*corev1.Node) string {
+	var text strings.Builder
+	for _, node := range nodes {
+		fmt.Fprintf(&text, "%s %s", node.GetMetadata().GetUid(), node.GetMetadata().GetName())
+		for _, a := range node.GetStatus().GetAddresses() {
+			fmt.Fprintf(&text, " %s", a.GetAddress())
+		}
+		text.WriteByte('\n')
+	}
+	return text.String()
+}
+
+// setWaiting records that a service waits for an address, under an owner in the allocator, or, if
+// owner is "", that it does not.
+func (c *Controller) setWaiting(name object.Name, owner string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if owner == "" {
+		delete(c.waiting, name)
+		return
+	}
+	c.waiting[name] = owner
+}
+
+// forget drops what is remembered of a service.
+func (c *Controller) forget(name object.Name) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.waiting, name)
+	delete(c.served, name)
+	delete(c.reported, name)
+}
+
+// sameStatus reports whether a service has a status already.
+func sameStatus(svc *corev1.Service, next *corev1.ServiceStatus) bool {
+	now := svc.GetStatus()
+	if now == nil {
+		now = &corev1.ServiceStatus{}
+	}
+	return proto.Equal(now, next)
+}

@@ -1,0 +1,200 @@
+package pool
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"slices"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	allocatorv1 "portolan.dev/api/allocator/v1"
+	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
+)
+
+// attempt is a wish with the ways to claim it that are left, the best first.
+type attempt struct {
+	wish
+	ways []way
+	last *allocatorv1.ClaimFailure
+}
+
+// way is one way to claim an address: a certain value, or any of a pool.
+type way struct{ value, pool string }
+
+// claim claims the addresses of a service, and returns the wishes with the values that were granted.
+// A wish that is optional is left out if no pool can grant it, unless no wish is left.
+func (p *Provider) claim(ctx context.Context, svc *corev1.Service, owner spec.AddressOwner, wishes []wish) ([]wish, error) {
+	attempts, err := p.attempts(ctx, svc, wishes)
+	if err != nil {
+		return nil, err
+	}
+	moved := owner.Kind != spec.KindAddressShare
+	for {
+		if attempts, err = giveUp(svc, attempts); err != nil {
+			return nil, err
+		}
+		values, failures, err := p.allocate(ctx, owner, attempts)
+		if err != nil {
+			return nil, err
+		}
+		if len(failures) == 0 {
+			return granted(attempts, values), nil
+		}
+		if !moved && slices.ContainsFunc(attempts, func(a attempt) bool { return keepsOwn(a, failures) }) {
+			moved = true
+			if err := p.disown(ctx, svc); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		for i := range attempts {
+			if f := failures[attempts[i].slot]; f != nil {
+				attempts[i].last, attempts[i].ways = f, attempts[i].ways[1:]
+			}
+		}
+	}
+}
+
+// attempts returns how each wish can be claimed. A requested address comes from nowhere else.
+// Otherwise the address that the service has comes first, so that it stays as long as possible.
+func (p *Provider) attempts(ctx context.Context, svc *corev1.Service, wishes []wish) ([]attempt, error) {
+	resp, err := p.cfg.Allocator.ListPools(ctx, &allocatorv1.ListPoolsRequest{})
+	if err != nil {
+		return nil, err
+	}
+	pools, err := choose(svc, &p.cfg.Rules, resp.GetPools())
+	if err != nil {
+		return nil, err
+	}
+	attempts := make([]attempt, len(wishes))
+	for i, w := range wishes {
+		attempts[i] = attempt{wish: w}
+		if w.value != "" {
+			if err := pools.check(w.value); err != nil {
+				return nil, err
+			}
+			attempts[i].ways = []way{{value: w.value}}
+			continue
+		}
+		if w.has != "" {
+			attempts[i].ways = append(attempts[i].ways, way{value: w.has})
+		}
+		for _, name := range pools.of(w.family) {
+			attempts[i].ways = append(attempts[i].ways, way{pool: name})
+		}
+	}
+	return attempts, nil
+}
+
+// giveUp removes the optional attempts that have no way left. It returns an error if another one has
+// none, or if nothing remains.
+func giveUp(svc *corev1.Service, attempts []attempt) ([]attempt, error) {
+	var left []attempt
+	var missed error
+	for _, a := range attempts {
+		switch {
+		case len(a.ways) > 0:
+			left = append(left, a)
+		case a.optional:
+			missed = failure(svc, a)
+		default:
+			return nil, failure(svc, a)
+		}
+	}
+	if len(left) == 0 {
+		return nil, missed
+	}
+	return left, nil
+}
+
+// failure returns the error of an attempt that has no way left, with the remedy.
+func failure(svc *corev1.Service, a attempt) error {
+	f := a.last
+	switch {
+	case f == nil:
+		return status.Errorf(codes.ResourceExhausted, "no pool can give the service %s: create a pool of load-balancer addresses of the family %s (portolan pool create NAME --use load-balancer-ip --range …), or name one by the annotation %s",
+			a.describe(), spec.EnumName(a.family), object.AnnotationBalancerPool)
+	case f.GetReason() == allocatorv1.FailureReason_FAILURE_REASON_FULL:
+		return status.Errorf(codes.ResourceExhausted, "no pool has %s left: enlarge a pool, create one, or delete a service; it is tried again then", a.describe())
+	case f.GetReason() == allocatorv1.FailureReason_FAILURE_REASON_ALLOCATED:
+		return status.Errorf(codes.FailedPrecondition, "%s belongs to another service: request another address, or share it by the same value of the annotation %s at both services (%s has %q)",
+			a.describe(), object.AnnotationBalancerShare, svc.GetMetadata().GetName(), spec.SharingKey(svc))
+	case f.GetReason() == allocatorv1.FailureReason_FAILURE_REASON_NOT_IN_RANGE:
+		return status.Errorf(codes.ResourceExhausted, "%s: %s", a.describe(), f.GetMessage())
+	}
+	return status.Errorf(codes.FailedPrecondition, "%s: %s", a.describe(), f.GetMessage())
+}
+
+// allocate claims the best way of each attempt, all or none.
+func (p *Provider) allocate(ctx context.Context, owner spec.AddressOwner, attempts []attempt) (values []string, failures map[string]*allocatorv1.ClaimFailure, err error) {
+	set := &allocatorv1.ClaimSet{Owner: &allocatorv1.Owner{Uid: owner.UID, Kind: owner.Kind, Namespace: owner.Namespace, Name: owner.Name}}
+	for _, a := range attempts {
+		set.Claims = append(set.Claims, &allocatorv1.Claim{
+			Slot: a.slot, Use: allocatorv1.Use_USE_LOAD_BALANCER_IP, Family: a.family, Value: a.ways[0].value, Pool: a.ways[0].pool,
+		})
+	}
+	resp, err := p.cfg.Allocator.Allocate(ctx, &allocatorv1.AllocateRequest{Sets: []*allocatorv1.ClaimSet{set}})
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(resp.GetResults()) != 1 {
+		return nil, nil, status.Errorf(codes.Internal, "the allocator answered one set of claims with %d results", len(resp.GetResults()))
+	}
+	result := resp.GetResults()[0]
+	failures = map[string]*allocatorv1.ClaimFailure{}
+	for _, f := range result.GetFailures() {
+		failures[f.GetSlot()] = f
+	}
+	if len(failures) == 0 && len(result.GetValues()) != len(attempts) {
+		return nil, nil, status.Errorf(codes.Internal, "the allocator answered %d claims with %d values", len(attempts), len(result.GetValues()))
+	}
+	for slot := range failures {
+		if !slices.ContainsFunc(attempts, func(a attempt) bool { return a.slot == slot }) {
+			return nil, nil, status.Errorf(codes.Internal, "the allocator refused the slot %q, which was not claimed", slot)
+		}
+	}
+	return result.GetValues(), failures, nil
+}
+
+// keepsOwn reports whether an attempt failed because the address that the service has belongs to
+// somebody, who may be the service itself.
+func keepsOwn(a attempt, failures map[string]*allocatorv1.ClaimFailure) bool {
+	return a.ways[0].value != "" && a.ways[0].value == a.has &&
+		failures[a.slot].GetReason() == allocatorv1.FailureReason_FAILURE_REASON_ALLOCATED
+}
+
+// disown releases the addresses that a service had before it began to share them, so that the share
+// gets the same ones.
+func (p *Provider) disown(ctx context.Context, svc *corev1.Service) error {
+	_, err := p.cfg.Allocator.Release(ctx, &allocatorv1.ReleaseRequest{Owners: []*allocatorv1.OwnerSlots{{OwnerUid: svc.GetMetadata().GetUid(), Slots: allSlots()}}})
+	return err
+}
+
+func granted(attempts []attempt, values []string) []wish {
+	all := make([]wish, len(attempts))
+	for i, a := range attempts {
+		all[i] = a.wish
+		all[i].value = values[i]
+	}
+	return all
+}
+
+// Digest returns a number that changes whenever a pool of load-balancer addresses is made, changed or
+// deleted, or has more or fewer free addresses, by one call of the allocator.
+func (p *Provider) Digest(ctx context.Context) (uint64, error) {
+	resp, err := p.cfg.Allocator.ListPools(ctx, &allocatorv1.ListPoolsRequest{})
+	if err != nil {
+		return 0, err
+	}
+	sum := fnv.New64a()
+	for _, pool := range resp.GetPools() {
+		if pool.GetUse() == allocatorv1.Use_USE_LOAD_BALANCER_IP {
+			fmt.Fprintln(sum, pool.GetName(), pool.GetRange(), pool.GetState(), pool.GetUsed())
+		}
+	}
+	return sum.Sum64(), nil
+}

@@ -1,0 +1,16 @@
+// Package pool is the built-in load-balancer provider: it takes the addresses of services from the
+// allocator's pools of load-balancer addresses. Nodes forward what arrives for these addresses, so
+// nothing else has to be set up.
+//
+// The owner of an address in the allocator is the service, or the share of services with one sharing
+// key. Claims are idempotent by owner and slot, so no restart and no repeated call changes an address,
+// and the provider needs no memory of its own. An address is held until the service's status has it,
+// and then confirmed; what it replaces is released only then. The invariant is that an address in the
+// status of a service is allocated to it, and that a deleted service leaves nothing behind: Delete
+// releases all slots, whatever happened before, and what is lost between two calls the allocator's
+// verifier frees once no service has it and none with lbctl's finalizer can get it.
+//
+// Which pool an address comes from depends on the annotation, and on rules in lbctl's configuration
+// about manual pools and namespaces. The rules are not stored in the pools, because only lbctl applies
+// them, and the operator who writes them configures lbctl anyway.
+package pool

@@ -1,0 +1,130 @@
+package pool
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
+)
+
+// members returns the other services of a share that have its addresses: those whose status has
+// addresses, and those that were admitted by this process and whose status may not have them yet.
+func (p *Provider) members(owner spec.AddressOwner, except string) []*corev1.Service {
+	members := maps.Clone(p.admitted[owner.UID])
+	if members == nil {
+		members = map[string]*corev1.Service{}
+	}
+	for _, svc := range p.cfg.Services.Sharers(owner.UID) {
+		uid := svc.GetMetadata().GetUid()
+		_, admitted := members[uid]
+		_, left := p.left[uid]
+		switch {
+		case left || !spec.IsLoadBalancer(svc) || svc.GetMetadata().GetDeletionTimestamp() != nil:
+			delete(members, uid)
+		case admitted || spec.HasBalancerFinalizer(svc) && len(svc.GetStatus().GetLoadBalancer().GetIngress()) > 0:
+			members[uid] = svc
+		}
+	}
+	delete(members, except)
+	return slices.SortedFunc(maps.Values(members), func(a, b *corev1.Service) int {
+		return strings.Compare(a.GetMetadata().GetName(), b.GetMetadata().GetName())
+	})
+}
+
+// checkShare returns an error if a service may not have the same addresses as the other members of
+// its share.
+func checkShare(svc *corev1.Service, members []*corev1.Service) error {
+	for _, other := range members {
+		if why := shareConflict(svc, other); why != "" {
+			return status.Errorf(codes.FailedPrecondition, "the service cannot share addresses with %s under the key %q: %s", other.GetMetadata().GetName(), spec.SharingKey(svc), why)
+		}
+	}
+	return nil
+}
+
+// shareConflict returns the reason why two services cannot have the same addresses, with the remedy,
+// or "" if they can. With the policy Local only nodes with endpoints of a service take its traffic, and
+// one node takes the traffic of an address, so both need the same endpoints.
+func shareConflict(a, b *corev1.Service) string {
+	for _, p := range a.GetSpec().GetPorts() {
+		for _, q := range b.GetSpec().GetPorts() {
+			if p.GetPort() == q.GetPort() && p.GetProtocol() == q.GetProtocol() {
+				return fmt.Sprintf("both have port %d/%s; change a port, or the annotation %s of one", p.GetPort(), spec.EnumName(p.GetProtocol()), object.AnnotationBalancerShare)
+			}
+		}
+	}
+	if isLocal(a) || isLocal(b) {
+		same := isLocal(a) == isLocal(b) && len(a.GetSpec().GetSelector()) > 0 && maps.Equal(a.GetSpec().GetSelector(), b.GetSpec().GetSelector())
+		if !same {
+			return "with externalTrafficPolicy Local both must have that policy and the same selector; use the policy Cluster for both, or another key for one"
+		}
+	}
+	return ""
+}
+
+func isLocal(svc *corev1.Service) bool {
+	return svc.GetSpec().GetExternalTrafficPolicy() == corev1.TrafficPolicy_TRAFFIC_POLICY_LOCAL
+}
+
+// followMembers makes the wishes of a service those for the addresses that the members of its share
+// have.
+func followMembers(svc *corev1.Service, wishes []wish, members []*corev1.Service) error {
+	for i := range wishes {
+		w := &wishes[i]
+		for _, member := range members {
+			have := addressesOf(member)[w.family]
+			if w.number >= len(have) {
+				continue
+			}
+			w.has = have[w.number]
+			if w.value != "" && w.value != w.has {
+				return status.Errorf(codes.FailedPrecondition, "the service requests %s, but %s, which has the same sharing key %q, has %s: request that one, or use another key",
+					w.value, member.GetMetadata().GetName(), spec.SharingKey(svc), w.has)
+			}
+			break
+		}
+	}
+	return nil
+}
+
+// admit records that a service has the addresses of a share.
+func (p *Provider) admit(owner spec.AddressOwner, svc *corev1.Service, has *corev1.LoadBalancerStatus) {
+	svc = svc.CloneVT()
+	svc.Status = &corev1.ServiceStatus{LoadBalancer: has}
+	uid := svc.GetMetadata().GetUid()
+	p.leave(uid)
+	delete(p.left, uid)
+	if p.admitted[owner.UID] == nil {
+		p.admitted[owner.UID] = map[string]*corev1.Service{}
+	}
+	p.admitted[owner.UID][uid] = svc
+}
+
+// viewLag is the longest time for which the view may have a service whose load balancer was deleted.
+const viewLag = time.Minute
+
+// leaveForGood records that the load balancer of a service was deleted, which the view shows later.
+func (p *Provider) leaveForGood(uid string) {
+	p.leave(uid)
+	now := time.Now()
+	maps.DeleteFunc(p.left, func(_ string, at time.Time) bool { return now.Sub(at) > viewLag })
+	p.left[uid] = now
+}
+
+// leave records that a service has no shared addresses.
+func (p *Provider) leave(uid string) {
+	for owner, members := range p.admitted {
+		delete(members, uid)
+		if len(members) == 0 {
+			delete(p.admitted, owner)
+		}
+	}
+}

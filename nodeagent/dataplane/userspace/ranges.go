@@ -1,0 +1,27 @@
+package userspace
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"portolan.dev/nodeagent/dataplane"
+)
+
+// mayListen reports whether the plane may listen at an address.
+func (p *Plane) mayListen(addr netip.Addr) bool {
+	ranges := p.opts.Ranges
+	return len(ranges) == 0 || slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Contains(addr) })
+}
+
+// errOutside returns the error for a frontend at an address where the plane may not listen.
+func (p *Plane) errOutside(addr netip.Addr) error {
+	texts := make([]string, len(p.opts.Ranges))
+	for i, r := range p.opts.Ranges {
+		texts[i] = r.String()
+	}
+	return fmt.Errorf("%s is outside of the ranges in which this node listens (%s): %w", addr, strings.Join(texts, ", "), dataplane.ErrNotSupported)
+}
+
+const outsideRemedy = "choose an address in these ranges, or let the agent listen there by -userspace-ranges (portolan dev: --insecure)"

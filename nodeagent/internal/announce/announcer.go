@@ -1,0 +1,128 @@
+package announce
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	nodeagentv1 "portolan.dev/api/nodeagent/v1"
+
+	"portolan.dev/nodeagent/machine"
+	"portolan.dev/services/kit/apierr"
+)
+
+// Options are the settings of an Announcer.
+type Options struct {
+	Node string
+	// Interfaces are patterns of the names of the interfaces on which the node announces, such as
+	// eth*. Without any, announcing is off.
+	Interfaces  []string
+	Controllers []Controller
+	Machine     machine.Machine
+	Ready       func() bool // whether the node forwards services as planned
+	Draining    func() bool
+	// Stays reports whether the node forwards while its agent does not run.
+	Stays   bool
+	Metrics prometheus.Registerer
+	Log     *slog.Logger
+}
+
+// Announcer announces the addresses that lbctl gives the node.
+type Announcer struct {
+	opts      Options
+	holder    *Holder
+	responder *Responder
+	client    *Client
+	metrics   *metrics
+	life      atomic.Pointer[context.Context] // of Run; nil: it has not begun
+}
+
+// New returns an announcer.
+func New(o Options) *Announcer {
+	a := &Announcer{opts: o, holder: NewHolder(bootTime, rand.Text())}
+	a.metrics = newMetrics(o.Metrics, a.holder, a.Enabled())
+	a.responder = newResponder(o.Interfaces, o.Machine.Neighbors, a.holder, a.metrics, o.Log)
+	a.client = newClient(o.Controllers, a.holder, a.state, a.followed, o.Log)
+	return a
+}
+
+// Enabled reports whether the node announces at all.
+func (a *Announcer) Enabled() bool { return len(a.opts.Interfaces) > 0 }
+
+// Run announces until ctx is done. Then it says so to lbctl.
+func (a *Announcer) Run(ctx context.Context) error {
+	if !a.Enabled() {
+		<-ctx.Done()
+		return nil
+	}
+	a.life.Store(&ctx)
+	defer a.responder.close()
+	a.Refresh()
+	return a.client.Run(ctx)
+}
+
+// Refresh reads the interfaces again. The machine may have changed them.
+func (a *Announcer) Refresh() {
+	life := a.life.Load()
+	if life == nil {
+		return
+	}
+	all, err := a.opts.Machine.Interfaces()
+	if err != nil {
+		a.opts.Log.Warn("interfaces for announcing", "err", err)
+		return
+	}
+	before := a.responder.Subnets()
+	a.responder.SetInterfaces(*life, all)
+	if after := a.responder.Subnets(); !slices.Equal(before, after) {
+		a.client.Wake()
+	}
+}
+
+// Wake tells lbctl at once that the node drains, or no longer.
+func (a *Announcer) Wake() { a.client.Wake() }
+
+// state returns the state for a message. An agent that stops says that it restarts if its kernel
+// forwards in the meantime, and else that the node drains.
+func (a *Announcer) state() State {
+	stopping := (*a.life.Load()).Err() != nil
+	return State{
+		Node: a.opts.Node, Ready: a.opts.Ready(), Subnets: a.responder.Subnets(),
+		Draining: a.opts.Draining() || stopping && !a.opts.Stays, Restarting: stopping && a.opts.Stays,
+	}
+}
+
+func (a *Announcer) followed(began, ended []netip.Addr) {
+	if len(began)+len(ended) == 0 {
+		return
+	}
+	a.metrics.changed(len(began), len(ended))
+	a.opts.Log.Info("announced addresses", "began", began, "ended", ended)
+	a.responder.Changed(*a.life.Load(), began)
+}
+
+// Status returns the state of announcing, or nil if it is off.
+func (a *Announcer) Status() *nodeagentv1.Announcing {
+	if !a.Enabled() {
+		return nil
+	}
+	s := &nodeagentv1.Announcing{}
+	for _, addr := range a.holder.Held() {
+		s.Addresses = append(s.Addresses, &nodeagentv1.AnnouncedAddress{Address: addr.String(), Since: timestamppb.New(a.holder.Since(addr))})
+	}
+	left, _ := a.holder.Left()
+	s.RightsEndSeconds = seconds(left)
+	s.Interfaces, s.Error = a.responder.state()
+	addr, err := a.client.Connected()
+	s.Controller = addr
+	if err != nil {
+		s.Error = apierr.Describe(err)
+	}
+	return s
+}

@@ -1,0 +1,143 @@
+package announce
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	loadbalancerv1 "portolan.dev/api/loadbalancer/v1"
+)
+
+// Holder holds the node's rights to announce addresses. It is safe for concurrent use.
+type Holder struct {
+	clock    func() time.Duration // since an arbitrary time; includes the time in which the machine was suspended
+	instance string
+
+	mu        sync.Mutex
+	sequence  uint64                   // of the last message on the stream
+	followed  uint64                   // of the last answer on the stream
+	sent      map[uint64]time.Duration // when the messages were sent that have no later answer
+	deadline  time.Duration            // when all rights end; 0: there were none
+	addresses map[netip.Addr]time.Time // the addresses of the last answer, since when they are held
+}
+
+// NewHolder returns a holder without rights. instance is the random name of the process.
+func NewHolder(clock func() time.Duration, instance string) *Holder {
+	return &Holder{clock: clock, instance: instance, addresses: map[netip.Addr]time.Time{}}
+}
+
+// Begin begins a stream. Answers of an earlier one must not be followed any more. Rights stay until
+// they end.
+func (h *Holder) Begin() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.sequence, h.followed, h.sent = 0, 0, map[uint64]time.Duration{}
+}
+
+// Message returns the next message of the stream, with the addresses that the node may announce
+// now. It must be sent after the call, because the rights in its answer count from the call.
+func (h *Holder) Message(s State) *loadbalancerv1.AnnounceRequest {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.clock()
+	h.sequence++
+	h.sent[h.sequence] = now
+	m := &loadbalancerv1.AnnounceRequest{
+		Node: s.Node, Instance: h.instance, Sequence: h.sequence, FollowedAnswer: h.followed,
+		Ready: s.Ready, Draining: s.Draining, Restarting: s.Restarting,
+	}
+	for _, p := range s.Subnets {
+		m.Subnets = append(m.Subnets, p.String())
+	}
+	for _, addr := range h.heldLocked(now) {
+		m.Addresses = append(m.Addresses, addr.String())
+	}
+	return m
+}
+
+// Follow takes an answer of the stream, and returns the addresses that the node may announce since
+// and no longer. Addresses that cannot be parsed are not announced.
+func (h *Holder) Follow(answer *loadbalancerv1.AnnounceResponse, at time.Time) (began, ended []netip.Addr) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.followed = answer.GetSequence()
+	sent, ok := h.sent[answer.GetAnsweredMessage()]
+	if !ok { // the greeting, or an answer to no message
+		return nil, nil
+	}
+	maps.DeleteFunc(h.sent, func(sequence uint64, _ time.Duration) bool { return sequence < answer.GetAnsweredMessage() })
+	now := h.clock()
+	before := h.heldLocked(now)
+	h.deadline = sent + answer.GetValidity().AsDuration()
+	since := h.addresses
+	h.addresses = make(map[netip.Addr]time.Time, len(answer.GetAddresses()))
+	for _, text := range answer.GetAddresses() {
+		addr, err := netip.ParseAddr(text)
+		if err != nil {
+			continue
+		}
+		h.addresses[addr] = at
+		if slices.Contains(before, addr) {
+			h.addresses[addr] = since[addr]
+		}
+	}
+	after := h.heldLocked(now)
+	return without(after, before), without(before, after)
+}
+
+// Drop ends all rights at once, and returns the addresses.
+func (h *Holder) Drop() []netip.Addr {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	held := h.heldLocked(h.clock())
+	h.addresses = map[netip.Addr]time.Time{}
+	return held
+}
+
+// May reports whether the node may announce an address at this moment. It must be asked right
+// before each packet.
+func (h *Holder) May(addr netip.Addr) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, ok := h.addresses[addr]
+	return ok && h.clock() < h.deadline
+}
+
+// Held returns the addresses that the node may announce now, ordered.
+func (h *Holder) Held() []netip.Addr {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.heldLocked(h.clock())
+}
+
+func (h *Holder) heldLocked(now time.Duration) []netip.Addr {
+	if now >= h.deadline {
+		return nil
+	}
+	return slices.SortedFunc(maps.Keys(h.addresses), netip.Addr.Compare)
+}
+
+// Since returns the time since which an address of the last answer is held.
+func (h *Holder) Since(addr netip.Addr) time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.addresses[addr]
+}
+
+// Left returns the time until the rights end. It is negative if they have ended, and also ok is
+// false if there were none yet.
+func (h *Holder) Left() (left time.Duration, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.deadline - h.clock(), h.deadline > 0
+}
+
+// without returns the addresses of a that are not in b. Both are ordered.
+func without(a, b []netip.Addr) []netip.Addr {
+	return slices.DeleteFunc(slices.Clone(a), func(addr netip.Addr) bool {
+		_, found := slices.BinarySearchFunc(b, addr, netip.Addr.Compare)
+		return found
+	})
+}

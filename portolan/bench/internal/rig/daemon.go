@@ -1,0 +1,161 @@
+package rig
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// Daemon is a running daemon.
+type Daemon struct {
+	// Addr is the address of its gRPC API, HTTP that of its metrics, Debug that of its profiles.
+	Addr, HTTP, Debug string
+	// DNS are the addresses at which a name server answers.
+	DNS []string
+
+	cmd     *exec.Cmd
+	stopped atomic.Bool
+}
+
+// StartDaemon starts one of the built programs and waits until it listens. Close stops it, unless
+// Stop has done so before.
+func (r *Rig) StartDaemon(ctx context.Context, name string, args ...string) (*Daemon, error) {
+	return r.StartDaemonOf(ctx, r.bin, name, args...)
+}
+
+// StartDaemonOf is StartDaemon for a program in another folder than that of the rig.
+func (r *Rig) StartDaemonOf(ctx context.Context, bin, name string, args ...string) (*Daemon, error) {
+	path, err := filepath.Abs(filepath.Join(bin, name))
+	if err != nil {
+		return nil, err
+	}
+	args = append([]string{
+		"-addr", "127.0.0.1:0", "-http-addr", "127.0.0.1:0", "-debug-addr", "127.0.0.1:0", "-log-format", "json", "-nats-url", r.NATS.URL,
+	}, args...)
+	d := &Daemon{cmd: exec.CommandContext(ctx, path, args...)} // #nosec G204 -- the programs of this repository
+	d.cmd.Dir = r.Dir
+	stderr, err := d.cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := d.cmd.Start(); err != nil {
+		return nil, err
+	}
+	r.Defer(d.Stop)
+	lines := bufio.NewScanner(stderr)
+	lines.Buffer(nil, 1<<20)
+	last := ""
+	for d.Addr == "" && lines.Scan() {
+		last = lines.Text()
+		d.readLine(name, lines.Bytes())
+	}
+	if d.Addr == "" {
+		return nil, fmt.Errorf("%s %s does not start: %s", name, strings.Join(args, " "), last)
+	}
+	go func() {
+		forward(stderr)
+		if !d.stopped.Load() {
+			r.fail(fmt.Errorf("%s has ended", name))
+		}
+	}()
+	return d, nil
+}
+
+// readLine takes the addresses from a line of the log. Other lines do not matter.
+func (d *Daemon) readLine(name string, text []byte) {
+	var line struct {
+		Msg, Addr, HTTP, Debug string
+		DNS                    []string
+	}
+	if json.Unmarshal(text, &line) != nil {
+		return
+	}
+	switch line.Msg {
+	case "starting":
+		d.HTTP, d.Debug = line.HTTP, line.Debug
+	case name + " listens", "running": // the second is a node agent's
+		d.Addr, d.DNS = line.Addr, line.DNS
+	}
+}
+
+// forward copies the warnings and errors of a daemon's log to the standard error.
+func forward(log io.Reader) {
+	lines := bufio.NewScanner(log)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), `"level":"WARN"`) || strings.Contains(lines.Text(), `"level":"ERROR"`) {
+			fmt.Fprintln(os.Stderr, lines.Text())
+		}
+	}
+	_, _ = io.Copy(io.Discard, log)
+}
+
+// Stop ends the daemon by SIGTERM and waits for it.
+func (d *Daemon) Stop() {
+	d.stopped.Store(true)
+	stop(d.cmd, syscall.SIGTERM)
+}
+
+// CPU returns the CPU time that the daemon has used.
+func (d *Daemon) CPU() time.Duration { return cpuOf(d.cmd.Process.Pid) }
+
+// Metrics returns the daemon's metrics by series, such as name{label="value"}.
+func (d *Daemon) Metrics(ctx context.Context) (map[string]float64, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.HTTP+"/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	values := map[string]float64{}
+	lines := bufio.NewScanner(answer.Body)
+	for lines.Scan() {
+		at := strings.LastIndexByte(lines.Text(), ' ')
+		if value, err := strconv.ParseFloat(lines.Text()[at+1:], 64); at > 0 && err == nil {
+			values[lines.Text()[:at]] = value
+		}
+	}
+	return values, lines.Err()
+}
+
+// Profile writes the CPU profile of the next seconds to a file.
+func (d *Daemon) Profile(ctx context.Context, seconds int, path string) error {
+	content, err := Profile(ctx, d.Debug, seconds)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, content, 0o600)
+}
+
+// Profile returns the CPU profile of the next seconds of a process that serves profiles at an address,
+// as package net/http/pprof does.
+func Profile(ctx context.Context, addr string, seconds int) ([]byte, error) {
+	url := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", addr, seconds)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("profile of %s: %s", addr, answer.Status)
+	}
+	return io.ReadAll(answer.Body)
+}

@@ -1,0 +1,75 @@
+package rig
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Rig holds the servers and daemons of one run. Make it with Start, and call Close at the end.
+type Rig struct {
+	// Dir is the folder of all data.
+	Dir string
+	// Postgres is the server of the registry's databases.
+	Postgres *Postgres
+	// NATS is the server of the change stream.
+	NATS *NATS
+
+	bin     string
+	fail    context.CancelCauseFunc
+	cleanup []func()
+	ratios  []string
+}
+
+// Start starts Postgres and NATS. The returned context ends, with the reason as its cause, when a
+// daemon ends that was not stopped. bin is the folder of the built daemons. natsArgs are the arguments
+// with which the running program calls ServeNATS; the folder of the server's data is appended.
+func Start(ctx context.Context, bin string, natsArgs ...string) (*Rig, context.Context, error) {
+	r := &Rig{bin: bin}
+	ctx, r.fail = context.WithCancelCause(ctx)
+	r.Defer(func() { r.fail(nil) })
+	if err := r.start(ctx, natsArgs); err != nil {
+		r.Close()
+		return nil, ctx, err
+	}
+	return r, ctx, nil
+}
+
+func (r *Rig) start(ctx context.Context, natsArgs []string) (err error) {
+	if r.bin, err = filepath.Abs(r.bin); err != nil {
+		return err
+	}
+	if r.Dir, err = os.MkdirTemp("", "portolan-bench-"); err != nil {
+		return err
+	}
+	r.Defer(func() { _ = os.RemoveAll(r.Dir) })
+	if err := os.Chmod(r.Dir, 0o755); err != nil { // Postgres runs as another user
+		return err
+	}
+	if r.Postgres, err = r.startPostgres(ctx); err != nil {
+		return err
+	}
+	r.NATS, err = r.startNATS(ctx, natsArgs)
+	return err
+}
+
+// Defer makes Close call fn. Close calls the last function first.
+func (r *Rig) Defer(fn func()) { r.cleanup = append(r.cleanup, fn) }
+
+// Close ends all processes and removes their files.
+func (r *Rig) Close() {
+	for i := len(r.cleanup) - 1; i >= 0; i-- {
+		r.cleanup[i]()
+	}
+	r.cleanup = nil
+}
+
+// load returns the load averages of the machine.
+func load() string {
+	content, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	return strings.Join(strings.Fields(string(content))[:3], " ")
+}

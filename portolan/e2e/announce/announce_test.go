@@ -1,0 +1,157 @@
+package announce
+
+import (
+	"fmt"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	nodeagentv1 "portolan.dev/api/nodeagent/v1"
+	"portolan.dev/services/kit/kittest"
+)
+
+// kills is the number of owners that are killed one after the other.
+const kills = 20
+
+// TestOnlyTheOwnerAnswers runs one installation through all that can happen to an owner. The order
+// of claims is checked after each part, and the times are printed.
+func TestOnlyTheOwnerAnswers(t *testing.T) {
+	l := install(t)
+	l.ask(t)
+	for _, addr := range balanced {
+		owner := l.owner(t, addr, "")
+		l.answered(t, addr, owner, 0)
+		if got := l.claimants(addr, 0); !slices.Equal(got, []string{owner}) {
+			t.Errorf("%s is claimed by %v, and its owner is %s", addr, got, owner)
+		}
+		kittest.Eventually(t, "the service at "+addr.String(), func() error { return l.reach(addr) })
+	}
+	t.Run("status of the agent", l.showsStatus)
+	t.Run("planned restart", l.keepsThroughARestart)
+	t.Run("drain", l.leavesWhenDraining)
+	t.Run("cut off from the control plane", l.stopsWhenCutOff)
+	t.Run("killed", l.failsOver)
+	for _, addr := range nobodys {
+		if got := l.claimants(addr, 0); len(got) > 0 {
+			t.Errorf("%s, which no service has, is claimed by %v", addr, got)
+		}
+	}
+}
+
+func (l *lan) showsStatus(t *testing.T) {
+	owner := l.node(l.owner(t, balanced[0], ""))
+	kittest.Eventually(t, "the status", func() error {
+		status, err := owner.Agent.GetStatus(t.Context(), &nodeagentv1.GetStatusRequest{})
+		if err != nil {
+			return err
+		}
+		a := status.GetAnnouncing()
+		if a.GetController() != lbctlAt || !slices.Equal(a.GetInterfaces(), []string{"lan"}) || a.GetRightsEndSeconds() <= 0 ||
+			!slices.ContainsFunc(a.GetAddresses(), func(one *nodeagentv1.AnnouncedAddress) bool { return one.GetAddress() == balanced[0].String() }) {
+			return fmt.Errorf("status %v", a)
+		}
+		return nil
+	})
+}
+
+// keepsThroughARestart restarts the agent of an owner as a supervisor does. Its addresses stay, and
+// the service can be reached meanwhile by a client that knows the node.
+func (l *lan) keepsThroughARestart(t *testing.T) {
+	before := len(l.capture.all())
+	name := l.owner(t, balanced[0], "")
+	owner := l.node(name)
+	if err := l.reach(balanced[0]); err != nil {
+		t.Fatal(err)
+	}
+	owner.Process.Stop()
+	if err := l.reach(balanced[0]); err != nil {
+		t.Errorf("while the agent does not run: %v", err)
+	}
+	stopped := len(l.capture.all())
+	l.StartAgent(owner)
+	l.answered(t, balanced[0], name, stopped)
+	if got := l.claimants(balanced[0], before); !slices.Equal(got, []string{name}) {
+		t.Errorf("claimed by %v, and the owner is %s", got, name)
+	}
+	awaitReady(t, owner)
+}
+
+// leavesWhenDraining drains an owner. Another node takes over without the wait for the right to end.
+func (l *lan) leavesWhenDraining(t *testing.T) {
+	before := len(l.capture.all())
+	name := l.owner(t, balanced[0], "")
+	owner := l.node(name)
+	kittest.Eventually(t, "the connection to the agent, which was restarted", func() error {
+		_, err := owner.Agent.GetStatus(t.Context(), &nodeagentv1.GetStatusRequest{})
+		return err
+	})
+	drain := func(on bool) {
+		if _, err := owner.Agent.SetDraining(t.Context(), &nodeagentv1.SetDrainingRequest{Draining: on}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	begun := time.Now()
+	drain(true)
+	next := l.owner(t, balanced[0], name)
+	first := l.answered(t, balanced[0], next, before)
+	t.Logf("drain_to_first_answer_seconds: %.3f", first.at.Sub(begun).Seconds())
+	if err := l.reach(balanced[0]); err != nil {
+		t.Error(err)
+	}
+	l.checkOrder(t, before)
+	drain(false)
+}
+
+// stopsWhenCutOff cuts an owner off from the control plane, but not from the LAN.
+func (l *lan) stopsWhenCutOff(t *testing.T) {
+	before := len(l.capture.all())
+	name := l.owner(t, balanced[0], "")
+	begun := time.Now()
+	l.cut(t, l.node(name), true)
+	next := l.owner(t, balanced[0], name)
+	first := l.answered(t, balanced[0], next, before)
+	var last time.Time
+	for _, c := range l.capture.all()[before:] {
+		if c.address == balanced[0] && c.node == name {
+			last = c.at
+		}
+	}
+	t.Logf("cut_off_to_last_answer_seconds: %.3f, to_first_answer_of_another_node_seconds: %.3f", last.Sub(begun).Seconds(), first.at.Sub(begun).Seconds())
+	if !last.Before(first.at) {
+		t.Errorf("%s answered at %s, after %s had begun to at %s", name, last, next, first.at)
+	}
+	kittest.Eventually(t, "the service", func() error { return l.reach(balanced[0]) })
+	l.checkOrder(t, before)
+	l.cut(t, l.node(name), false)
+}
+
+// failsOver kills the owner again and again.
+func (l *lan) failsOver(t *testing.T) {
+	var answers, connections []time.Duration
+	for range kills {
+		before := len(l.capture.all())
+		name := l.owner(t, balanced[0], "")
+		owner := l.node(name)
+		killed := time.Now()
+		if err := syscall.Kill(owner.Process.PID(), syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		<-owner.Process.Ended()
+		next := l.owner(t, balanced[0], name)
+		first := l.answered(t, balanced[0], next, before)
+		answers = append(answers, first.at.Sub(killed))
+		kittest.Eventually(t, "the service", func() error { return l.reach(balanced[0]) })
+		connections = append(connections, time.Since(killed))
+		l.checkOrder(t, before)
+		l.StartAgent(owner)
+		awaitReady(t, owner)
+	}
+	for _, one := range []struct {
+		name  string
+		times []time.Duration
+	}{{"kill_to_first_answer_seconds", answers}, {"kill_to_connection_seconds", connections}} {
+		slices.Sort(one.times)
+		t.Logf("%s: median %.2f, longest %.2f of %d", one.name, one.times[kills/2].Seconds(), one.times[kills-1].Seconds(), kills)
+	}
+}

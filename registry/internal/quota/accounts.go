@@ -1,0 +1,137 @@
+package quota
+
+import (
+	"strings"
+
+	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/registry/store"
+	"portolan.dev/services/kinds"
+	"portolan.dev/services/object"
+)
+
+// Flags of the registry that set the limits.
+const (
+	flagNamespaceQuotas = "namespace-quotas"
+	flagWorkloadPods    = "max-pods-per-workload"
+)
+
+// namespaceOwner is the beginning of the owner of a namespace's account. The owner of a workload's
+// account is the path of its identity, which has no space.
+const namespaceOwner = "namespace "
+
+// accountLimits are the limits of all accounts.
+type accountLimits struct {
+	namespaces map[string]map[string]int // by resource and namespace, which may be everyNamespace
+	maxPods    int                       // of one workload
+}
+
+func newAccountLimits(quotas []NamespaceQuota, maxPods int) accountLimits {
+	l := accountLimits{namespaces: map[string]map[string]int{}, maxPods: maxPods}
+	for _, q := range quotas {
+		if l.namespaces[q.Resource] == nil {
+			l.namespaces[q.Resource] = map[string]int{}
+		}
+		l.namespaces[q.Resource][q.Namespace] = q.Limit
+	}
+	return l
+}
+
+// plurals are the resources of the kinds, by kind.
+var plurals = func() map[string]string {
+	names := map[string]string{}
+	for _, kind := range kinds.All {
+		if kind.Namespaced {
+			names[kind.Name] = kind.Plural
+		}
+	}
+	return names
+}()
+
+// countedKinds returns the kinds whose objects can be limited.
+func countedKinds() []string {
+	var names []string
+	for _, kind := range kinds.All {
+		if kind.Namespaced {
+			names = append(names, kind.Name)
+		}
+	}
+	return names
+}
+
+// of returns the limit of a resource in a namespace.
+func (l *accountLimits) of(namespace, resource string) (limit int, limited bool) {
+	byNamespace := l.namespaces[resource]
+	if limit, limited = byNamespace[namespace]; !limited {
+		limit, limited = byNamespace[everyNamespace]
+	}
+	return limit, limited
+}
+
+// named returns the accounts of the limits that name a namespace.
+func (l *accountLimits) named() []store.Account {
+	var accounts []store.Account
+	for resource, byNamespace := range l.namespaces {
+		for namespace := range byNamespace {
+			if namespace != everyNamespace {
+				accounts = append(accounts, store.Account{Owner: namespaceOwner + namespace, Resource: resource})
+			}
+		}
+	}
+	return accounts
+}
+
+// concern reports whether an object with the key may be charged to an account.
+func (l *accountLimits) concern(key object.Key) bool {
+	if key.Kind == "Pod" {
+		return true // of a workload, possibly
+	}
+	if _, limited := l.of(key.Namespace, plurals[key.Kind]); limited {
+		return true
+	}
+	return key.Kind == "Service" && (l.namespaces[nodePorts] != nil || l.namespaces[loadBalancers] != nil)
+}
+
+// charge calls add for each limited account that an object is charged to.
+func (l *accountLimits) charge(o object.Object, add func(account store.Account, amount, limit int)) {
+	kind, meta := object.KindOf(o), o.GetMetadata()
+	if len(l.namespaces) > 0 && plurals[kind] != "" {
+		l.chargeNamespace(meta.GetNamespace(), plurals[kind], 1, add)
+		if svc, ok := o.(*corev1.Service); ok {
+			l.chargeNamespace(meta.GetNamespace(), nodePorts, nodePortsOf(svc), add)
+			if svc.GetSpec().GetType() == corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER {
+				l.chargeNamespace(meta.GetNamespace(), loadBalancers, 1, add)
+			}
+		}
+	}
+	if owner := meta.GetAnnotations()[object.AnnotationWorkload]; kind == "Pod" && owner != "" {
+		add(store.Account{Owner: owner, Resource: "pods"}, 1, l.maxPods)
+	}
+}
+
+func (l *accountLimits) chargeNamespace(namespace, resource string, amount int, add func(account store.Account, amount, limit int)) {
+	if limit, limited := l.of(namespace, resource); limited && amount > 0 {
+		add(store.Account{Owner: namespaceOwner + namespace, Resource: resource}, amount, limit)
+	}
+}
+
+// nodePortsOf returns the number of node ports that a service has or is to get. It does not depend
+// on the allocation.
+func nodePortsOf(svc *corev1.Service) int {
+	spec, n := svc.GetSpec(), 0
+	allocated := spec.GetType() == corev1.ServiceType_SERVICE_TYPE_NODE_PORT ||
+		spec.GetType() == corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER && (spec.AllocateLoadBalancerNodePorts == nil || spec.GetAllocateLoadBalancerNodePorts())
+	for _, port := range spec.GetPorts() {
+		if allocated || port.GetNodePort() != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// flag returns the flag that sets the limit of an account.
+func (l *accountLimits) flag(account store.Account) string {
+	if strings.HasPrefix(account.Owner, namespaceOwner) {
+		return flagNamespaceQuotas
+	}
+	return flagWorkloadPods
+}

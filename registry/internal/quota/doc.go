@@ -1,0 +1,32 @@
+// Package quota limits what clients may write: how much in a time, and how much there may be of it.
+//
+// # Rates
+//
+// [Rates] limit how much a node agent or a workload may write in a time, so that one stolen
+// certificate, or one agent with a fault, cannot fill the log, the store and the memory of the
+// registry. The invariant: within any time t, the objects that one identity writes have at most
+// burst + rate × t bytes, and the same holds for their number. Other identities are not affected.
+// Each replica of the registry counts for itself, so an agent that writes through all replicas gets
+// the rate of each.
+//
+// Other roles have no rate. The machines of agents and workloads are the least trusted, and neither
+// has a reason to write for long at a high rate. The controllers write in proportion to all agents
+// together, and operators may do everything anyway.
+//
+// The rate could be part of the permissions, which are checked before a request is read. But the
+// size of an object is known only afterwards, and 100 writes of 200 bytes cost much less than 100
+// writes of 16 KiB.
+//
+// # Quotas
+//
+// A [Ledger] limits the objects of a namespace and the pods of a workload. The invariant: no commit
+// leaves an account above its limit that the commit added to, with any number of clients and
+// replicas. A lower limit removes nothing.
+//
+// The ledger counts along the view. The store asks it inside a commit, when nothing else can
+// commit, and passes the changes that the view lacks. A write therefore costs what it adds to its
+// accounts, and the store has no tables for quotas: no counter can be wrong after a crash, a
+// restore or a change of the configuration. In Postgres a batch with a limited write takes two
+// round trips more, because the head has to be locked before the decision. Batches without limited
+// writes are committed as before.
+package quota

@@ -1,0 +1,180 @@
+package quota
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	corev1 "portolan.dev/api/core/v1"
+	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/registry/internal/view"
+	"portolan.dev/registry/store"
+	"portolan.dev/services/kit/obs"
+	"portolan.dev/services/object"
+)
+
+func TestQuotaText(t *testing.T) {
+	for text, want := range map[string]string{
+		"shop:pods=3": "", "*:services.nodeports=0": "", "shop:endpoints=1": "",
+		"pods=3": "want NAMESPACE:RESOURCE=NUMBER", "shop:pods": "want NAMESPACE", ":pods=1": "want NAMESPACE",
+		"shop:nodes=1": "is none of the resources", "shop:pods=x": "is not a number", "shop:pods=-1": "is not a number",
+	} {
+		var q NamespaceQuota
+		err := q.UnmarshalText([]byte(text))
+		switch back, _ := q.MarshalText(); {
+		case want == "" && (err != nil || string(back) != text):
+			t.Errorf("%s: became %s, %v", text, back, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+	twice := []NamespaceQuota{{"a", "pods", 1}, {"b", "pods", 1}, {"a", "pods", 2}}
+	if err := CheckQuotas(twice); err == nil || !strings.Contains(err.Error(), "a:pods is limited twice") {
+		t.Errorf("two limits: %v", err)
+	}
+	if err := CheckQuotas(twice[:2]); err != nil {
+		t.Error(err)
+	}
+}
+
+func service(kind corev1.ServiceType, ports int) *corev1.Service {
+	return &corev1.Service{
+		Metadata: &corev1.ObjectMeta{Name: "web", Namespace: "shop"},
+		Spec:     &corev1.ServiceSpec{Type: kind, Ports: make([]*corev1.ServicePort, ports)},
+	}
+}
+
+const (
+	plain    = corev1.ServiceType_SERVICE_TYPE_CLUSTER_IP
+	onNodes  = corev1.ServiceType_SERVICE_TYPE_NODE_PORT
+	balanced = corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER
+)
+
+// TestCharges checks what writes add to accounts and give back.
+func TestCharges(t *testing.T) {
+	l := NewLedger([]NamespaceQuota{
+		{"shop", "services", 9}, {"shop", "services.nodeports", 8}, {"*", "services.loadbalancers", 7}, {"other", "services", 6},
+	}, 5, obs.NewMetrics())
+	without := service(balanced, 2)
+	without.Spec.AllocateLoadBalancerNodePorts = new(bool)
+	pod := &corev1.Pod{Metadata: &corev1.ObjectMeta{Namespace: "shop", Annotations: map[string]string{object.AnnotationWorkload: "workload/n1"}}}
+	for _, test := range []struct {
+		what         string
+		updated, old object.Object
+		want         string
+	}{
+		{"a new service", service(plain, 2), nil, "services+1/9"},
+		{"a new load balancer", service(balanced, 2), nil, "services+1/9 services.nodeports+2/8 services.loadbalancers+1/7"},
+		{"one without node ports", without, nil, "services+1/9 services.loadbalancers+1/7"},
+		{"a service that becomes a load balancer", service(balanced, 2), service(onNodes, 1), "services.nodeports+1/8 services.loadbalancers+1/7"},
+		{"an update of nothing limited", service(plain, 3), service(plain, 2), ""},
+		{"a deletion", nil, service(onNodes, 3), "services-1/9 services.nodeports-3/8"},
+		{"a workload's pod", pod, nil, "pods+1/5"},
+		{"an operator's pod", &corev1.Pod{Metadata: &corev1.ObjectMeta{Namespace: "shop"}}, nil, ""},
+		{"a node", &corev1.Node{Metadata: &corev1.ObjectMeta{Name: "n1"}}, nil, ""},
+	} {
+		var got []string
+		for _, c := range l.Charges(test.updated, test.old) {
+			got = append(got, fmt.Sprintf("%s%+d/%d", c.Account.Resource, c.Amount, c.Limit))
+		}
+		if text := strings.Join(got, " "); text != test.want {
+			t.Errorf("%s: %q, want %q", test.what, text, test.want)
+		}
+	}
+}
+
+// record returns a record of the log with a service of the given type, or its deletion.
+func record(t *testing.T, revision uint64, name string, kind corev1.ServiceType, change registryv1.ChangeType) store.Record {
+	t.Helper()
+	svc := service(kind, 1)
+	svc.Metadata.Name = name
+	data, err := store.Encode(svc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store.Record{Revision: revision, Type: change, Key: object.KeyOf(svc), Data: data}
+}
+
+// TestUsageAddsTheLogToTheView counts a state of the view at revision 5 and changes after it.
+func TestUsageAddsTheLogToTheView(t *testing.T) {
+	const put, removal = registryv1.ChangeType_CHANGE_TYPE_PUT, registryv1.ChangeType_CHANGE_TYPE_DELETE
+	metrics := obs.NewMetrics()
+	l := NewLedger([]NamespaceQuota{{"shop", "services", 9}, {"shop", "services.loadbalancers", 9}, {"idle", "pods", 4}}, 5, metrics)
+	seen := record(t, 5, "seen", balanced, put)
+	change, err := view.Decode(seen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Observe(view.StateAt(5), []*view.Change{change})
+	services := store.Account{Owner: "namespace shop", Resource: "services"}
+	balancers := store.Account{Owner: "namespace shop", Resource: "services.loadbalancers"}
+	log := []store.Record{
+		record(t, 6, "a", balanced, put), record(t, 7, "b", plain, put), record(t, 8, "a", plain, put),
+		record(t, 9, "c", balanced, put), record(t, 10, "b", plain, removal),
+	}
+	for head, want := range map[uint64][2]int{5: {1, 1}, 6: {2, 2}, 7: {3, 2}, 8: {3, 1}, 9: {4, 2}, 10: {3, 2}} {
+		used, err := l.Usage(store.Head{Revision: head}, []store.Account{services, balancers}, func(after uint64) ([]store.Record, error) {
+			if after != 5 {
+				t.Errorf("the changes after %d are read", after)
+			}
+			return log[:head-5], nil
+		})
+		if err != nil || used[services] != want[0] || used[balancers] != want[1] {
+			t.Errorf("at %d: %v, %v; want %v", head, used, err, want)
+		}
+	}
+	for what, test := range map[string]struct {
+		head    store.Head
+		records []store.Record
+	}{
+		"another epoch": {store.Head{Revision: 6, Epoch: "other"}, log[:1]}, "a log that was set back": {store.Head{Revision: 4}, nil},
+		"a log that was pruned": {store.Head{Revision: 8}, nil}, "a log that is too long": {store.Head{Revision: 10}, log[:3]},
+	} {
+		_, err := l.Usage(test.head, []store.Account{services}, func(uint64) ([]store.Record, error) { return test.records, nil })
+		if !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	const want = `
+# HELP portolan_registry_quota_used Use of a limited resource, by namespace and resource.
+# TYPE portolan_registry_quota_used gauge
+portolan_registry_quota_used{namespace="idle",resource="pods"} 0
+portolan_registry_quota_used{namespace="shop",resource="services"} 1
+portolan_registry_quota_used{namespace="shop",resource="services.loadbalancers"} 1
+`
+	if err := testutil.GatherAndCompare(metrics, strings.NewReader(want), "portolan_registry_quota_used"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWorkloadsHaveARate checks that a workload has its own, lower rate.
+func TestWorkloadsHaveARate(t *testing.T) {
+	rates, _ := start()
+	id := agent("n1")
+	id.Role = "workload"
+	if n := admitted(t, rates, id, 10, "workload-write-rate allows 2 writes per second"); n != 40 {
+		t.Errorf("%d small writes at once, want those of 20 s", n)
+	}
+}
+
+// BenchmarkCharges measures what the ledger adds to the create of a service, without limits and
+// with limits in all namespaces.
+func BenchmarkCharges(b *testing.B) {
+	for name, quotas := range map[string][]NamespaceQuota{
+		"unlimited": nil,
+		"limited":   {{"*", "services", 1000}, {"*", "services.nodeports", 1000}, {"*", "services.loadbalancers", 1000}},
+	} {
+		b.Run(name, func(b *testing.B) {
+			l, svc := NewLedger(quotas, 10, obs.NewMetrics()), service(balanced, 2)
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := l.Check(l.Charges(svc, nil)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

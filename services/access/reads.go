@@ -1,0 +1,46 @@
+package access
+
+import (
+	"context"
+
+	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/kit/identity"
+	"portolan.dev/services/object"
+)
+
+// ReadLimit reports whether a caller may read an object. nil allows all objects.
+type ReadLimit func(o object.Object) bool
+
+// Allows reports whether the limit allows an object.
+func (l ReadLimit) Allows(o object.Object) bool { return l == nil || l(o) }
+
+// ReadLimitOf returns the limit of the caller's role for every way to read objects: Get, List,
+// Watch, and the snapshots and the log of the change stream. An object beyond the limit does not
+// exist for the caller. ReadLimitOf returns nil if there is no TLS.
+func ReadLimitOf(ctx context.Context) ReadLimit {
+	id, err := identity.Caller(ctx)
+	switch {
+	case err != nil:
+		return nil
+	case id.Role == identity.Workload:
+		return func(o object.Object) bool { return notOwn(id, o) == "" }
+	case id.Role == identity.NodeAgent:
+		return func(o object.Object) bool { return agentReads(id.Name, o) }
+	case isBound(id):
+		return func(o object.Object) bool { return o.GetMetadata().GetNamespace() == id.Namespace }
+	}
+	return nil
+}
+
+// agentReads reports whether the agent of a node may read an object.
+func agentReads(node string, o object.Object) bool {
+	switch o := o.(type) {
+	case *corev1.Service, *corev1.EndpointSlice, *corev1.Revocation: // an agent refuses what is revoked, too
+		return true
+	case *corev1.Pod:
+		return o.GetSpec().GetNodeName() == node
+	case *corev1.Node:
+		return o.GetMetadata().GetName() == node
+	}
+	return false
+}

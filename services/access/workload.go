@@ -1,0 +1,42 @@
+package access
+
+import (
+	"cmp"
+	"fmt"
+
+	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/kit/identity"
+	"portolan.dev/services/object"
+)
+
+// workload allows writes to the workload's own pods.
+func workload(id identity.ID, updated, old object.Object) string {
+	for _, o := range []object.Object{old, updated} {
+		if o == nil {
+			continue
+		}
+		if reason := notOwn(id, o); reason != "" {
+			return reason
+		}
+	}
+	return ""
+}
+
+// notOwn returns the reason why an object is not the workload's own pod, or "" if it is.
+func notOwn(id identity.ID, o object.Object) string {
+	pod, ok := o.(*corev1.Pod)
+	if !ok {
+		return "a workload has pods only"
+	}
+	meta := pod.GetMetadata()
+	if node := pod.GetSpec().GetNodeName(); node != id.Name {
+		return fmt.Sprintf("the pod is on node %q, and this workload is bound to node %q", node, id.Name)
+	}
+	if reason := otherNamespace(id, cmp.Or(meta.GetNamespace(), object.DefaultNamespace)); reason != "" {
+		return reason
+	}
+	if owner := meta.GetAnnotations()[object.AnnotationWorkload]; owner != id.Path() {
+		return fmt.Sprintf("a workload's pod has the annotation %s: %s, and this one has %q", object.AnnotationWorkload, id.Path(), owner)
+	}
+	return ""
+}

@@ -1,0 +1,183 @@
+package audit
+
+import (
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+// Entry is one call, and one line of the log. Empty fields are left out of the line.
+type Entry struct {
+	// Time is the time at which the call began.
+	Time time.Time `json:"time"`
+	// Daemon and Instance are the name of the daemon and of its host. Record sets them.
+	Daemon   string `json:"daemon"`
+	Instance string `json:"instance"`
+	// Identity is the path of the caller's SPIFFE ID, such as nodeagent/n1. It is empty if the caller
+	// has no identity in the daemon's trust domain, or if the daemon has no TLS.
+	Identity string `json:"identity,omitempty"`
+	// Serial is the serial number of the caller's certificate, in hexadecimal digits.
+	Serial string `json:"serial,omitempty"`
+	// Peer is the address of the caller's end of the connection.
+	Peer string `json:"peer,omitempty"`
+	// Method is the full name of a gRPC method, or the method and path of an HTTP request.
+	Method string `json:"method"`
+	// Bulk is set if the call was an operation of a bulk call, whose duration Seconds then is.
+	Bulk bool `json:"bulk,omitempty"`
+	Object
+	// Code is the outcome: a gRPC code such as OK or PERMISSION_DENIED.
+	Code string `json:"code"`
+	// Reason is why the call failed.
+	Reason string `json:"reason,omitempty"`
+	// Seconds is the duration of the call.
+	Seconds float64 `json:"seconds"`
+	// TraceID is the trace that the call is part of.
+	TraceID string `json:"trace_id,omitempty"`
+}
+
+// Object is the object that a call is about.
+type Object struct {
+	Kind      string `json:"kind,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+	UID       string `json:"uid,omitempty"`
+	// Objects is the number of objects of a call that is about several. The other fields are those of
+	// the first.
+	Objects int `json:"objects,omitempty"`
+	// DryRun is set if the caller asked to change nothing.
+	DryRun bool `json:"dry_run,omitempty"`
+	// Revision is the revision that the call made, or, of some methods that only read, the revision
+	// that it read. It is 0 if the call changed nothing.
+	Revision uint64 `json:"revision,omitempty"`
+}
+
+// Missing is a line of the log about lines that are not in it.
+type Missing struct {
+	// Time is the time of the line.
+	Time     time.Time `json:"time"`
+	Daemon   string    `json:"daemon"`
+	Instance string    `json:"instance"`
+	// Dropped is the number of missing lines.
+	Dropped int64 `json:"dropped"`
+	// Cause is why they are missing: queue, disk or rate.
+	Cause string `json:"cause"`
+	// Since is the time of the first of them.
+	Since time.Time `json:"since"`
+}
+
+// ok is the code of calls that succeeded.
+const ok = "OK"
+
+// maxText is the largest length of a text of a line in bytes, before it is quoted. A longer one
+// ends in three dots.
+const maxText = 256
+
+// append appends the entry as a line.
+func (e *Entry) append(line []byte, origin origin) []byte {
+	line = origin.append(line, e.Time)
+	for _, text := range [...]struct{ key, value string }{
+		{"identity", e.Identity}, {"serial", e.Serial}, {"peer", e.Peer}, {"method", e.Method},
+	} {
+		line = appendText(line, text.key, text.value)
+	}
+	if e.Bulk {
+		line = append(line, `,"bulk":true`...)
+	}
+	for _, text := range [...]struct{ key, value string }{
+		{"kind", e.Kind}, {"namespace", e.Namespace}, {"name", e.Name}, {"uid", e.UID},
+	} {
+		line = appendText(line, text.key, text.value)
+	}
+	if e.Objects != 0 {
+		line = strconv.AppendInt(append(line, `,"objects":`...), int64(e.Objects), 10)
+	}
+	if e.DryRun {
+		line = append(line, `,"dry_run":true`...)
+	}
+	if e.Revision != 0 {
+		line = strconv.AppendUint(append(line, `,"revision":`...), e.Revision, 10)
+	}
+	line = appendText(line, "code", e.Code)
+	line = appendText(line, "reason", e.Reason)
+	line = strconv.AppendFloat(append(line, `,"seconds":`...), e.Seconds, 'f', 6, 64)
+	line = appendText(line, "trace_id", e.TraceID)
+	return append(line, "}\n"...)
+}
+
+// append appends the line.
+func (m *Missing) append(line []byte, origin origin) []byte {
+	line = origin.append(line, m.Time)
+	line = strconv.AppendInt(append(line, `,"dropped":`...), m.Dropped, 10)
+	line = appendText(line, "cause", m.Cause)
+	line = appendTime(append(line, `,"since":`...), m.Since)
+	return append(line, "}\n"...)
+}
+
+// origin has the fields that all lines of a log have in common.
+type origin string
+
+func newOrigin(daemon, instance string) origin {
+	return origin(appendText(appendText(nil, "daemon", daemon), "instance", instance))
+}
+
+// append begins a line.
+func (o origin) append(line []byte, at time.Time) []byte {
+	return append(appendTime(append(line, `{"time":`...), at), o...)
+}
+
+func appendTime(line []byte, at time.Time) []byte {
+	return at.UTC().AppendFormat(line, `"2006-01-02T15:04:05.000000Z"`)
+}
+
+// appendText appends a field unless its value is empty.
+func appendText(line []byte, key, value string) []byte {
+	if value == "" {
+		return line
+	}
+	line = append(append(append(line, ',', '"'), key...), `":"`...)
+	return append(appendQuoted(line, value), '"')
+}
+
+// appendQuoted appends text in the form of a JSON string, in printable ASCII, so that a line does
+// nothing to the terminal on which it is shown. Bytes that are not UTF-8 become U+FFFD.
+func appendQuoted(line []byte, text string) []byte {
+	cut := len(text) > maxText
+	if cut {
+		text = text[:maxText]
+	}
+	for len(text) > 0 {
+		plain := 0
+		for plain < len(text) && isPlain(text[plain]) {
+			plain++
+		}
+		line, text = append(line, text[:plain]...), text[plain:]
+		if text == "" {
+			break
+		}
+		r, size := utf8.DecodeRuneInString(text)
+		if r == '"' || r == '\\' {
+			line = append(line, '\\', byte(r))
+		} else {
+			line = appendEscaped(line, r)
+		}
+		text = text[size:]
+	}
+	if cut {
+		line = append(line, "..."...)
+	}
+	return line
+}
+
+// isPlain reports whether a JSON string in printable ASCII has the byte as it is.
+func isPlain(c byte) bool { return c >= ' ' && c < 0x7f && c != '"' && c != '\\' }
+
+// appendEscaped appends a character as \uXXXX, or as two of them if it needs a surrogate pair.
+func appendEscaped(line []byte, r rune) []byte {
+	const firstPair, high, low = 0x10000, 0xd800, 0xdc00
+	if r >= firstPair {
+		r -= firstPair
+		return appendEscaped(appendEscaped(line, high+r>>10), low+r&0x3ff)
+	}
+	const digits = "0123456789abcdef"
+	return append(line, '\\', 'u', digits[r>>12&15], digits[r>>8&15], digits[r>>4&15], digits[r&15])
+}

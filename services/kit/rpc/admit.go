@@ -1,0 +1,78 @@
+package rpc
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/tap"
+
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/identity"
+)
+
+// admit decides about a call when its headers have arrived. gRPC reads and decodes no message of a
+// call that admit refuses. The calls of one connection wait for it, so it must not block.
+func (s *Server) admit(ctx context.Context, info *tap.Info) (context.Context, error) {
+	stream, served := s.methods[info.FullMethodName]
+	c := call{method: info.FullMethodName, stream: stream, start: time.Now()}
+	if !served {
+		s.record(ctx, c, codes.Unimplemented, 0, nil)
+		return ctx, nil // gRPC answers
+	}
+	if s.opts.Identity == nil && s.opts.Token == nil {
+		return ctx, nil
+	}
+	if err := s.authorize(ctx, info); err != nil {
+		return ctx, s.ended(ctx, c, err)
+	}
+	return ctx, nil
+}
+
+// authorize returns an error if the caller may not make the call.
+func (s *Server) authorize(ctx context.Context, info *tap.Info) error {
+	if s.opts.Identity == nil {
+		return s.checkToken(ctx, info)
+	}
+	if end, ok := identity.Expiry(ctx); ok && !time.Now().Before(end) {
+		disconnectRefused(ctx)
+		return errExpired(end)
+	}
+	if err := CheckRevoked(ctx); err != nil {
+		disconnectRefused(ctx)
+		return err
+	}
+	return s.opts.Authorizer.Authorize(ctx, info.FullMethodName)
+}
+
+// refusedGrace is the time in which a client can read the error before disconnectRefused closes its
+// connection.
+const refusedGrace = time.Second
+
+// disconnectRefused closes the connection of a caller whose certificate has expired or was revoked.
+// The client then connects again, with the certificate that it has by now.
+func disconnectRefused(ctx context.Context) {
+	time.AfterFunc(refusedGrace, func() { identity.Disconnect(ctx) })
+}
+
+// errExpired is the error of calls and streams whose caller has a certificate that expired at end.
+func errExpired(end time.Time) error {
+	return apierr.Unauthenticated(fmt.Sprintf(
+		"the client's certificate expired at %s: portolan certs renew makes a new one", end.UTC().Format(time.RFC3339)))
+}
+
+// CheckRevoked returns an error of the API if the certificate of the client that made the call of
+// ctx was revoked. A call is checked when it begins. A method that must not act for a client that
+// was revoked in the meantime checks again immediately before it acts.
+func CheckRevoked(ctx context.Context) error {
+	if err := identity.CheckRevoked(ctx); err != nil {
+		return errRevoked(err)
+	}
+	return nil
+}
+
+// errRevoked is the error of calls and streams whose caller has a revoked certificate.
+func errRevoked(err error) error {
+	return apierr.Unauthenticated(fmt.Sprintf("the client's certificate %v", err))
+}
