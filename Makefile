@@ -21,7 +21,7 @@ MODULES := api services $(DAEMONS) portolan faults
 TOOLS   := tools/gen tools/testrun tools/mutate tools/check
 
 FUZZTIME  ?= 10s
-TESTRUN   := .bin/testrun -alone tools/gen,tools/testrun,tools/mutate,tools/check -flakes .ci/flakes
+TESTRUN   := .bin/testrun -alone tools/gen,tools/testrun,tools/mutate,tools/check -flakes .ci/flakes -unknown-flakes 2
 # -vet=off: the targets vet and build-alone see to that.
 TESTFLAGS := -vet=off -p 2
 

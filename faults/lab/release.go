@@ -17,7 +17,7 @@ import (
 // writes from an outdated view. Choose a newer commit if bugs of this one affect installations
 // with daemons of both releases. Also choose a newer one after a migration of the schema, because a
 // registry or an allocator of the previous release then refuses to start.
-const previousRelease = "84f2f5f666c1d6df4b40e5cd3863b9dae1f4348e"
+const previousRelease = "10d3f415ce63687e75367c2e736a674444def3c6"
 
 // ErrNoRelease is returned if the previous release cannot be built because the clone lacks the
 // history.

@@ -20,14 +20,16 @@ type options struct {
 	fuzz    time.Duration
 	flakes  flakeList // tests that may fail once
 	strict  bool      // skips and flakes are failures
+	unknown int       // the number of flakes that are no failures although flakes lacks them
 }
 
 func main() {
 	alone := flag.String("alone", "", "comma list of folders with modules outside the workspace, tested as well with GOWORK=off")
 	fuzz := flag.Duration("fuzz", 0, "instead of testing, run every fuzz target for this long")
 	flakes := flag.String("flakes", "", "file with the tests that may fail once, and the reasons")
+	unknown := flag.Int("unknown-flakes", 0, "how many tests may fail once although -flakes does not list them")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: testrun [-alone DIR,…] [-flakes FILE] [-fuzz DURATION] [-- flags of go test]")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: testrun [-alone DIR,…] [-flakes FILE] [-unknown-flakes N] [-fuzz DURATION] [-- flags of go test]")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -43,7 +45,7 @@ func main() {
 	}
 	ok := run(ctx, os.Stdout, options{
 		modules: modules, goFlags: flag.Args(), fuzz: *fuzz,
-		flakes: known, strict: os.Getenv("PORTOLAN_REQUIRE_REAL") == "1",
+		flakes: known, unknown: *unknown, strict: os.Getenv("PORTOLAN_REQUIRE_REAL") == "1",
 	})
 	stop()
 	if !ok {
@@ -77,7 +79,7 @@ func run(ctx context.Context, out io.Writer, o options) bool {
 			r.problem("the list of flakes names " + name + ", which is no test: remove the entry")
 		}
 	}
-	return r.total.summarize(out, o.strict)
+	return r.total.summarize(out, o)
 }
 
 // excludesTests reports whether a flag of go test excludes tests.

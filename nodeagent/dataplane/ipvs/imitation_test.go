@@ -44,7 +44,7 @@ func newImitation() *imitation {
 // session returns a session that is connected to the imitation. Its timeout is short, but every
 // answer that comes is sent at once.
 func (k *imitation) session(t *testing.T) *session {
-	s := &session{timeout: 50 * time.Millisecond, open: func() (*connection, error) {
+	s := &session{timeout: 300 * time.Millisecond, toEnd: 10 * time.Second, open: func() (*connection, error) {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		k.opened++

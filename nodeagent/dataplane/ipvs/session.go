@@ -18,6 +18,9 @@ import (
 const (
 	// answerTimeout is the longest time that the kernel may take for an answer.
 	answerTimeout = 10 * time.Second
+	// endTimeout is the longest time that an abandoned call may take to end after its connection is
+	// closed. Without a kernel that hangs it ends at once.
+	endTimeout = time.Second
 	// answersPerCall is the number of answers for which a call of many answers may wait.
 	answersPerCall = 3
 	// changesPerCall is the number of changes in one call to the kernel.
@@ -30,6 +33,7 @@ const (
 type session struct {
 	open    func() (*connection, error)
 	timeout time.Duration // of an answer
+	toEnd   time.Duration // of an abandoned call
 
 	conn      *connection // of worker
 	worker    *worker     // nil: not open
@@ -39,7 +43,7 @@ type session struct {
 // newSession opens a session in the network namespace at a path. If the path is empty, it uses the
 // namespace of the process.
 func newSession(namespace string) (*session, error) {
-	s := &session{timeout: answerTimeout, open: func() (*connection, error) { return connect(namespace) }}
+	s := &session{timeout: answerTimeout, toEnd: endTimeout, open: func() (*connection, error) { return connect(namespace) }}
 	if err := s.connect(); err != nil {
 		return nil, err
 	}
@@ -117,7 +121,7 @@ func call[T any](s *session, timeout time.Duration, fn func(*connection) (T, err
 	case <-watchdog.C:
 		s.abandoned = s.worker
 		s.close()
-		s.abandoned.waitFor(conn.handle.Close, s.timeout/10) // ends a call of the library, unless the kernel itself hangs
+		s.abandoned.waitFor(conn.handle.Close, s.toEnd) // ends a call of the library, unless the kernel itself hangs
 		return none, batch.ErrTimeout
 	}
 }
