@@ -129,5 +129,6 @@ func (s *api) SetDraining(_ context.Context, req *nodeagentv1.SetDrainingRequest
 	s.daemon.draining.Store(req.GetDraining())
 	s.daemon.checks.Drain(req.GetDraining())
 	s.daemon.announcer.Wake()
+	s.daemon.advertiser.Wake()
 	return &nodeagentv1.SetDrainingResponse{Draining: req.GetDraining()}, nil
 }
