@@ -62,8 +62,7 @@ func (s *Speaker) start(ctx context.Context) error {
 	if err := s.server.StartBgp(ctx, &api.StartBgpRequest{Global: global}); err != nil {
 		return err
 	}
-	refuseAll := &api.PolicyAssignment{Direction: api.PolicyDirection_POLICY_DIRECTION_IMPORT, DefaultAction: api.RouteAction_ROUTE_ACTION_REJECT}
-	if err := s.server.SetPolicyAssignment(ctx, &api.SetPolicyAssignmentRequest{Assignment: refuseAll}); err != nil {
+	if err := s.refuseRoutes(ctx); err != nil {
 		return err
 	}
 	if err := s.server.WatchEvent(ctx, server.WatchEventMessageCallbacks{OnPeerUpdate: s.changed}, server.WatchPeer()); err != nil {
@@ -78,6 +77,21 @@ func (s *Speaker) start(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// refuseRoutes makes the server take no other routes than those of this speaker.
+func (s *Speaker) refuseRoutes(ctx context.Context) error {
+	own := &api.Policy{Name: "own", Statements: []*api.Statement{{
+		Name:       "own",
+		Conditions: &api.Conditions{RouteType: api.Conditions_ROUTE_TYPE_LOCAL},
+		Actions:    &api.Actions{RouteAction: api.RouteAction_ROUTE_ACTION_ACCEPT},
+	}}}
+	if err := s.server.AddPolicy(ctx, &api.AddPolicyRequest{Policy: own}); err != nil {
+		return err
+	}
+	return s.server.SetPolicyAssignment(ctx, &api.SetPolicyAssignmentRequest{Assignment: &api.PolicyAssignment{
+		Direction: api.PolicyDirection_POLICY_DIRECTION_IMPORT, Policies: []*api.Policy{own}, DefaultAction: api.RouteAction_ROUTE_ACTION_REJECT,
+	}})
 }
 
 // Change implements machine.Speaker. An address that fails does not keep others from being changed.

@@ -1,0 +1,225 @@
+package bgp
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "portolan.dev/api/core/v1"
+	registryv1 "portolan.dev/api/registry/v1"
+
+	"portolan.dev/services/kit/kittest"
+)
+
+var errNotYet = errors.New("not yet")
+
+// holdTime is the default of -bgp-hold-time.
+const holdTime = 9 * time.Second
+
+// TestRoutesFollowTheForwarding runs one installation through all that can happen to a route. Times
+// are printed.
+func TestRoutesFollowTheForwarding(t *testing.T) {
+	w := install(t, 3, "")
+	w.scale(1, 2, 3)
+	w.await(1, 2, 3)
+	w.awaitReach()
+	t.Run("traffic comes through all nodes", w.usesAllNodes)
+	t.Run("communities", w.hasCommunities)
+	t.Run("endpoints", w.followsEndpoints)
+	t.Run("policy Local", w.followsLocalEndpoints)
+	t.Run("drain", w.leavesWhenDraining)
+	t.Run("excluded from load balancers", w.leavesWhenExcluded)
+	t.Run("planned restart", w.keepsThroughARestart)
+	t.Run("killed agent", w.keepsThroughAKill)
+	t.Run("agent that does not come back", w.dropsAfterTheRestartTime)
+	t.Run("dead node", w.dropsADeadNode)
+	t.Run("deleted service", w.dropsADeletedService)
+}
+
+// usesAllNodes connects until each node has forwarded a connection, under policy Local, in which each
+// node forwards to its own pod.
+func (w *world) usesAllNodes(t *testing.T) {
+	w.policy(corev1.TrafficPolicy_TRAFFIC_POLICY_LOCAL)
+	w.await(1, 2, 3)
+	for family, addr := range balanced {
+		seen := map[string]bool{}
+		kittest.Eventually(t, "connections through each node to "+addr.String(), func() error {
+			pod, err := w.reach(addr)
+			if err != nil {
+				return err
+			}
+			seen[pod.String()] = true
+			for _, node := range w.Nodes {
+				if !seen[podAddresses(node)[family].String()] {
+					return errNotYet
+				}
+			}
+			return nil
+		})
+	}
+	w.policy(corev1.TrafficPolicy_TRAFFIC_POLICY_CLUSTER)
+}
+
+func (w *world) hasCommunities(t *testing.T) {
+	for _, addr := range balanced {
+		said, err := w.router.ask("show", "route", "all", "for", addr.String())
+		if err != nil || strings.Count(said, "(64512,100)") != 3 || strings.Count(said, "(64512, 1, 2)") != 3 {
+			t.Errorf("%v\n%s", err, said)
+		}
+	}
+}
+
+func (w *world) followsEndpoints(t *testing.T) {
+	w.scale()
+	t.Logf("last_endpoint_gone_to_route_gone_seconds: %.3f", w.await().Seconds())
+	w.scale(2)
+	t.Logf("first_endpoint_to_routes_seconds: %.3f", w.await(1, 2, 3).Seconds())
+	w.awaitReach()
+	w.scale(1, 2, 3)
+}
+
+func (w *world) followsLocalEndpoints(t *testing.T) {
+	w.scale(1)
+	w.policy(corev1.TrafficPolicy_TRAFFIC_POLICY_LOCAL)
+	w.await(1)
+	w.awaitReach()
+	w.scale(2)
+	t.Logf("local_endpoint_moves_to_route_moved_seconds: %.3f", w.await(2).Seconds())
+	w.awaitReach()
+	w.policy(corev1.TrafficPolicy_TRAFFIC_POLICY_CLUSTER)
+	w.await(1, 2, 3)
+	w.scale(1, 2, 3)
+}
+
+func (w *world) leavesWhenDraining(t *testing.T) {
+	w.drain(w.Nodes[0], true)
+	t.Logf("drain_to_route_gone_seconds: %.3f", w.await(2, 3).Seconds())
+	w.drain(w.Nodes[0], false)
+	w.await(1, 2, 3)
+}
+
+func (w *world) leavesWhenExcluded(t *testing.T) {
+	const label = "node.kubernetes.io/exclude-from-external-load-balancers"
+	node := func(labels map[string]string) *corev1.Node {
+		return &corev1.Node{Metadata: &corev1.ObjectMeta{Name: w.Nodes[1].Name, Labels: labels}}
+	}
+	w.apply(node(map[string]string{label: ""}))
+	t.Logf("excluded_to_route_gone_seconds: %.3f", w.await(1, 3).Seconds())
+	w.apply(node(nil))
+	w.await(1, 2, 3)
+}
+
+// keepsThroughARestart restarts an agent as a supervisor does.
+func (w *world) keepsThroughARestart(t *testing.T) { w.restart(t, w.Nodes[0].Process.Stop) }
+
+// keepsThroughAKill restarts an agent that was killed.
+func (w *world) keepsThroughAKill(t *testing.T) { w.restart(t, w.Nodes[0].Process.Kill) }
+
+// restart ends the agent of the first node and starts it again. The router keeps its routes all the
+// time, and every connection of the client is served.
+func (w *world) restart(t *testing.T, end func()) {
+	node := w.Nodes[0]
+	begun := time.Now()
+	stop := w.router.watch()
+	end()
+	for _, addr := range balanced {
+		for range 20 {
+			if _, err := w.reach(addr); err != nil {
+				t.Errorf("%s, while the agent does not run: %v", addr, err)
+			}
+		}
+	}
+	w.StartAgent(node)
+	w.awaitSessions(t, 0)
+	t.Logf("agent_ended_to_sessions_seconds: %.3f", time.Since(begun).Seconds())
+	for addr, seen := range stop() {
+		for _, hops := range seen {
+			if !slices.Equal(hops, []int{1, 2, 3}) {
+				t.Errorf("%s: the router also forwarded through %v", addr, hops)
+			}
+		}
+	}
+	w.await(1, 2, 3)
+}
+
+// awaitSessions waits until the agent of a node has both of its sessions, and the router has replaced
+// or dropped the routes that it had kept.
+func (w *world) awaitSessions(t *testing.T, n int) {
+	t.Helper()
+	kittest.Eventually(t, "the sessions of "+w.Nodes[n].Name, func() error {
+		for _, channel := range []string{"ipv4", "ipv6"} {
+			name := fmt.Sprintf("n%d_%s", n+1, channel)
+			said, err := w.router.ask("show", "protocols", "all", name)
+			if err != nil || !strings.Contains(said, "Established") || strings.Contains(said, "graceful restart active") || !strings.Contains(said, "1 imported") {
+				return fmt.Errorf("%s: %v %s", name, err, said)
+			}
+		}
+		return nil
+	})
+}
+
+// dropsAfterTheRestartTime kills an agent and does not start it again. Its restart time is short.
+func (w *world) dropsAfterTheRestartTime(t *testing.T) {
+	node, flags := w.Nodes[0], w.flags["nodeagent"]
+	w.flags["nodeagent"] = append(slices.Clone(flags), "-bgp-graceful-restart", "3s")
+	node.Process.Stop()
+	w.StartAgent(node)
+	w.awaitSessions(t, 0)
+	node.Process.Kill()
+	t.Logf("killed_agent_to_route_gone_seconds: %.3f, with a restart time of 3 s", w.await(2, 3).Seconds())
+	w.flags["nodeagent"] = flags
+	w.StartAgent(node)
+	w.await(1, 2, 3)
+}
+
+// dropsADeadNode cuts a node off and kills what runs on it.
+func (w *world) dropsADeadNode(t *testing.T) {
+	node := w.Nodes[2]
+	node.Namespace.Down(t, "lan")
+	node.Process.Kill()
+	took := w.await(1, 2)
+	t.Logf("dead_node_to_route_gone_seconds: %.3f", took.Seconds())
+	if took > holdTime+5*time.Second {
+		t.Errorf("the route went after %s", took)
+	}
+	w.awaitReach()
+}
+
+func (w *world) dropsADeletedService(t *testing.T) {
+	if _, err := registryv1.NewServiceServiceClient(w.Conn).DeleteService(w.Context(), &registryv1.DeleteServiceRequest{Namespace: "default", Name: "web"}); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("deleted_to_route_gone_seconds: %.3f", w.await().Seconds())
+}
+
+// TestBFDFindsADeadNode checks BFD and passwords, with sessions that end with the agent.
+func TestBFDFindsADeadNode(t *testing.T) {
+	const password = "correct horse"
+	w := install(t, 2, fmt.Sprintf("bfd on; password %q;", password),
+		"-bgp-bfd", "300ms", "-bgp-graceful-restart", "0s", "-bgp-password-file", kittest.SecretFile(t, password+"\n"))
+	w.scale(1, 2)
+	w.await(1, 2)
+	w.awaitReach()
+	kittest.Eventually(t, "the sessions of BFD", func() error {
+		said, err := w.router.ask("show", "bfd", "sessions")
+		if err != nil || strings.Count(said, " Up ") != 4 {
+			return fmt.Errorf("%v %s", err, said)
+		}
+		return nil
+	})
+	w.Nodes[0].Process.Stop()
+	t.Logf("stopped_agent_to_route_gone_seconds: %.3f", w.await(2).Seconds())
+	w.StartAgent(w.Nodes[0])
+	w.await(1, 2)
+	w.Nodes[1].Namespace.Down(t, "lan")
+	w.Nodes[1].Process.Kill()
+	took := w.await(1)
+	t.Logf("dead_node_to_route_gone_seconds: %.3f, by BFD", took.Seconds())
+	if took > holdTime-3*time.Second {
+		t.Errorf("the route went after %s", took)
+	}
+	w.awaitReach()
+}
