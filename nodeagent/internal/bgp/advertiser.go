@@ -1,17 +1,13 @@
 package bgp
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"log/slog"
 	"maps"
 	"net/netip"
-	"os"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -51,16 +47,10 @@ type Advertiser struct {
 	synced     bool                // the table has the frontends of a whole view
 	eligible   bool                // as of the last change
 	advertised map[netip.Addr]bool // by the speaker
-	routerID   netip.Addr
+	opened     time.Time           // when the speaker was opened; zero: it was not yet
+	routerID   netip.Addr          // of the speaker
 	sessions   map[machine.SpeakerPeer]session
 	failure    error // of the last change
-}
-
-// session is the state of the session with a peer.
-type session struct {
-	established bool
-	since       time.Time // of the state; zero: there was no session yet
-	reason      string    // why it has ended; empty: it has not
 }
 
 // New returns an advertiser. The configuration must be valid.
@@ -121,7 +111,7 @@ func (a *Advertiser) Run(ctx context.Context) error {
 	if err != nil || speaker == nil {
 		return err
 	}
-	defer func() { speaker.Close(a.restart() > 0) }()
+	defer a.end(speaker)
 	a.opts.Log.Info("bgp: running", "as", a.opts.AS, "router_id", a.routerID.String(), "peers", a.opts.Peers)
 	for {
 		select {
@@ -131,6 +121,16 @@ func (a *Advertiser) Run(ctx context.Context) error {
 			a.change(speaker)
 		}
 	}
+}
+
+// end ends the sessions. Routers do not keep the routes of a node that takes no traffic, so a node that
+// drains right before its agent stops leaves nothing behind.
+func (a *Advertiser) end(speaker machine.Speaker) {
+	a.change(speaker)
+	a.mu.Lock()
+	keep := a.eligible && a.restart() > 0
+	a.mu.Unlock()
+	speaker.Close(keep)
 }
 
 // restart returns the time for which peers are asked to keep the routes.
@@ -143,7 +143,7 @@ func (a *Advertiser) restart() time.Duration {
 
 // open opens the speaker after the first sync. It returns nil if ctx is done before.
 func (a *Advertiser) open(ctx context.Context) (machine.Speaker, error) {
-	options, err := a.speakerOptions()
+	options, err := a.settings()
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ func (a *Advertiser) open(ctx context.Context) (machine.Speaker, error) {
 	a.mu.Lock()
 	a.eligible = a.opts.Eligible()
 	options.Routes, _ = a.differences(a.eligible, true)
-	a.routerID = options.RouterID
+	a.routerID, a.opened = options.RouterID, time.Now()
 	a.mu.Unlock()
 	speaker, err := a.opts.Open(options)
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -176,47 +176,6 @@ func (a *Advertiser) isSynced() bool {
 	return a.synced
 }
 
-func (a *Advertiser) speakerOptions() (machine.SpeakerOptions, error) {
-	c := &a.opts.Config
-	o := machine.SpeakerOptions{
-		AS: c.AS, Peers: a.peers, HoldTime: c.HoldTime, Restart: a.restart(), BFD: c.BFD, Hops: uint8(c.Hops), // #nosec G115 -- Validate has checked it
-		RouterID: a.identifier(), Changed: a.sessionChanged, Log: a.opts.Log,
-	}
-	var err error
-	if o.Communities, o.LargeCommunities, err = parseCommunities(c.Communities); err != nil {
-		return o, err
-	}
-	if c.PasswordFile == "" {
-		return o, nil
-	}
-	password, err := os.ReadFile(c.PasswordFile)
-	if err != nil {
-		return o, fmt.Errorf("bgp-password-file: %w", err)
-	}
-	o.Password = string(bytes.TrimSpace(password))
-	if o.Password == "" || len(o.Password) > maxPassword {
-		return o, fmt.Errorf("bgp-password-file: %s does not have a password of 1 to %d bytes", c.PasswordFile, maxPassword)
-	}
-	return o, nil
-}
-
-// maxPassword is the kernel's limit for the key of TCP MD5.
-const maxPassword = 80
-
-// identifier returns the router ID. A node without an IPv4 address gets a number that is most likely
-// its own, and that is the same after a restart.
-func (a *Advertiser) identifier() netip.Addr {
-	if id, err := netip.ParseAddr(a.opts.RouterID); err == nil {
-		return id
-	}
-	if addr := a.opts.Address(); addr.Is4() {
-		return addr
-	}
-	sum := fnv.New32a()
-	sum.Write([]byte(a.opts.Node)) //nolint:errcheck // it never fails
-	return netip.AddrFrom4([4]byte(sum.Sum(nil)))
-}
-
 // change makes the speaker advertise what is wanted now.
 func (a *Advertiser) change(speaker machine.Speaker) {
 	a.mu.Lock()
@@ -231,6 +190,7 @@ func (a *Advertiser) change(speaker machine.Speaker) {
 	if len(began)+len(ended) > 0 {
 		a.record(began, ended, speaker.Change(began, ended))
 	}
+	a.warn()
 }
 
 // differences returns the addresses to advertise, and those to withdraw. With all it looks at all
@@ -266,44 +226,23 @@ func (a *Advertiser) record(began, ended []netip.Addr, err error) {
 		}
 	}
 	a.mu.Unlock()
-	a.metrics.changed(len(began), len(ended))
-	if len(began)+len(ended) > 0 {
-		a.opts.Log.Info("bgp: routes", "advertised", began, "withdrawn", ended, "err", err)
-	}
-	a.warn()
-}
-
-// sessionChanged takes the beginning or the end of a session.
-func (a *Advertiser) sessionChanged(peer machine.SpeakerPeer, established bool, reason string) {
-	a.mu.Lock()
-	a.sessions[peer] = session{established: established, since: time.Now(), reason: reason}
-	a.mu.Unlock()
-	a.metrics.session(peer, established)
-	if established {
-		a.opts.Log.Info("bgp: session established", "peer", peer.String())
-	} else {
-		a.opts.Log.Warn("bgp: session ended", "peer", peer.String(), "reason", reason)
-	}
-	a.warn()
-}
-
-// warn shows the peers that had a session and have none now, and a change that failed.
-func (a *Advertiser) warn() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	var down []string
-	for peer, s := range a.sessions {
-		if !s.established {
-			down = append(down, fmt.Sprintf("no session with %s since %s: %s", peer, s.since.UTC().Format(time.RFC3339), s.reason))
-		}
-	}
-	slices.Sort(down)
-	if a.failure != nil {
-		down = append(down, a.failure.Error())
-	}
-	if len(down) == 0 {
-		a.opts.Warn(nil)
+	if err != nil {
+		a.opts.Log.Error("bgp: routes could not be changed", "err", err)
 		return
 	}
-	a.opts.Warn(errors.New(strings.Join(down, "; ")))
+	a.metrics.changed(len(began), len(ended))
+	if len(began)+len(ended) > 0 {
+		a.opts.Log.Info("bgp: routes changed", "advertised", listed(began), "withdrawn", listed(ended))
+	}
+}
+
+// maxListed is the number of addresses of a change that are logged.
+const maxListed = 16
+
+// listed returns addresses for the log.
+func listed(addrs []netip.Addr) string {
+	if len(addrs) > maxListed {
+		return fmt.Sprintf("%v and %d more", addrs[:maxListed], len(addrs)-maxListed)
+	}
+	return fmt.Sprint(addrs)
 }
