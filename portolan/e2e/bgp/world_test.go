@@ -25,7 +25,11 @@ var balanced = [2]netip.Addr{netip.MustParseAddr("203.0.113.10"), netip.MustPars
 // outside is the network of the client behind the router.
 var outside = [2]netip.Prefix{netip.MustParsePrefix("10.88.0.0/24"), netip.MustParsePrefix("fd88:1::/64")}
 
-const podPort = 8080
+const (
+	podPort = 8080
+	// connectTimeout is far longer than a connection takes.
+	connectTimeout = 10 * time.Second
+)
 
 // world is an installation whose nodes share a network with a router.
 type world struct {
@@ -177,12 +181,12 @@ func (w *world) await(nodes ...int) time.Duration {
 // reach connects from the client to an address of the service, and returns the address of the pod.
 func (w *world) reach(addr netip.Addr) (pod netip.Addr, err error) {
 	err = w.client.Do(func() error {
-		conn, err := net.DialTimeout("tcp", netip.AddrPortFrom(addr, 80).String(), 2*time.Second)
+		conn, err := net.DialTimeout("tcp", netip.AddrPortFrom(addr, 80).String(), connectTimeout)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = conn.Close() }()
-		if err := conn.SetDeadline(time.Now().Add(2 * time.Second)); err != nil {
+		if err := conn.SetDeadline(time.Now().Add(connectTimeout)); err != nil {
 			return err
 		}
 		line, err := bufio.NewReader(conn).ReadString('\n')
