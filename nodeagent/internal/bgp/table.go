@@ -41,7 +41,7 @@ func (t *Table) Set(planned plan.FrontendServers, programmed bool) {
 		if all == nil {
 			all = map[plan.Frontend]frontend{}
 			if t.frontends == nil {
-				t.frontends, t.wanted, t.changed = map[netip.Addr]map[plan.Frontend]frontend{}, map[netip.Addr]bool{}, map[netip.Addr]bool{}
+				t.frontends, t.wanted = map[netip.Addr]map[plan.Frontend]frontend{}, map[netip.Addr]bool{}
 			}
 			t.frontends[addr] = all
 		}
@@ -51,6 +51,9 @@ func (t *Table) Set(planned plan.FrontendServers, programmed bool) {
 	}
 	if len(all) == 0 {
 		delete(t.frontends, addr)
+	}
+	if t.changed == nil {
+		t.changed = map[netip.Addr]bool{}
 	}
 	t.changed[addr] = true
 	if advertisable(all) {
@@ -104,6 +107,6 @@ func (t *Table) Wanted() []netip.Addr {
 // Changed returns the addresses of frontends that were set since its last call, ordered.
 func (t *Table) Changed() []netip.Addr {
 	changed := slices.SortedFunc(maps.Keys(t.changed), netip.Addr.Compare)
-	clear(t.changed)
+	t.changed = nil // not cleared: a map keeps the size of its largest change
 	return changed
 }

@@ -23,6 +23,9 @@ const (
 	deferral = time.Second
 	// maxReceived is the number of routes that a peer may advertise.
 	maxReceived = 10_000
+	// The numbers of the families in the settings of the library's server.
+	ipv4Unicast = 0
+	ipv6Unicast = 1
 	// bfdMultiplier is the number of BFD packets after which a peer is lost.
 	bfdMultiplier = 3
 )
@@ -58,7 +61,8 @@ func Open(o machine.SpeakerOptions) (machine.Speaker, error) {
 }
 
 func (s *Speaker) start(ctx context.Context) error {
-	global := &api.Global{Asn: s.opts.AS, RouterId: s.opts.RouterID.String(), ListenPort: -1}
+	// Without families the library makes tables of all that it knows.
+	global := &api.Global{Asn: s.opts.AS, RouterId: s.opts.RouterID.String(), ListenPort: -1, Families: []uint32{ipv4Unicast, ipv6Unicast}}
 	if err := s.server.StartBgp(ctx, &api.StartBgpRequest{Global: global}); err != nil {
 		return err
 	}
