@@ -12,6 +12,7 @@ import (
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 	registryv1 "portolan.dev/api/registry/v1"
 
+	"portolan.dev/portolan/e2e/labtest"
 	"portolan.dev/services/kit/kittest"
 )
 
@@ -99,10 +100,8 @@ func (w *world) showsItsState(t *testing.T) {
 }
 
 func (w *world) followsEndpoints(t *testing.T) {
-	w.scale()
-	t.Logf("last_endpoint_gone_to_route_gone_seconds: %.3f", w.await().Seconds())
-	w.scale(2)
-	t.Logf("first_endpoint_to_routes_seconds: %.3f", w.await(1, 2, 3).Seconds())
+	w.after(t, "last_endpoint_gone", func() { w.scale() })
+	w.after(t, "first_endpoint", func() { w.scale(2) }, 1, 2, 3)
 	w.awaitReach()
 	w.scale(1, 2, 3)
 }
@@ -112,8 +111,7 @@ func (w *world) followsLocalEndpoints(t *testing.T) {
 	w.policy(corev1.TrafficPolicy_TRAFFIC_POLICY_LOCAL)
 	w.await(1)
 	w.awaitReach()
-	w.scale(2)
-	t.Logf("local_endpoint_moves_to_route_moved_seconds: %.3f", w.await(2).Seconds())
+	w.after(t, "local_endpoint_moves", func() { w.scale(2) }, 2)
 	w.awaitReach()
 	w.policy(corev1.TrafficPolicy_TRAFFIC_POLICY_CLUSTER)
 	w.await(1, 2, 3)
@@ -121,8 +119,7 @@ func (w *world) followsLocalEndpoints(t *testing.T) {
 }
 
 func (w *world) leavesWhenDraining(t *testing.T) {
-	w.drain(w.Nodes[0], true)
-	t.Logf("drain_to_route_gone_seconds: %.3f", w.await(2, 3).Seconds())
+	w.after(t, "drain", func() { w.drain(w.Nodes[0], true) }, 2, 3)
 	w.drain(w.Nodes[0], false)
 	w.await(1, 2, 3)
 }
@@ -132,8 +129,7 @@ func (w *world) leavesWhenExcluded(t *testing.T) {
 	node := func(labels map[string]string) *corev1.Node {
 		return &corev1.Node{Metadata: &corev1.ObjectMeta{Name: w.Nodes[1].Name, Labels: labels}}
 	}
-	w.apply(node(map[string]string{label: ""}))
-	t.Logf("excluded_to_route_gone_seconds: %.3f", w.await(1, 3).Seconds())
+	w.after(t, "excluded", func() { w.apply(node(map[string]string{label: ""})) }, 1, 3)
 	w.apply(node(nil))
 	w.await(1, 2, 3)
 }
@@ -194,8 +190,7 @@ func (w *world) dropsAfterTheRestartTime(t *testing.T) {
 	node.Process.Stop()
 	w.StartAgent(node)
 	w.awaitSessions(t, 0)
-	node.Process.Kill()
-	t.Logf("killed_agent_to_route_gone_seconds: %.3f, with a restart time of 3 s", w.await(2, 3).Seconds())
+	w.after(t, "killed_agent_with_a_restart_time_of_3s", node.Process.Kill, 2, 3)
 	w.flags["nodeagent"] = flags
 	w.StartAgent(node)
 	w.await(1, 2, 3)
@@ -203,22 +198,28 @@ func (w *world) dropsAfterTheRestartTime(t *testing.T) {
 
 // dropsADeadNode cuts a node off and kills what runs on it.
 func (w *world) dropsADeadNode(t *testing.T) {
-	node := w.Nodes[2]
-	node.Namespace.Down(t, "lan")
-	node.Process.Kill()
-	took := w.await(1, 2)
-	t.Logf("dead_node_to_route_gone_seconds: %.3f", took.Seconds())
-	if took > holdTime+20*time.Second { // far more than a loaded machine needs, and less than BIRD's own hold time
+	if took := w.after(t, "dead_node", func() { w.kill(t, w.Nodes[2]) }, 1, 2); took > holdTime+20*time.Second { // far more than a loaded machine needs, and less than BIRD's own hold time
 		t.Errorf("the route went after %s", took)
 	}
 	w.awaitReach()
 }
 
+// kill cuts a node off from the network and kills what runs on it.
+func (w *world) kill(t *testing.T, node *labtest.Node) {
+	t.Helper()
+	node.Namespace.Down(t, "lan")
+	node.Process.Kill()
+}
+
 func (w *world) dropsADeletedService(t *testing.T) {
+	w.after(t, "deleted", func() { w.delete(t) })
+}
+
+func (w *world) delete(t *testing.T) {
+	t.Helper()
 	if _, err := registryv1.NewServiceServiceClient(w.Conn).DeleteService(w.Context(), &registryv1.DeleteServiceRequest{Namespace: "default", Name: "web"}); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("deleted_to_route_gone_seconds: %.3f", w.await().Seconds())
 }
 
 // TestBFDFindsADeadNode checks BFD and passwords, with sessions that end with the agent.
@@ -236,13 +237,9 @@ func TestBFDFindsADeadNode(t *testing.T) {
 		}
 		return nil
 	})
-	w.Nodes[0].Process.Stop()
-	t.Logf("stopped_agent_to_route_gone_seconds: %.3f", w.await(2).Seconds())
+	w.after(t, "stopped_agent", w.Nodes[0].Process.Stop, 2)
 	w.StartAgent(w.Nodes[0])
 	w.await(1, 2)
-	w.Nodes[1].Namespace.Down(t, "lan")
-	w.Nodes[1].Process.Kill()
-	// The wait is shorter than the hold time.
-	t.Logf("dead_node_to_route_gone_seconds: %.3f, by BFD", w.await(1).Seconds())
+	w.after(t, "dead_node_by_bfd", func() { w.kill(t, w.Nodes[1]) }, 1) // the wait is shorter than the hold time
 	w.awaitReach()
 }

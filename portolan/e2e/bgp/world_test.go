@@ -167,15 +167,24 @@ func (w *world) scale(nodes ...int) {
 	}
 }
 
-// await waits until the router forwards both addresses through exactly these nodes, and returns the
-// time that it took.
-func (w *world) await(nodes ...int) time.Duration {
+// await waits until the router forwards both addresses through exactly these nodes.
+func (w *world) await(nodes ...int) {
 	w.Helper()
-	begun := time.Now()
 	for _, addr := range balanced {
 		w.router.await(addr, nodes...)
 	}
-	return time.Since(begun)
+}
+
+// after does something, waits until the router forwards both addresses through exactly these nodes, and
+// prints and returns the time that it took from the beginning.
+func (w *world) after(t *testing.T, what string, do func(), nodes ...int) time.Duration {
+	t.Helper()
+	begun := time.Now()
+	do()
+	w.await(nodes...)
+	took := time.Since(begun)
+	t.Logf("%s_to_routes_seconds: %.3f", what, took.Seconds())
+	return took
 }
 
 // reach connects from the client to an address of the service, and returns the address of the pod.

@@ -25,6 +25,7 @@ type peer struct {
 	lis     net.Listener
 	v6      bool
 	restart bool // it takes part in graceful restart
+	as      uint16
 
 	mu     sync.Mutex
 	conn   net.Conn
@@ -32,14 +33,19 @@ type peer struct {
 	said   []string
 }
 
-// startPeer starts a router on a loopback address.
+// startPeer starts a router of another AS on a loopback address.
 func startPeer(t *testing.T, at string, restart bool) *peer {
+	t.Helper()
+	return startPeerOf(t, 64513, at, restart)
+}
+
+func startPeerOf(t *testing.T, as uint16, at string, restart bool) *peer {
 	t.Helper()
 	lis, err := net.Listen("tcp", at)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &peer{t: t, lis: lis, v6: strings.HasPrefix(at, "["), restart: restart}
+	p := &peer{t: t, lis: lis, v6: strings.HasPrefix(at, "["), restart: restart, as: as}
 	t.Cleanup(func() { lis.Close(); p.end() })
 	go func() {
 		for {
@@ -102,11 +108,11 @@ func (p *peer) serve(conn net.Conn) error {
 	if p.v6 {
 		family = bgp.RF_IPv6_UC
 	}
-	capabilities := []bgp.ParameterCapabilityInterface{bgp.NewCapMultiProtocol(family), bgp.NewCapFourOctetASNumber(64513)}
+	capabilities := []bgp.ParameterCapabilityInterface{bgp.NewCapMultiProtocol(family), bgp.NewCapFourOctetASNumber(uint32(p.as))}
 	if p.restart {
 		capabilities = append(capabilities, bgp.NewCapGracefulRestart(false, false, 0, nil))
 	}
-	open, err := bgp.NewBGPOpenMessage(64513, 90, netip.MustParseAddr("192.0.2.254"), []bgp.OptionParameterInterface{bgp.NewOptionParameterCapability(capabilities)})
+	open, err := bgp.NewBGPOpenMessage(p.as, 90, netip.MustParseAddr("192.0.2.254"), []bgp.OptionParameterInterface{bgp.NewOptionParameterCapability(capabilities)})
 	if err != nil {
 		return err
 	}
@@ -178,7 +184,7 @@ func (p *peer) update(u *bgp.BGPUpdate) {
 			hop = a.Nexthop.String()
 		case *bgp.PathAttributeNextHop:
 			hop = a.Value.String()
-		case *bgp.PathAttributeAsPath, *bgp.PathAttributeCommunities, *bgp.PathAttributeLargeCommunities:
+		case *bgp.PathAttributeAsPath, *bgp.PathAttributeLocalPref, *bgp.PathAttributeCommunities, *bgp.PathAttributeLargeCommunities:
 			attributes = append(attributes, strings.TrimSpace(a.String()))
 		}
 	}
@@ -253,6 +259,14 @@ func TestRoutesOfEachFamily(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestRoutesInsideTheAS checks the routes that a router of the node's own AS gets.
+func TestRoutesInsideTheAS(t *testing.T) {
+	p := startPeerOf(t, 64512, "127.0.0.1:0", false)
+	s := open(t, "203.0.113.1", func(o *machine.SpeakerOptions) { o.Peers[0].AS = 64512 }, p.addr())
+	defer s.Close(false)
+	p.await("connected", "+ 203.0.113.1/32 via 127.0.0.1 {AsPath: } {LocalPref: 100}")
 }
 
 // TestEndOfSessions checks that a session ends with a notification, which makes a router drop the
