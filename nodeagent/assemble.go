@@ -4,6 +4,7 @@ import (
 	registryv1 "portolan.dev/api/registry/v1"
 
 	"portolan.dev/nodeagent/internal/announce"
+	"portolan.dev/nodeagent/internal/bgp"
 	"portolan.dev/nodeagent/internal/events"
 	"portolan.dev/nodeagent/internal/healthcheck"
 	"portolan.dev/nodeagent/internal/nodestatus"
@@ -36,10 +37,18 @@ func (d *Daemon) assemble() error {
 			d.syncer.ReportHealthCheckPort(service, port, err)
 		},
 	})
+	stays := d.plane.Name() != proxymode.Userspace
+	d.advertiser = bgp.New(bgp.Options{
+		Config: d.cfg.bgp(), Node: d.name, Open: d.machine.OpenSpeaker, Address: d.firstIPv4, Eligible: d.takesTraffic, Stays: stays,
+		Warn: func(err error) { d.host.Health.Warn("bgp", err) }, Metrics: d.host.Metrics, Log: d.log,
+	})
 	d.syncer = proxy.New(proxy.Options{
-		View: d.view, Plane: d.plane, Listens: d.plane.Name() == proxymode.Userspace,
-		Checks: d.checks, Events: d.events, Metrics: d.host.Metrics, Log: d.log,
-		Programmed: func() { d.host.Health.Set(programmedCheck, nil) },
+		View: d.view, Plane: d.plane, Listens: !stays,
+		Checks: d.checks, Routes: d.advertiser, Events: d.events, Metrics: d.host.Metrics, Log: d.log,
+		Programmed: func() {
+			d.host.Health.Set(programmedCheck, nil)
+			d.advertiser.Synced()
+		},
 	})
 	d.prober = probe.New(probe.Options{
 		Log: d.log, Metrics: d.host.Metrics,
@@ -57,7 +66,7 @@ func (d *Daemon) assemble() error {
 	d.announcer = announce.New(announce.Options{
 		Node: d.name, Interfaces: d.cfg.AnnounceInterfaces, Controllers: d.lbctl, Machine: d.machine,
 		Ready:    func() bool { return d.syncer.Healthy() && !d.syncer.LastSync().IsZero() },
-		Draining: d.draining.Load, Stays: d.plane.Name() != proxymode.Userspace, Metrics: d.host.Metrics, Log: d.log,
+		Draining: d.draining.Load, Stays: stays, Metrics: d.host.Metrics, Log: d.log,
 	})
 	if err := d.follow(); err != nil {
 		return err

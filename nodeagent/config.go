@@ -34,9 +34,20 @@ type Config struct {
 	NodePortAddresses  []netip.Prefix `flag:"nodeport-addresses" usage:"CIDRs of the node's addresses that serve node ports; empty: all addresses of the node"`
 	StrictARP          bool           `flag:"strict-arp" default:"true" usage:"do not answer ARP requests for addresses that no device of the node has, such as external IPs (sysctls arp_ignore and arp_announce); kernel modes only"`
 	AnnounceInterfaces []string       `flag:"announce-interfaces" usage:"patterns of the interfaces, such as eth*, on which the node answers ARP and neighbour discovery for the load-balancer addresses that lbctl gives it; empty: none"`
-	MasqueradeAll      bool           `flag:"masquerade-all" default:"false" usage:"hide all clients of cluster IPs from backends"`
-	Scheduler          string         `flag:"scheduler" default:"rr" usage:"scheduler of services that set none: rr, lc, dh, sh, sed, nq or mh"`
-	DrainTimeout       time.Duration  `flag:"drain-timeout" default:"300s" usage:"time for which connections to a removed backend may continue, unless the service sets its own"`
+
+	BGPPeers           []string      `flag:"bgp-peers" usage:"routers to which the node advertises load-balancer addresses by BGP, as ADDRESS@AS or ADDRESS:PORT@AS, such as 10.0.0.1@64513; a session has the routes of the family of its addresses; empty: no BGP"`
+	BGPAS              uint32        `flag:"bgp-as" default:"0" usage:"number of the node's autonomous system (AS)"`
+	BGPRouterID        string        `flag:"bgp-router-id" usage:"IPv4 address that identifies the node to its peers; empty: the node's first IPv4 address, or one made from its name"`
+	BGPCommunities     []string      `flag:"bgp-communities" usage:"communities of all routes, such as 64512:100, or large ones, such as 64512:1:100"`
+	BGPHoldTime        time.Duration `flag:"bgp-hold-time" default:"9s" usage:"time without a message after which a peer takes the node for dead and drops its routes, unless the peer has a shorter one; at least 3s"`
+	BGPGracefulRestart time.Duration `flag:"bgp-graceful-restart" default:"30s" usage:"time for which peers keep the routes after the agent was stopped or killed, if the kernel forwards; 0: they drop them at once"`
+	BGPBFD             time.Duration `flag:"bgp-bfd" default:"0s" usage:"time between two packets of BFD (UDP port 3784), such as 300ms; without three in a row a peer takes the node for dead; 0: no BFD. Requires that bgp-graceful-restart is 0"`
+	BGPHops            int           `flag:"bgp-hops" default:"1" usage:"largest number of hops to a peer of another AS; 1: it is on a network of the node"`
+	BGPPasswordFile    string        `flag:"bgp-password-file" usage:"file with the password of the sessions (TCP MD5), which is read at the start; empty: none"`
+
+	MasqueradeAll bool          `flag:"masquerade-all" default:"false" usage:"hide all clients of cluster IPs from backends"`
+	Scheduler     string        `flag:"scheduler" default:"rr" usage:"scheduler of services that set none: rr, lc, dh, sh, sed, nq or mh"`
+	DrainTimeout  time.Duration `flag:"drain-timeout" default:"300s" usage:"time for which connections to a removed backend may continue, unless the service sets its own"`
 
 	IPVSTCPTimeout    time.Duration `flag:"ipvs-tcp-timeout" default:"7500s" usage:"time after which IPVS forgets an idle TCP connection: longer than the interval of keepalives, 7200 s; 0: unchanged"`
 	IPVSTCPFinTimeout time.Duration `flag:"ipvs-tcpfin-timeout" default:"0s" usage:"time after which IPVS forgets a TCP connection that one side has closed; 0: unchanged"`
@@ -79,6 +90,8 @@ func (c *Config) Validate() error {
 	if len(c.AnnounceInterfaces) > 0 && len(c.LBCtl) == 0 {
 		bad("lbctl: must be set, because announce-interfaces is")
 	}
+	bgpConfig := c.bgp()
+	errs = append(errs, bgpConfig.Validate())
 	if modes := proxymode.Names(); !slices.Contains(modes, c.ProxyMode) {
 		bad("proxy-mode: %q is none of %s", c.ProxyMode, strings.Join(modes, ", "))
 	}

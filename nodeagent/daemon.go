@@ -17,6 +17,7 @@ import (
 	"portolan.dev/nodeagent/dataplane"
 	"portolan.dev/nodeagent/internal/addresses"
 	"portolan.dev/nodeagent/internal/announce"
+	"portolan.dev/nodeagent/internal/bgp"
 	"portolan.dev/nodeagent/internal/events"
 	"portolan.dev/nodeagent/internal/healthcheck"
 	"portolan.dev/nodeagent/internal/nodestatus"
@@ -57,15 +58,16 @@ type Daemon struct {
 	plane    dataplane.Plane
 	fallback string // why the configured mode is not used; empty: it is used
 
-	view      *view.View
-	follower  *changes.Follower
-	events    *events.Recorder
-	syncer    *proxy.Syncer
-	prober    *probe.Prober
-	checks    *healthcheck.Server
-	node      *nodestatus.Registrar
-	health    *healthcheck.NodeServer
-	announcer *announce.Announcer
+	view       *view.View
+	follower   *changes.Follower
+	events     *events.Recorder
+	syncer     *proxy.Syncer
+	prober     *probe.Prober
+	checks     *healthcheck.Server
+	node       *nodestatus.Registrar
+	health     *healthcheck.NodeServer
+	announcer  *announce.Announcer
+	advertiser *bgp.Advertiser
 
 	draining   atomic.Bool
 	auditPause time.Duration // time between two audits; auditEvery except in tests
@@ -176,6 +178,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		{Name: "surroundings", Run: func(ctx context.Context) error { return d.every(ctx, surroundingsEvery, d.checkSurroundings) }},
 		{Name: "addresses", Run: d.watchAddresses},
 		{Name: "announcing", Run: d.announcer.Run},
+		{Name: "bgp", Run: d.advertiser.Run},
 		daemon.Renewal(d.host, daemon.RenewBy(d.registry)),
 		{Name: "audit", Run: func(ctx context.Context) error { return d.every(ctx, d.auditPause, d.auditInBackground) }},
 	}
@@ -232,6 +235,7 @@ func (d *Daemon) apply(ctx context.Context, batch []changes.Change, revision uin
 	if changed.Node {
 		d.refreshFacts()
 		d.node.Wake()
+		d.advertiser.Wake()
 	}
 	d.syncer.Changed(tracing.SpanFromContext(ctx))
 	if changed.Pods {

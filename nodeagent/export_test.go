@@ -7,6 +7,7 @@ import (
 
 	"portolan.dev/nodeagent/dataplane"
 	"portolan.dev/nodeagent/internal/linux"
+	"portolan.dev/nodeagent/machine"
 	"portolan.dev/services/kit/app"
 )
 
@@ -45,6 +46,19 @@ type readdressed struct {
 }
 
 func (m readdressed) Addresses() ([]netip.Addr, error) { return m.local() }
+
+// SetSpeaker sets the function that opens the machine's speaker of BGP. The agent must not run yet.
+func (d *Daemon) SetSpeaker(open func(machine.SpeakerOptions) (machine.Speaker, error)) {
+	d.machine = speaking{open: open}
+}
+
+// speaking is this machine with another speaker.
+type speaking struct {
+	linux.Machine
+	open func(machine.SpeakerOptions) (machine.Speaker, error)
+}
+
+func (m speaking) OpenSpeaker(o machine.SpeakerOptions) (machine.Speaker, error) { return m.open(o) }
 
 // CheckSurroundings runs the agent's periodic check at once.
 func (d *Daemon) CheckSurroundings() { d.checkSurroundings(context.Background()) }

@@ -8,6 +8,7 @@ import (
 
 	"portolan.dev/nodeagent/dataplane/kernelmode"
 	"portolan.dev/nodeagent/internal/addresses"
+	"portolan.dev/nodeagent/internal/bgp"
 	"portolan.dev/nodeagent/internal/proxymode"
 	"portolan.dev/nodeagent/machine"
 	"portolan.dev/nodeagent/plan"
@@ -27,6 +28,14 @@ func (c *Config) proxyMode(m machine.Machine, log *slog.Logger, metrics promethe
 				Liberal: c.ConntrackLiberal,
 			},
 		},
+	}
+}
+
+// bgp returns the configuration of BGP.
+func (c *Config) bgp() bgp.Config {
+	return bgp.Config{
+		Peers: c.BGPPeers, AS: c.BGPAS, RouterID: c.BGPRouterID, Communities: c.BGPCommunities, HoldTime: c.BGPHoldTime,
+		GracefulRestart: c.BGPGracefulRestart, BFD: c.BGPBFD, Hops: c.BGPHops, PasswordFile: c.BGPPasswordFile,
 	}
 }
 

@@ -3,11 +3,13 @@ package nodeagent
 import (
 	"cmp"
 	"context"
+	"net/netip"
 
 	"portolan.dev/nodeagent/internal/events"
 	"portolan.dev/nodeagent/internal/nodestatus"
 	"portolan.dev/nodeagent/internal/proxymode"
 	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
 )
 
 // refreshAddresses reads the node's addresses again and passes them on. The announcer reads the
@@ -39,13 +41,31 @@ func (d *Daemon) zone() string {
 	return cmp.Or(d.view.Self().GetMetadata().GetLabels()[object.LabelZone], d.cfg.labels()[object.LabelZone])
 }
 
+// takesTraffic reports whether load balancers may send traffic to the node: it forwards as planned, and
+// neither drains nor leaves.
+func (d *Daemon) takesTraffic() bool {
+	self := d.view.Self()
+	return d.syncer.Healthy() && !d.draining.Load() && self.GetMetadata().GetDeletionTimestamp() == nil && spec.TakesBalancerTraffic(self)
+}
+
+// firstIPv4 returns the node's first IPv4 address, or the zero value.
+func (d *Daemon) firstIPv4() netip.Addr {
+	for _, addr := range d.addresses.Load().Node {
+		if addr.Is4() {
+			return addr
+		}
+	}
+	return netip.Addr{}
+}
+
 // checkSurroundings checks for changes without notifications: changed addresses, programs that
-// listen on node ports, and a Node that is still not ready.
+// listen on node ports, the health of the data plane, and a Node that is still not ready.
 func (d *Daemon) checkSurroundings(context.Context) {
 	if self := d.view.Self(); self != nil && !nodestatus.Ready(self) {
 		d.node.Wake()
 	}
 	d.checkAddresses()
+	d.advertiser.Wake()
 	d.syncer.CheckNodePorts(d.machine.Listeners())
 }
 

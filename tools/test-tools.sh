@@ -12,6 +12,7 @@ needs=(
 	"curl curl"
 	"jq jq"
 	"nsd nsd"
+	"bird bird2"
 	"promtool prometheus"
 	"systemd-analyze systemd"
 	"qemu-system-x86_64 qemu-system-x86"

@@ -1,5 +1,6 @@
 // Package machine is the machine below a node agent: its addresses, its interfaces with their
-// neighbours, the programs that listen on it, and the modes in which its kernel can forward.
+// neighbours, its sessions with routers, the programs that listen on it, and the modes in which its
+// kernel can forward.
 //
 // Package linux has the machine of every daemon. `portolan dev` uses Userspace, the same machine
 // without its kernel. A simulation, such as faults/sim, has machines in memory.

@@ -22,6 +22,8 @@ type Machine interface {
 	Neighbors(i Interface, v6 bool) (Neighbors, error)
 	// Listeners returns the addresses that programs of the machine listen on.
 	Listeners() []plan.Frontend
+	// OpenSpeaker opens sessions of BGP. If the machine cannot, the error is errors.ErrUnsupported.
+	OpenSpeaker(SpeakerOptions) (Speaker, error)
 	// Modes returns the proxy modes in which the kernel may forward, in the order in which they are
 	// tried.
 	Modes() []kernelmode.Mode

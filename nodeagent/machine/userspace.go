@@ -30,5 +30,8 @@ func (Userspace) Neighbors(Interface, bool) (Neighbors, error) { return nil, err
 // Listeners implements Machine. On other systems than Linux it finds none.
 func (Userspace) Listeners() []plan.Frontend { return listeners() }
 
+// OpenSpeaker implements Machine.
+func (Userspace) OpenSpeaker(SpeakerOptions) (Speaker, error) { return nil, errors.ErrUnsupported }
+
 // Modes implements Machine.
 func (Userspace) Modes() []kernelmode.Mode { return nil }

@@ -108,7 +108,9 @@ type GetStatusResponse struct {
 	// the registry's log.
 	Warnings []string `protobuf:"bytes,19,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	// Announcing of load-balancer addresses; unset: the agent has no -announce-interfaces.
-	Announcing    *Announcing `protobuf:"bytes,20,opt,name=announcing,proto3" json:"announcing,omitempty"`
+	Announcing *Announcing `protobuf:"bytes,20,opt,name=announcing,proto3" json:"announcing,omitempty"`
+	// Advertising of load-balancer addresses by BGP; unset: the agent has no -bgp-peers.
+	Routing       *Routing `protobuf:"bytes,21,opt,name=routing,proto3" json:"routing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -283,6 +285,13 @@ func (x *GetStatusResponse) GetAnnouncing() *Announcing {
 	return nil
 }
 
+func (x *GetStatusResponse) GetRouting() *Routing {
+	if x != nil {
+		return x.Routing
+	}
+	return nil
+}
+
 // Announcing is the state of announcing load-balancer addresses on the node's networks.
 type Announcing struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -421,6 +430,171 @@ func (x *AnnouncedAddress) GetSince() *timestamppb.Timestamp {
 	return nil
 }
 
+// Routing is the state of advertising load-balancer addresses to routers by BGP.
+type Routing struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of the node's autonomous system.
+	AsNumber uint32 `protobuf:"varint,1,opt,name=as_number,json=asNumber,proto3" json:"as_number,omitempty"`
+	// Address that identifies the node to its peers; empty: the sessions have not begun, because nothing
+	// is forwarded yet.
+	RouterId string `protobuf:"bytes,2,opt,name=router_id,json=routerId,proto3" json:"router_id,omitempty"`
+	// Peers, in the order of the configuration.
+	Peers []*RoutingPeer `protobuf:"bytes,3,rep,name=peers,proto3" json:"peers,omitempty"`
+	// Addresses that the node advertises now, ordered.
+	Addresses []string `protobuf:"bytes,4,rep,name=addresses,proto3" json:"addresses,omitempty"`
+	// Whether the node may take traffic of load balancers. If not, it advertises nothing.
+	Eligible bool `protobuf:"varint,5,opt,name=eligible,proto3" json:"eligible,omitempty"`
+	// Reason why the last change could not be made; empty: it was.
+	Error         string `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Routing) Reset() {
+	*x = Routing{}
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Routing) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Routing) ProtoMessage() {}
+
+func (x *Routing) ProtoReflect() protoreflect.Message {
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Routing.ProtoReflect.Descriptor instead.
+func (*Routing) Descriptor() ([]byte, []int) {
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Routing) GetAsNumber() uint32 {
+	if x != nil {
+		return x.AsNumber
+	}
+	return 0
+}
+
+func (x *Routing) GetRouterId() string {
+	if x != nil {
+		return x.RouterId
+	}
+	return ""
+}
+
+func (x *Routing) GetPeers() []*RoutingPeer {
+	if x != nil {
+		return x.Peers
+	}
+	return nil
+}
+
+func (x *Routing) GetAddresses() []string {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
+func (x *Routing) GetEligible() bool {
+	if x != nil {
+		return x.Eligible
+	}
+	return false
+}
+
+func (x *Routing) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+// RoutingPeer is a router with which the node has, or tries to have, a session.
+type RoutingPeer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The peer as it is configured, such as 10.0.0.1@64513.
+	Peer string `protobuf:"bytes,1,opt,name=peer,proto3" json:"peer,omitempty"`
+	// Whether the session is established.
+	Established bool `protobuf:"varint,2,opt,name=established,proto3" json:"established,omitempty"`
+	// Time since which the session is established, or has been lost; unset: there was none yet.
+	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
+	// Reason why the last session ended; empty: it has not, or there was none yet.
+	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RoutingPeer) Reset() {
+	*x = RoutingPeer{}
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RoutingPeer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RoutingPeer) ProtoMessage() {}
+
+func (x *RoutingPeer) ProtoReflect() protoreflect.Message {
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RoutingPeer.ProtoReflect.Descriptor instead.
+func (*RoutingPeer) Descriptor() ([]byte, []int) {
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *RoutingPeer) GetPeer() string {
+	if x != nil {
+		return x.Peer
+	}
+	return ""
+}
+
+func (x *RoutingPeer) GetEstablished() bool {
+	if x != nil {
+		return x.Established
+	}
+	return false
+}
+
+func (x *RoutingPeer) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *RoutingPeer) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // StepFailure is a step that could not be programmed.
 type StepFailure struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -440,7 +614,7 @@ type StepFailure struct {
 
 func (x *StepFailure) Reset() {
 	*x = StepFailure{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[4]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -452,7 +626,7 @@ func (x *StepFailure) String() string {
 func (*StepFailure) ProtoMessage() {}
 
 func (x *StepFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[4]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -465,7 +639,7 @@ func (x *StepFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepFailure.ProtoReflect.Descriptor instead.
 func (*StepFailure) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{4}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *StepFailure) GetStep() string {
@@ -519,7 +693,7 @@ type GetPlanRequest struct {
 
 func (x *GetPlanRequest) Reset() {
 	*x = GetPlanRequest{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[5]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -531,7 +705,7 @@ func (x *GetPlanRequest) String() string {
 func (*GetPlanRequest) ProtoMessage() {}
 
 func (x *GetPlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[5]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -544,7 +718,7 @@ func (x *GetPlanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPlanRequest.ProtoReflect.Descriptor instead.
 func (*GetPlanRequest) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{5}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetPlanRequest) GetNamespace() string {
@@ -588,7 +762,7 @@ type GetPlanResponse struct {
 
 func (x *GetPlanResponse) Reset() {
 	*x = GetPlanResponse{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[6]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -600,7 +774,7 @@ func (x *GetPlanResponse) String() string {
 func (*GetPlanResponse) ProtoMessage() {}
 
 func (x *GetPlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[6]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -613,7 +787,7 @@ func (x *GetPlanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPlanResponse.ProtoReflect.Descriptor instead.
 func (*GetPlanResponse) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{6}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetPlanResponse) GetVirtualServers() []*VirtualServer {
@@ -669,7 +843,7 @@ type PendingStep struct {
 
 func (x *PendingStep) Reset() {
 	*x = PendingStep{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[7]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -681,7 +855,7 @@ func (x *PendingStep) String() string {
 func (*PendingStep) ProtoMessage() {}
 
 func (x *PendingStep) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[7]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -694,7 +868,7 @@ func (x *PendingStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PendingStep.ProtoReflect.Descriptor instead.
 func (*PendingStep) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{7}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PendingStep) GetOp() string {
@@ -760,7 +934,7 @@ type VirtualServer struct {
 
 func (x *VirtualServer) Reset() {
 	*x = VirtualServer{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[8]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -772,7 +946,7 @@ func (x *VirtualServer) String() string {
 func (*VirtualServer) ProtoMessage() {}
 
 func (x *VirtualServer) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[8]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -785,7 +959,7 @@ func (x *VirtualServer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VirtualServer.ProtoReflect.Descriptor instead.
 func (*VirtualServer) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{8}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *VirtualServer) GetService() string {
@@ -906,7 +1080,7 @@ type RealServer struct {
 
 func (x *RealServer) Reset() {
 	*x = RealServer{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[9]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -918,7 +1092,7 @@ func (x *RealServer) String() string {
 func (*RealServer) ProtoMessage() {}
 
 func (x *RealServer) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[9]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -931,7 +1105,7 @@ func (x *RealServer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RealServer.ProtoReflect.Descriptor instead.
 func (*RealServer) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{9}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RealServer) GetAddress() string {
@@ -1006,7 +1180,7 @@ type ResyncRequest struct {
 
 func (x *ResyncRequest) Reset() {
 	*x = ResyncRequest{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[10]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1018,7 +1192,7 @@ func (x *ResyncRequest) String() string {
 func (*ResyncRequest) ProtoMessage() {}
 
 func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[10]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1031,7 +1205,7 @@ func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncRequest.ProtoReflect.Descriptor instead.
 func (*ResyncRequest) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{10}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{12}
 }
 
 // ResyncResponse is the answer of Resync.
@@ -1051,7 +1225,7 @@ type ResyncResponse struct {
 
 func (x *ResyncResponse) Reset() {
 	*x = ResyncResponse{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[11]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1063,7 +1237,7 @@ func (x *ResyncResponse) String() string {
 func (*ResyncResponse) ProtoMessage() {}
 
 func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[11]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1076,7 +1250,7 @@ func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncResponse.ProtoReflect.Descriptor instead.
 func (*ResyncResponse) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{11}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ResyncResponse) GetRepaired() uint32 {
@@ -1118,7 +1292,7 @@ type SetDrainingRequest struct {
 
 func (x *SetDrainingRequest) Reset() {
 	*x = SetDrainingRequest{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[12]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1130,7 +1304,7 @@ func (x *SetDrainingRequest) String() string {
 func (*SetDrainingRequest) ProtoMessage() {}
 
 func (x *SetDrainingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[12]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1143,7 +1317,7 @@ func (x *SetDrainingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDrainingRequest.ProtoReflect.Descriptor instead.
 func (*SetDrainingRequest) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{12}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SetDrainingRequest) GetDraining() bool {
@@ -1164,7 +1338,7 @@ type SetDrainingResponse struct {
 
 func (x *SetDrainingResponse) Reset() {
 	*x = SetDrainingResponse{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[13]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1176,7 +1350,7 @@ func (x *SetDrainingResponse) String() string {
 func (*SetDrainingResponse) ProtoMessage() {}
 
 func (x *SetDrainingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[13]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1189,7 +1363,7 @@ func (x *SetDrainingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDrainingResponse.ProtoReflect.Descriptor instead.
 func (*SetDrainingResponse) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{13}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SetDrainingResponse) GetDraining() bool {
@@ -1204,7 +1378,7 @@ var File_portolan_nodeagent_v1_nodeagent_proto protoreflect.FileDescriptor
 const file_portolan_nodeagent_v1_nodeagent_proto_rawDesc = "" +
 	"\n" +
 	"%portolan/nodeagent/v1/nodeagent.proto\x12\x15portolan.nodeagent.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bportolan/core/v1/meta.proto\x1a\x1eportolan/core/v1/service.proto\"\x12\n" +
-	"\x10GetStatusRequest\"\x9a\x06\n" +
+	"\x10GetStatusRequest\"\xd4\x06\n" +
 	"\x11GetStatusResponse\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1d\n" +
 	"\n" +
@@ -1231,7 +1405,8 @@ const file_portolan_nodeagent_v1_nodeagent_proto_rawDesc = "" +
 	"\bwarnings\x18\x13 \x03(\tR\bwarnings\x12A\n" +
 	"\n" +
 	"announcing\x18\x14 \x01(\v2!.portolan.nodeagent.v1.AnnouncingR\n" +
-	"announcing\"\xd7\x01\n" +
+	"announcing\x128\n" +
+	"\arouting\x18\x15 \x01(\v2\x1e.portolan.nodeagent.v1.RoutingR\arouting\"\xd7\x01\n" +
 	"\n" +
 	"Announcing\x12E\n" +
 	"\taddresses\x18\x01 \x03(\v2'.portolan.nodeagent.v1.AnnouncedAddressR\taddresses\x12\x1e\n" +
@@ -1245,7 +1420,19 @@ const file_portolan_nodeagent_v1_nodeagent_proto_rawDesc = "" +
 	"\x05error\x18\x05 \x01(\tR\x05error\"^\n" +
 	"\x10AnnouncedAddress\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x120\n" +
-	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\x9b\x01\n" +
+	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\xcd\x01\n" +
+	"\aRouting\x12\x1b\n" +
+	"\tas_number\x18\x01 \x01(\rR\basNumber\x12\x1b\n" +
+	"\trouter_id\x18\x02 \x01(\tR\brouterId\x128\n" +
+	"\x05peers\x18\x03 \x03(\v2\".portolan.nodeagent.v1.RoutingPeerR\x05peers\x12\x1c\n" +
+	"\taddresses\x18\x04 \x03(\tR\taddresses\x12\x1a\n" +
+	"\beligible\x18\x05 \x01(\bR\beligible\x12\x14\n" +
+	"\x05error\x18\x06 \x01(\tR\x05error\"\x8d\x01\n" +
+	"\vRoutingPeer\x12\x12\n" +
+	"\x04peer\x18\x01 \x01(\tR\x04peer\x12 \n" +
+	"\vestablished\x18\x02 \x01(\bR\vestablished\x120\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"\x9b\x01\n" +
 	"\vStepFailure\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\tR\x04step\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12\x16\n" +
@@ -1323,51 +1510,56 @@ func file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP() []byte {
 	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescData
 }
 
-var file_portolan_nodeagent_v1_nodeagent_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_portolan_nodeagent_v1_nodeagent_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_portolan_nodeagent_v1_nodeagent_proto_goTypes = []any{
 	(*GetStatusRequest)(nil),      // 0: portolan.nodeagent.v1.GetStatusRequest
 	(*GetStatusResponse)(nil),     // 1: portolan.nodeagent.v1.GetStatusResponse
 	(*Announcing)(nil),            // 2: portolan.nodeagent.v1.Announcing
 	(*AnnouncedAddress)(nil),      // 3: portolan.nodeagent.v1.AnnouncedAddress
-	(*StepFailure)(nil),           // 4: portolan.nodeagent.v1.StepFailure
-	(*GetPlanRequest)(nil),        // 5: portolan.nodeagent.v1.GetPlanRequest
-	(*GetPlanResponse)(nil),       // 6: portolan.nodeagent.v1.GetPlanResponse
-	(*PendingStep)(nil),           // 7: portolan.nodeagent.v1.PendingStep
-	(*VirtualServer)(nil),         // 8: portolan.nodeagent.v1.VirtualServer
-	(*RealServer)(nil),            // 9: portolan.nodeagent.v1.RealServer
-	(*ResyncRequest)(nil),         // 10: portolan.nodeagent.v1.ResyncRequest
-	(*ResyncResponse)(nil),        // 11: portolan.nodeagent.v1.ResyncResponse
-	(*SetDrainingRequest)(nil),    // 12: portolan.nodeagent.v1.SetDrainingRequest
-	(*SetDrainingResponse)(nil),   // 13: portolan.nodeagent.v1.SetDrainingResponse
-	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
-	(v1.Protocol)(0),              // 15: portolan.core.v1.Protocol
-	(v1.Scheduler)(0),             // 16: portolan.core.v1.Scheduler
+	(*Routing)(nil),               // 4: portolan.nodeagent.v1.Routing
+	(*RoutingPeer)(nil),           // 5: portolan.nodeagent.v1.RoutingPeer
+	(*StepFailure)(nil),           // 6: portolan.nodeagent.v1.StepFailure
+	(*GetPlanRequest)(nil),        // 7: portolan.nodeagent.v1.GetPlanRequest
+	(*GetPlanResponse)(nil),       // 8: portolan.nodeagent.v1.GetPlanResponse
+	(*PendingStep)(nil),           // 9: portolan.nodeagent.v1.PendingStep
+	(*VirtualServer)(nil),         // 10: portolan.nodeagent.v1.VirtualServer
+	(*RealServer)(nil),            // 11: portolan.nodeagent.v1.RealServer
+	(*ResyncRequest)(nil),         // 12: portolan.nodeagent.v1.ResyncRequest
+	(*ResyncResponse)(nil),        // 13: portolan.nodeagent.v1.ResyncResponse
+	(*SetDrainingRequest)(nil),    // 14: portolan.nodeagent.v1.SetDrainingRequest
+	(*SetDrainingResponse)(nil),   // 15: portolan.nodeagent.v1.SetDrainingResponse
+	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
+	(v1.Protocol)(0),              // 17: portolan.core.v1.Protocol
+	(v1.Scheduler)(0),             // 18: portolan.core.v1.Scheduler
 }
 var file_portolan_nodeagent_v1_nodeagent_proto_depIdxs = []int32{
-	4,  // 0: portolan.nodeagent.v1.GetStatusResponse.failures:type_name -> portolan.nodeagent.v1.StepFailure
-	14, // 1: portolan.nodeagent.v1.GetStatusResponse.last_audit:type_name -> google.protobuf.Timestamp
+	6,  // 0: portolan.nodeagent.v1.GetStatusResponse.failures:type_name -> portolan.nodeagent.v1.StepFailure
+	16, // 1: portolan.nodeagent.v1.GetStatusResponse.last_audit:type_name -> google.protobuf.Timestamp
 	2,  // 2: portolan.nodeagent.v1.GetStatusResponse.announcing:type_name -> portolan.nodeagent.v1.Announcing
-	3,  // 3: portolan.nodeagent.v1.Announcing.addresses:type_name -> portolan.nodeagent.v1.AnnouncedAddress
-	14, // 4: portolan.nodeagent.v1.AnnouncedAddress.since:type_name -> google.protobuf.Timestamp
-	14, // 5: portolan.nodeagent.v1.StepFailure.since:type_name -> google.protobuf.Timestamp
-	8,  // 6: portolan.nodeagent.v1.GetPlanResponse.virtual_servers:type_name -> portolan.nodeagent.v1.VirtualServer
-	7,  // 7: portolan.nodeagent.v1.GetPlanResponse.pending:type_name -> portolan.nodeagent.v1.PendingStep
-	15, // 8: portolan.nodeagent.v1.VirtualServer.protocol:type_name -> portolan.core.v1.Protocol
-	16, // 9: portolan.nodeagent.v1.VirtualServer.scheduler:type_name -> portolan.core.v1.Scheduler
-	9,  // 10: portolan.nodeagent.v1.VirtualServer.real_servers:type_name -> portolan.nodeagent.v1.RealServer
-	0,  // 11: portolan.nodeagent.v1.NodeAgentService.GetStatus:input_type -> portolan.nodeagent.v1.GetStatusRequest
-	5,  // 12: portolan.nodeagent.v1.NodeAgentService.GetPlan:input_type -> portolan.nodeagent.v1.GetPlanRequest
-	10, // 13: portolan.nodeagent.v1.NodeAgentService.Resync:input_type -> portolan.nodeagent.v1.ResyncRequest
-	12, // 14: portolan.nodeagent.v1.NodeAgentService.SetDraining:input_type -> portolan.nodeagent.v1.SetDrainingRequest
-	1,  // 15: portolan.nodeagent.v1.NodeAgentService.GetStatus:output_type -> portolan.nodeagent.v1.GetStatusResponse
-	6,  // 16: portolan.nodeagent.v1.NodeAgentService.GetPlan:output_type -> portolan.nodeagent.v1.GetPlanResponse
-	11, // 17: portolan.nodeagent.v1.NodeAgentService.Resync:output_type -> portolan.nodeagent.v1.ResyncResponse
-	13, // 18: portolan.nodeagent.v1.NodeAgentService.SetDraining:output_type -> portolan.nodeagent.v1.SetDrainingResponse
-	15, // [15:19] is the sub-list for method output_type
-	11, // [11:15] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	4,  // 3: portolan.nodeagent.v1.GetStatusResponse.routing:type_name -> portolan.nodeagent.v1.Routing
+	3,  // 4: portolan.nodeagent.v1.Announcing.addresses:type_name -> portolan.nodeagent.v1.AnnouncedAddress
+	16, // 5: portolan.nodeagent.v1.AnnouncedAddress.since:type_name -> google.protobuf.Timestamp
+	5,  // 6: portolan.nodeagent.v1.Routing.peers:type_name -> portolan.nodeagent.v1.RoutingPeer
+	16, // 7: portolan.nodeagent.v1.RoutingPeer.since:type_name -> google.protobuf.Timestamp
+	16, // 8: portolan.nodeagent.v1.StepFailure.since:type_name -> google.protobuf.Timestamp
+	10, // 9: portolan.nodeagent.v1.GetPlanResponse.virtual_servers:type_name -> portolan.nodeagent.v1.VirtualServer
+	9,  // 10: portolan.nodeagent.v1.GetPlanResponse.pending:type_name -> portolan.nodeagent.v1.PendingStep
+	17, // 11: portolan.nodeagent.v1.VirtualServer.protocol:type_name -> portolan.core.v1.Protocol
+	18, // 12: portolan.nodeagent.v1.VirtualServer.scheduler:type_name -> portolan.core.v1.Scheduler
+	11, // 13: portolan.nodeagent.v1.VirtualServer.real_servers:type_name -> portolan.nodeagent.v1.RealServer
+	0,  // 14: portolan.nodeagent.v1.NodeAgentService.GetStatus:input_type -> portolan.nodeagent.v1.GetStatusRequest
+	7,  // 15: portolan.nodeagent.v1.NodeAgentService.GetPlan:input_type -> portolan.nodeagent.v1.GetPlanRequest
+	12, // 16: portolan.nodeagent.v1.NodeAgentService.Resync:input_type -> portolan.nodeagent.v1.ResyncRequest
+	14, // 17: portolan.nodeagent.v1.NodeAgentService.SetDraining:input_type -> portolan.nodeagent.v1.SetDrainingRequest
+	1,  // 18: portolan.nodeagent.v1.NodeAgentService.GetStatus:output_type -> portolan.nodeagent.v1.GetStatusResponse
+	8,  // 19: portolan.nodeagent.v1.NodeAgentService.GetPlan:output_type -> portolan.nodeagent.v1.GetPlanResponse
+	13, // 20: portolan.nodeagent.v1.NodeAgentService.Resync:output_type -> portolan.nodeagent.v1.ResyncResponse
+	15, // 21: portolan.nodeagent.v1.NodeAgentService.SetDraining:output_type -> portolan.nodeagent.v1.SetDrainingResponse
+	18, // [18:22] is the sub-list for method output_type
+	14, // [14:18] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_portolan_nodeagent_v1_nodeagent_proto_init() }
@@ -1381,7 +1573,7 @@ func file_portolan_nodeagent_v1_nodeagent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_portolan_nodeagent_v1_nodeagent_proto_rawDesc), len(file_portolan_nodeagent_v1_nodeagent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -61,6 +61,11 @@ func (p *Process) Neighbors(nodemachine.Interface, bool) (nodemachine.Neighbors,
 	return nil, errors.ErrUnsupported
 }
 
+// OpenSpeaker implements nodemachine.Machine. The machine has no router.
+func (p *Process) OpenSpeaker(nodemachine.SpeakerOptions) (nodemachine.Speaker, error) {
+	return nil, errors.ErrUnsupported
+}
+
 // Listeners implements nodemachine.Machine. No program listens on the machine.
 func (p *Process) Listeners() []plan.Frontend { return nil }
 

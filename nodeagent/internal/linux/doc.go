@@ -2,5 +2,5 @@
 // forwards.
 //
 // It is a package apart from machine because it links the planes in the kernel, which build for
-// Linux only.
+// Linux only, and the library of BGP, which is large.
 package linux

@@ -16,6 +16,7 @@ import (
 	"portolan.dev/nodeagent/dataplane/userspace"
 	"portolan.dev/nodeagent/internal/healthcheck"
 	"portolan.dev/nodeagent/internal/view"
+	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/kit/tracing"
 	"portolan.dev/services/object"
@@ -47,11 +48,16 @@ func newSyncer(v *view.View, plane dataplane.Plane, recorder Recorder) *Syncer {
 		},
 	})
 	s = New(Options{
-		View: v, Plane: plane, Listens: plane.Name() == "userspace", Checks: checks, Events: recorder,
+		View: v, Plane: plane, Listens: plane.Name() == "userspace", Checks: checks, Routes: noRoutes{}, Events: recorder,
 		Metrics: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler), Programmed: func() {},
 	})
 	return s
 }
+
+// noRoutes advertise nothing.
+type noRoutes struct{}
+
+func (noRoutes) Programmed([]plan.FrontendServers, map[plan.Frontend]bool) {}
 
 // recorded are the events that a syncer has written.
 type recorded struct{ events []string }

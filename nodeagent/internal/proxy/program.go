@@ -30,10 +30,23 @@ func (s *Syncer) program(ctx context.Context, c plan.Changes) {
 	}
 	if ctx.Err() == nil {
 		s.reportNodeError(failed)
+		s.routes.Programmed(c.Frontends, s.notServed(failed))
 	}
 	servers, reals := s.table.Counts()
 	s.metrics.servers.Set(float64(servers))
 	s.metrics.reals.Set(float64(reals))
+}
+
+// notServed returns the frontends of failures. A plane in the kernel serves a frontend without the
+// part that it does not support, and the userspace plane does not serve it.
+func (s *Syncer) notServed(failed []dataplane.Failure) map[plan.Frontend]bool {
+	frontends := map[plan.Frontend]bool{}
+	for _, f := range failed {
+		if s.listens || !errors.Is(f.Err, dataplane.ErrNotSupported) {
+			frontends[f.Frontend] = true
+		}
+	}
+	return frontends
 }
 
 // clearFailures ends the failures of the changed frontends, except those that failed again.

@@ -33,6 +33,14 @@ type HealthChecks interface {
 	Set(service object.Name, want *plan.HealthCheck)
 }
 
+// Routes are told which frontends the data plane has, and may advertise their addresses. They do not
+// block.
+type Routes interface {
+	// Programmed takes the frontends that the data plane was told, and those of them that it does not
+	// serve as planned.
+	Programmed(frontends []plan.FrontendServers, failed map[plan.Frontend]bool)
+}
+
 // Options are the parts that a Syncer works with. All fields are required.
 type Options struct {
 	View  *view.View
@@ -41,6 +49,7 @@ type Options struct {
 	// serve a port that another program listens on.
 	Listens bool
 	Checks  HealthChecks
+	Routes  Routes
 	Events  Recorder
 	Metrics prometheus.Registerer
 	Log     *slog.Logger
@@ -54,6 +63,7 @@ type Syncer struct {
 	plane      dataplane.Plane
 	listens    bool // see Options
 	checks     HealthChecks
+	routes     Routes
 	events     Recorder
 	metrics    *metrics
 	log        *slog.Logger
@@ -100,7 +110,7 @@ type Syncer struct {
 // New returns a Syncer. It does nothing before Run.
 func New(opts Options) *Syncer {
 	s := &Syncer{
-		view: opts.View, plane: opts.Plane, listens: opts.Listens, checks: opts.Checks, events: opts.Events,
+		view: opts.View, plane: opts.Plane, listens: opts.Listens, checks: opts.Checks, routes: opts.Routes, events: opts.Events,
 		log: opts.Log, programmed: opts.Programmed, wake: make(chan struct{}, 1), heartbeatDue: make(chan struct{}, 1),
 		table: plan.NewTable(), failing: failures{}, conflicts: map[object.Name]struct{}{},
 		reported: map[object.Name]string{}, lastTrigger: map[object.Name]time.Time{}, dropping: map[object.Name]int{},

@@ -64,6 +64,10 @@ func AgentStatus(w io.Writer, s *nodeagentv1.GetStatusResponse) error {
 	if a := s.GetAnnouncing(); a != nil {
 		d.line("Announces", "%s", announcingOf(a))
 	}
+	if r := s.GetRouting(); r != nil {
+		d.line("Advertises", "%s", advertisingOf(r))
+		d.lines("BGP peers", peersOf(r))
+	}
 	d.line("Pods probed", "%d", s.GetProbedPods())
 	audit := "never"
 	if s.GetLastAudit() != nil {
@@ -91,6 +95,37 @@ func announcingOf(a *nodeagentv1.Announcing) string {
 		text += "; " + a.GetError()
 	}
 	return text
+}
+
+// advertisingOf describes the load-balancer addresses that a node advertises by BGP.
+func advertisingOf(r *nodeagentv1.Routing) string {
+	text := cmp.Or(strings.Join(r.GetAddresses(), ", "), "nothing")
+	switch {
+	case r.GetRouterId() == "":
+		text += ": the sessions begin when the node forwards"
+	case !r.GetEligible():
+		text += ": the node takes no traffic of load balancers"
+	}
+	if r.GetError() != "" {
+		text += "; " + r.GetError()
+	}
+	return text
+}
+
+// peersOf describes the sessions with the peers of a node.
+func peersOf(r *nodeagentv1.Routing) []string {
+	var lines []string
+	for _, p := range r.GetPeers() {
+		switch {
+		case p.GetEstablished():
+			lines = append(lines, fmt.Sprintf("%s: established for %s", p.GetPeer(), Age(p.GetSince().AsTime(), time.Now())))
+		case p.GetSince() == nil:
+			lines = append(lines, p.GetPeer()+": no session yet")
+		default:
+			lines = append(lines, fmt.Sprintf("%s: lost %s ago: %s", p.GetPeer(), Age(p.GetSince().AsTime(), time.Now()), p.GetReason()))
+		}
+	}
+	return lines
 }
 
 func viewOf(s *nodeagentv1.GetStatusResponse) string {

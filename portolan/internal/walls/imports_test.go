@@ -29,6 +29,9 @@ var mayImport = map[string][]string{
 // the kit.
 var natsPlaces = []string{ours + "services/changes", ours + "services/daemon", ours + "services/kit"}
 
+// speaker is the package that speaks BGP, by a library with many packages.
+const speaker = ours + "nodeagent/internal/bgp/speaker"
+
 // moduleOf returns the first folder of an import path of this repository, and "" for all other
 // paths.
 func moduleOf(pkg string) string {
@@ -72,6 +75,8 @@ func importRefusal(from, to string, test bool) string {
 		return "only services/changes and services/daemon know that the change stream is NATS"
 	case isBelow(to, "github.com/nats-io") && !test && a == "services" && !isBelow(from, natsPlaces...):
 		return "NATS is known to these only: " + strings.Join(natsPlaces, ", ")
+	case isBelow(to, "github.com/osrg/gobgp") && !isBelow(from, speaker), isBelow(to, speaker) && !isBelow(from, speaker, ours+"nodeagent/internal/linux"):
+		return "only an agent that is a program of its own links the library of BGP"
 	case isBelow(to, "k8s.io", "sigs.k8s.io") && (a != "portolan" || !test):
 		return "only tests of portolan compare with Kubernetes' libraries, which take long to build; portolan/internal/manifest/kube has the types"
 	}
@@ -124,6 +129,10 @@ func TestRefuse(t *testing.T) {
 		{"portolan.dev/portolan/internal/manifest", "k8s.io/api/core/v1", inTest, true},
 		{"portolan.dev/services/spec", "k8s.io/api/core/v1", inTest, false},
 		{"portolan.dev/registry", "sigs.k8s.io/yaml", inCode, false},
+		{"portolan.dev/nodeagent/internal/bgp/speaker", "github.com/osrg/gobgp/v4/api", inCode, true},
+		{"portolan.dev/nodeagent/internal/bgp", "github.com/osrg/gobgp/v4/api", inCode, false},
+		{"portolan.dev/nodeagent/internal/linux", "portolan.dev/nodeagent/internal/bgp/speaker", inCode, true},
+		{"portolan.dev/nodeagent", "portolan.dev/nodeagent/internal/bgp/speaker", inCode, false},
 		{"portolan.dev/unheard/of", "fmt", inCode, false},
 	} {
 		if why := importRefusal(c.from, c.to, c.test); (why == "") != c.ok {

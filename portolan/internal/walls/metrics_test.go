@@ -267,6 +267,7 @@ func registries(t *testing.T) map[string]*prometheus.Registry {
 	config.Defaults(&n)
 	n.Addr, n.Registry, n.NodeName, n.ProxyMode = s.addrs["nodeagent"], s.addrs["registry"], "n1", "userspace"
 	n.NodeAddresses, n.DataDir, n.HealthzAddr = []string{"127.0.0.1"}, filepath.Join(data, "nodeagent"), ""
+	n.BGPPeers, n.BGPAS = []string{"127.0.0.1:1@64513"}, 64512 // a peer has metrics
 	start(s, "nodeagent", n, program.New)
 
 	for _, name := range daemons {
