@@ -55,6 +55,46 @@ quietly compose start agent2 web2
 all_answer
 tell "it is back and has its share"
 
+say "A load balancer has an address of the machines' own network, for those that know nothing of Portolan"
+address=10.89.77.240
+portolan pool create outside --use load-balancer-ip --range $address/29
+portolan apply -f - <<YAML
+apiVersion: v1
+kind: Service
+metadata:
+  name: web-outside
+  annotations: {loadbalancer.portolan.dev/ips: $address}
+spec:
+  type: LoadBalancer
+  selector: {app: web}
+  ports: [{name: http, port: 80, targetPort: http}]
+YAML
+# announcer prints the node that answers for the address, and fails if there is none.
+announcer() { portolan describe service web-outside | sed -n "s/.*node \(node[0-9]*\) announces $address.*/\1/p" | grep .; }
+await "a node that announces $address" announcer
+portolan get services
+asker=visitor
+answers_visitor() { [ "$(answered "$(report)" web-1)" -gt 0 ]; }
+await "an answer to the visitor" answers_visitor
+stage
+passed 100
+
+owner=$(announcer)
+say "$owner, which announces the address, is gone: first its network, then all that runs on it"
+other() { [ "$(announcer)" != "$owner" ]; }
+stage
+quietly docker network disconnect -f "${COMPOSE_PROJECT_NAME}_portolan" "$(compose ps -q "$owner")"
+quietly compose kill -s KILL "${owner/node/web}" "${owner/node/agent}" "$owner"
+passed 600 40 # until another node announces the address
+await "another node that announces $address" other
+tell "$(announcer) announces the address"
+quietly docker network connect --ip "10.89.77.10${owner#node}" --alias "$owner" "${COMPOSE_PROJECT_NAME}_portolan" "$(compose ps -q "$owner")"
+quietly compose start "$owner"
+quietly compose start "${owner/node/agent}" "${owner/node/web}"
+asker=client
+all_answer
+tell "it is back and has its share"
+
 say "A registry is restarted, while services are written"
 stage
 quietly compose restart registry1 &

@@ -1,5 +1,6 @@
 # What the scripts beside this file share. They drive the stack of docker-compose.yml, of which the container `client`
-# asks the service for its name, on a new connection each time, and says every second how it went.
+# asks the service for its name, on a new connection each time, and says every second how it went. The container `visitor`
+# does the same at the address of a load balancer.
 set -euo pipefail
 shopt -s inherit_errexit # a failure inside $(…) is one too
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -51,8 +52,10 @@ await() {
 # healthy succeeds when a container's health check does.
 healthy() { [ "$(docker inspect -f '{{.State.Health.Status}}' "$(compose ps -q "$1")")" = healthy ]; }
 
-# report prints the client's last report, and fails if there is none: requests that are not counted have not gone well.
-report() { compose logs --no-color --no-log-prefix --tail=1 client 2>/dev/null | grep "^{"; }
+# report prints the last report of the client whose requests count, and fails if there is none: requests that are not counted
+# have not gone well.
+asker=client
+report() { compose logs --no-color --no-log-prefix --tail=1 "$asker" 2>/dev/null | grep "^{"; }
 
 # field REPORT NAME prints a number of a report, and ends the script if the report lacks it.
 field() {
@@ -71,7 +74,7 @@ since() {
 # passed REQUESTS [PERCENT] waits for that many new requests, and ends the script if one failed, or if more than PERCENT (5)
 # attempts were repeated for a hundred requests.
 stage() {
-	await "a report of the client" report
+	await "a report of the $asker" report
 	began=$(report)
 	: "${first:=$began}"
 }
