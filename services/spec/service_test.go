@@ -358,11 +358,11 @@ func TestLoadBalancerSourceRanges(t *testing.T) {
 		svc  *corev1.Service
 		want string
 	}{
-		{web(), "[]"},
-		{web(sourceRanges(" 10.1.2.3/8 ", "nonsense", "fd00::/8")), "[10.0.0.0/8 fd00::/8]"},
-		{web(annotate(object.AnnotationSourceRanges, "10.0.0.0/8 , 192.0.2.0/24")), "[10.0.0.0/8 192.0.2.0/24]"},
-		{web(annotate(object.AnnotationSourceRanges, "10.0.0.0/8"), sourceRanges("192.0.2.0/24")), "[192.0.2.0/24]"},
-		{web(annotate(object.AnnotationSourceRanges, " ")), "[]"},
+		{web(), "[] []"},
+		{web(sourceRanges(" 10.1.2.3/8 ", "nonsense", "fd00::/8")), "[10.0.0.0/8 fd00::/8] [nonsense]"},
+		{web(annotate(object.AnnotationSourceRanges, "10.0.0.0/8 , 192.0.2.0/24")), "[10.0.0.0/8 192.0.2.0/24] []"},
+		{web(annotate(object.AnnotationSourceRanges, "10.0.0.0/8"), sourceRanges("192.0.2.0/24")), "[192.0.2.0/24] []"},
+		{web(annotate(object.AnnotationSourceRanges, " ")), "[] []"},
 	} {
 		if got := fmt.Sprint(spec.LoadBalancerSourceRanges(test.svc)); got != test.want {
 			t.Errorf("got %s, want %s", got, test.want)

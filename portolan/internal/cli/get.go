@@ -34,7 +34,8 @@ func newGet(flags *connection) *cobra.Command {
   portolan get svc web -o yaml
   portolan get pods -A -l app=web -o wide
   portolan get endpointslices -w                 # and every change from now on
-  portolan get pools                             # of the allocator: virtual IPs, node ports and others, and how full they are`,
+  portolan get pools                             # of the allocator: virtual IPs, node ports and others, and how full they are
+  portolan get lbrules web                       # what a firewall in front of a load balancer must let through`,
 		Args:              arguments(cobra.RangeArgs(1, 2), "KIND [NAME]"),
 		ValidArgsFunction: completeWithPools(completeTarget(flags, &options.namespaceFlags), allocator),
 	}
@@ -59,6 +60,7 @@ func newGet(flags *connection) *cobra.Command {
 	command.Flags().StringVar(&options.fields, "field-selector", "", "only objects with these fields, such as spec.type=NodePort")
 	command.Flags().StringVarP(&options.output, "output", "o", "table", "table, wide, yaml, json or name")
 	command.Flags().BoolVarP(&options.watch, "watch", "w", false, "go on with every change")
+	command.AddCommand(newLBRules(flags))
 	return command
 }
 
