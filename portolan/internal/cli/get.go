@@ -40,7 +40,7 @@ func newGet(flags *connection) *cobra.Command {
 		ValidArgsFunction: completeWithPools(completeTarget(flags, &options.namespaceFlags), allocator),
 	}
 	ofRegistry := flags.withRegistry(func(command *cobra.Command, args []string, registry *client.Client) error {
-		return get(command.Context(), command, args, registry, options)
+		return get(command.Context(), command, args, registry, allocator, options)
 	})
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if err := options.checkOutput(); err != nil {
@@ -71,7 +71,7 @@ func (o *getOptions) checkOutput() error {
 	return nil
 }
 
-func get(ctx context.Context, command *cobra.Command, args []string, registry *client.Client, options *getOptions) error {
+func get(ctx context.Context, command *cobra.Command, args []string, registry *client.Client, allocator *allocatorFlags, options *getOptions) error {
 	what, err := parseTarget(args)
 	if err != nil {
 		return err
@@ -82,6 +82,9 @@ func get(ctx context.Context, command *cobra.Command, args []string, registry *c
 		return err
 	}
 	screen := newObjectPrinter(command, what, options)
+	if options.output == "wide" && what.kind.Name == "Service" {
+		screen.pools = allocator.balancerPools(ctx, found)
+	}
 	if err := screen.show(found); err != nil || !options.watch {
 		return err
 	}
