@@ -27,7 +27,7 @@ type Pool struct {
 	upperResting uint64   // values of the upper band that are at rest
 	next         uint64   // where the next pick begins, while left > 0
 	picksLeft    int      // remaining picks of the run
-	queues       [2]queue // of the upper band and of the lower one, of all protocols
+	queues       [3]queue // of the upper band, of the lower one, and of what is not picked; of all protocols
 }
 
 // queue holds values at rest in the order of release. Entries that no longer match resting are
@@ -99,8 +99,8 @@ const (
 // Pick returns a value that is not in use, of the best available class. It does not take the value.
 // Free values are picked from a random start, and the following picks, up to a few hundred,
 // continue where the last one ended. Rest is a preference and not a lock: among values at rest Pick
-// returns the one that has rested longest. The error is ErrFull if all values are in use. A pool with
-// values for each protocol needs PickFor.
+// returns the one that has rested longest. The error is ErrFull if all values that may be picked are in
+// use. A pool with values for each protocol needs PickFor.
 func (p *Pool) Pick(now time.Time) (Value, Class, error) {
 	p.endRests(now)
 	if i, ok := p.scan(p.band, p.space.Size()); ok {
@@ -118,23 +118,26 @@ func (p *Pool) Pick(now time.Time) (Value, Class, error) {
 	return Value{}, 0, ErrFull
 }
 
-// queueOf returns the queue of a value's band.
+// queueOf returns the queue that a value is in while it rests.
 func (p *Pool) queueOf(index uint64) *queue {
+	if p.space.isAvoided(index) {
+		return &p.queues[2]
+	}
 	if p.isLower(index) {
 		return &p.queues[1]
 	}
 	return &p.queues[0]
 }
 
-// scan returns the next free index in [from, to). It wraps around at the end.
+// scan returns the next free index in [from, to) that may be picked. It wraps around at the end.
 func (p *Pool) scan(from, to uint64) (uint64, bool) {
 	if from >= to {
 		return 0, false
 	}
 	start := p.start(from, to)
-	i, ok := p.blocked.nextAbsent(start, to)
+	i, ok := p.nextFree(start, to)
 	if !ok {
-		i, ok = p.blocked.nextAbsent(from, start)
+		i, ok = p.nextFree(from, start)
 	}
 	p.next = i
 	return i, ok
