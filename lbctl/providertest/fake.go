@@ -20,6 +20,8 @@ type Fake struct {
 
 	// Can is what it can do. It must not be changed once calls are made.
 	Can *loadbalancerv1.GetCapabilitiesResponse
+	// Mode is the mode of its addresses. It must not be changed once calls are made.
+	Mode corev1.IPMode
 
 	mu        sync.Mutex
 	balancers map[string]*Balancer // guarded by mu: by the uid of the service
@@ -40,7 +42,7 @@ type Hook func(ctx context.Context, call, service string) (pending bool, err err
 
 // NewFake returns a provider without load balancers.
 func NewFake() *Fake {
-	return &Fake{balancers: map[string]*Balancer{}, Can: &loadbalancerv1.GetCapabilitiesResponse{
+	return &Fake{balancers: map[string]*Balancer{}, Mode: corev1.IPMode_IP_MODE_PROXY, Can: &loadbalancerv1.GetCapabilitiesResponse{
 		Name: "fake", Protocols: []corev1.Protocol{corev1.Protocol_PROTOCOL_TCP},
 		Families: []corev1.IPFamily{corev1.IPFamily_IP_FAMILY_IPV4},
 	}}
@@ -84,8 +86,8 @@ func (f *Fake) do(ctx context.Context, call, service string, effect func() error
 	return false, err
 }
 
-func (b *Balancer) status() *corev1.LoadBalancerStatus {
-	return &corev1.LoadBalancerStatus{Ingress: []*corev1.LoadBalancerIngress{{Ip: b.IP, IpMode: corev1.IPMode_IP_MODE_PROXY}}}
+func (f *Fake) statusOf(b *Balancer) *corev1.LoadBalancerStatus {
+	return &corev1.LoadBalancerStatus{Ingress: []*corev1.LoadBalancerIngress{{Ip: b.IP, IpMode: f.Mode}}}
 }
 
 func nodeNames(nodes []*corev1.Node) []string {
@@ -109,7 +111,7 @@ func (f *Fake) GetLoadBalancer(_ context.Context, req *loadbalancerv1.GetLoadBal
 	if b == nil {
 		return nil, errNone(req.GetName())
 	}
-	return &loadbalancerv1.GetLoadBalancerResponse{Status: b.status()}, nil
+	return &loadbalancerv1.GetLoadBalancerResponse{Status: f.statusOf(b)}, nil
 }
 
 func errNone(service string) error {
@@ -131,7 +133,7 @@ func (f *Fake) EnsureLoadBalancer(ctx context.Context, req *loadbalancerv1.Ensur
 			f.balancers[meta.GetUid()] = b
 		}
 		b.Nodes = nodeNames(req.GetNodes())
-		resp.Status = b.status()
+		resp.Status = f.statusOf(b)
 		return nil
 	})
 	if err != nil {

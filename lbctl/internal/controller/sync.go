@@ -44,27 +44,44 @@ func (c *Controller) keep(ctx context.Context, name object.Name, svc *corev1.Ser
 		why := fmt.Sprintf("no load-balancer provider serves the class %q; known are %s: run one (lbctl -providers), or use another class", class, c.cfg.Providers.Classes())
 		return c.fail(ctx, svc, waits{reason: "NoProvider", message: why})
 	}
-	svc, err := c.claim(ctx, name, svc, provider)
+	claimed, err := c.claim(ctx, name, svc, provider)
 	if err != nil {
-		return c.failed(ctx, name, svc, err)
+		return c.failed(ctx, name, claimed, err)
 	}
 	nodes := c.cfg.View.EligibleNodes()
-	if c.onlyNodesDiffer(name, svc, digest(nodes)) {
+	if claimed == svc && c.isSettled(name, svc, digest(nodes)) {
+		return nil
+	}
+	return c.call(ctx, name, claimed, provider, nodes)
+}
+
+// call has the provider make or change the load balancer of a service.
+func (c *Controller) call(ctx context.Context, name object.Name, svc *corev1.Service, provider *providers.Provider, nodes []*corev1.Node) error {
+	onlyNodes := c.onlyNodesDiffer(name, svc, digest(nodes))
+	c.beginCall(name)
+	if onlyNodes {
 		_, err := provider.Update(ctx, &loadbalancerv1.UpdateLoadBalancerRequest{Service: svc, Nodes: nodes})
-		if status.Code(err) != codes.NotFound { // otherwise the provider has lost it
-			return c.told(ctx, name, svc, digest(nodes), err)
+		switch {
+		case err == nil:
+			c.endCall(name, svc, digest(nodes))
+			return nil
+		case status.Code(err) != codes.NotFound: // otherwise the provider has lost it
+			return c.failed(ctx, name, svc, err)
 		}
 	}
 	resp, err := provider.Ensure(ctx, &loadbalancerv1.EnsureLoadBalancerRequest{Service: svc, Nodes: nodes})
 	if err != nil {
 		return c.failed(ctx, name, svc, err)
 	}
+	c.setWaiting(name, "")
 	if resp.GetPending() {
-		c.setWaiting(name, "")
 		return errPending(c.fail(ctx, svc, waits{reason: "Pending", message: fmt.Sprintf("the provider %s is still making the load balancer", provider.Class())}))
 	}
-	c.setWaiting(name, "")
-	return c.succeed(ctx, name, svc, provider, resp.GetStatus(), digest(nodes))
+	if err := c.succeed(ctx, name, svc, provider, resp.GetStatus()); err != nil {
+		return err
+	}
+	c.endCall(name, svc, digest(nodes))
+	return nil
 }
 
 // errPending returns the error that has a pending operation repeated, or err.
@@ -126,28 +143,8 @@ func (c *Controller) checkCapabilities(ctx context.Context, svc *corev1.Service,
 	return status.Errorf(codes.FailedPrecondition, "the provider %s has no addresses of the service's families: change spec.ipFamilies, or use another class", provider.Class())
 }
 
-// onlyNodesDiffer reports whether a provider was told the present version of a service, with other
-// nodes.
-func (c *Controller) onlyNodesDiffer(name object.Name, svc *corev1.Service, nodes string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	told, ok := c.served[name]
-	return ok && told.version == svc.GetMetadata().GetResourceVersion() && told.nodes != nodes
-}
-
-// told records what a provider was told, unless it failed.
-func (c *Controller) told(ctx context.Context, name object.Name, svc *corev1.Service, nodes string, err error) error {
-	if err != nil {
-		return c.failed(ctx, name, svc, err)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.served[name] = served{version: svc.GetMetadata().GetResourceVersion(), nodes: nodes}
-	return nil
-}
-
 // succeed writes the state of a load balancer into its service.
-func (c *Controller) succeed(ctx context.Context, name object.Name, svc *corev1.Service, provider *providers.Provider, balancer *corev1.LoadBalancerStatus, nodes string) error {
+func (c *Controller) succeed(ctx context.Context, name object.Name, svc *corev1.Service, provider *providers.Provider, balancer *corev1.LoadBalancerStatus) error {
 	texts := ingressTexts(balancer)
 	if len(texts) == 0 {
 		return c.failed(ctx, name, svc, status.Errorf(codes.Internal, "the provider %s has made the load balancer without an address: that is a fault of the provider", provider.Class()))
@@ -166,7 +163,7 @@ func (c *Controller) succeed(ctx context.Context, name object.Name, svc *corev1.
 	if changed {
 		c.say(ctx, written, corev1.EventType_EVENT_TYPE_NORMAL, "EnsuredLoadBalancer", "the load balancer has "+strings.Join(texts, ", "))
 	}
-	return c.told(ctx, name, written, nodes, nil)
+	return nil
 }
 
 // ingressTexts returns the addresses and names of a load balancer.
