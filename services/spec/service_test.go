@@ -234,7 +234,7 @@ func TestValidateService(t *testing.T) {
 		{"healthCheckNodePort", changes{ofType(loadBalancer), externalPolicy(local), withSpec(func(s *corev1.ServiceSpec) { s.HealthCheckNodePort = 30500 })}, nil},
 		{"healthCheckNodePort that is a node port of the service", changes{ofType(loadBalancer), externalPolicy(local), port(func(p *corev1.ServicePort) { p.NodePort = 30500 }),
 			withSpec(func(s *corev1.ServiceSpec) { s.HealthCheckNodePort = 30500 })}, []string{"spec.healthCheckNodePort INVALID"}},
-		{"SCTP through a load balancer", changes{ofType(loadBalancer), port(func(p *corev1.ServicePort) { p.Protocol = sctp })}, []string{"spec.ports[0].protocol INVALID"}},
+		{"SCTP through a load balancer", changes{ofType(loadBalancer), port(func(p *corev1.ServicePort) { p.Protocol = sctp })}, nil},
 		{"SCTP through node ports", changes{ofType(nodePort), port(func(p *corev1.ServicePort) { p.Protocol = sctp })}, nil},
 		{"healthCheckNodePort negative", changes{ofType(loadBalancer), externalPolicy(local), withSpec(func(s *corev1.ServiceSpec) { s.HealthCheckNodePort = -1 })}, []string{"spec.healthCheckNodePort INVALID"}},
 		{"healthCheckNodePort 65536", changes{ofType(loadBalancer), externalPolicy(local), withSpec(func(s *corev1.ServiceSpec) { s.HealthCheckNodePort = 65536 })}, []string{"spec.healthCheckNodePort INVALID"}},

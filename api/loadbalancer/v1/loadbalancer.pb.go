@@ -79,7 +79,9 @@ type GetCapabilitiesResponse struct {
 	// Supported families.
 	Families []v1.IPFamily `protobuf:"varint,8,rep,packed,name=families,proto3,enum=portolan.core.v1.IPFamily" json:"families,omitempty"`
 	// Name of the provider, for events.
-	Name          string `protobuf:"bytes,9,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,9,opt,name=name,proto3" json:"name,omitempty"`
+	// Whether the provider makes internal load balancers, which only the own network reaches.
+	Internal      bool `protobuf:"varint,10,opt,name=internal,proto3" json:"internal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -175,6 +177,13 @@ func (x *GetCapabilitiesResponse) GetName() string {
 		return x.Name
 	}
 	return ""
+}
+
+func (x *GetCapabilitiesResponse) GetInternal() bool {
+	if x != nil {
+		return x.Internal
+	}
+	return false
 }
 
 // GetLoadBalancerRequest is the request of GetLoadBalancer.
@@ -293,7 +302,10 @@ type EnsureLoadBalancerRequest struct {
 	// The service.
 	Service *v1.Service `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
 	// Nodes that may receive traffic.
-	Nodes         []*v1.Node `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	Nodes []*v1.Node `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// Whether the load balancer is to be internal. The service asks for it by an annotation, of which
+	// there are several. It is set only for providers that can do it.
+	Internal      bool `protobuf:"varint,3,opt,name=internal,proto3" json:"internal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -340,6 +352,13 @@ func (x *EnsureLoadBalancerRequest) GetNodes() []*v1.Node {
 		return x.Nodes
 	}
 	return nil
+}
+
+func (x *EnsureLoadBalancerRequest) GetInternal() bool {
+	if x != nil {
+		return x.Internal
+	}
+	return false
 }
 
 // EnsureLoadBalancerResponse is the answer of EnsureLoadBalancer.
@@ -586,7 +605,7 @@ var File_portolan_loadbalancer_v1_loadbalancer_proto protoreflect.FileDescriptor
 const file_portolan_loadbalancer_v1_loadbalancer_proto_rawDesc = "" +
 	"\n" +
 	"+portolan/loadbalancer/v1/loadbalancer.proto\x12\x18portolan.loadbalancer.v1\x1a\x1bportolan/core/v1/meta.proto\x1a\x1bportolan/core/v1/node.proto\x1a\x1eportolan/core/v1/service.proto\"\x18\n" +
-	"\x16GetCapabilitiesRequest\"\x98\x03\n" +
+	"\x16GetCapabilitiesRequest\"\xb4\x03\n" +
 	"\x17GetCapabilitiesResponse\x12.\n" +
 	"\x13load_balancer_class\x18\x01 \x01(\tR\x11loadBalancerClass\x128\n" +
 	"\tprotocols\x18\x02 \x03(\x0e2\x1a.portolan.core.v1.ProtocolR\tprotocols\x12'\n" +
@@ -596,16 +615,19 @@ const file_portolan_loadbalancer_v1_loadbalancer_proto_rawDesc = "" +
 	"\x0eproxy_protocol\x18\x06 \x01(\bR\rproxyProtocol\x12(\n" +
 	"\x10needs_node_ports\x18\a \x01(\bR\x0eneedsNodePorts\x126\n" +
 	"\bfamilies\x18\b \x03(\x0e2\x1a.portolan.core.v1.IPFamilyR\bfamilies\x12\x12\n" +
-	"\x04name\x18\t \x01(\tR\x04name\"\\\n" +
+	"\x04name\x18\t \x01(\tR\x04name\x12\x1a\n" +
+	"\binternal\x18\n" +
+	" \x01(\bR\binternal\"\\\n" +
 	"\x16GetLoadBalancerRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x03 \x01(\tR\x03uid\"W\n" +
 	"\x17GetLoadBalancerResponse\x12<\n" +
-	"\x06status\x18\x01 \x01(\v2$.portolan.core.v1.LoadBalancerStatusR\x06status\"~\n" +
+	"\x06status\x18\x01 \x01(\v2$.portolan.core.v1.LoadBalancerStatusR\x06status\"\x9a\x01\n" +
 	"\x19EnsureLoadBalancerRequest\x123\n" +
 	"\aservice\x18\x01 \x01(\v2\x19.portolan.core.v1.ServiceR\aservice\x12,\n" +
-	"\x05nodes\x18\x02 \x03(\v2\x16.portolan.core.v1.NodeR\x05nodes\"t\n" +
+	"\x05nodes\x18\x02 \x03(\v2\x16.portolan.core.v1.NodeR\x05nodes\x12\x1a\n" +
+	"\binternal\x18\x03 \x01(\bR\binternal\"t\n" +
 	"\x1aEnsureLoadBalancerResponse\x12<\n" +
 	"\x06status\x18\x01 \x01(\v2$.portolan.core.v1.LoadBalancerStatusR\x06status\x12\x18\n" +
 	"\apending\x18\x02 \x01(\bR\apending\"~\n" +

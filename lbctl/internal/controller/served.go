@@ -40,7 +40,8 @@ func (c *Controller) isSettled(name object.Name, svc *corev1.Service, nodes stri
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	told, ok := c.served[name]
-	return ok && told.inputs == inputsOf(svc) && told.nodes == nodes && object.IsTrue(svc.GetStatus().GetConditions(), object.ConditionLoadBalancer)
+	reason := object.Condition(svc.GetStatus().GetConditions(), object.ConditionLoadBalancer).GetReason()
+	return ok && told.inputs == inputsOf(svc) && told.nodes == nodes && (reason == reasonEnsured || reason == reasonPortsRefused)
 }
 
 // onlyNodesDiffer reports whether a provider was told the same about a service, with other nodes.

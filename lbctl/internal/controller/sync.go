@@ -69,7 +69,7 @@ func (c *Controller) call(ctx context.Context, name object.Name, svc *corev1.Ser
 			return c.failed(ctx, name, svc, err)
 		}
 	}
-	resp, err := provider.Ensure(ctx, &loadbalancerv1.EnsureLoadBalancerRequest{Service: svc, Nodes: nodes})
+	resp, err := provider.Ensure(ctx, &loadbalancerv1.EnsureLoadBalancerRequest{Service: svc, Nodes: nodes, Internal: spec.InternalBalancer(svc) != ""})
 	if err != nil {
 		return c.failed(ctx, name, svc, err)
 	}
@@ -116,54 +116,54 @@ func (c *Controller) claim(ctx context.Context, name object.Name, svc *corev1.Se
 	return c.writeMark(ctx, svc, provider.Class())
 }
 
-// checkCapabilities returns an error if the provider cannot serve a service.
-func (c *Controller) checkCapabilities(ctx context.Context, svc *corev1.Service, provider *providers.Provider) error {
-	can, err := provider.Capabilities(ctx)
-	if err != nil {
-		return err
-	}
-	used := map[corev1.Protocol]bool{}
-	for _, port := range svc.GetSpec().GetPorts() {
-		used[port.GetProtocol()] = true
-		if !slices.Contains(can.GetProtocols(), port.GetProtocol()) {
-			return status.Errorf(codes.FailedPrecondition, "the provider %s forwards no %s (port %d): change the protocol, or use another class", provider.Class(), spec.EnumName(port.GetProtocol()), port.GetPort())
-		}
-		if can.GetNeedsNodePorts() && port.GetNodePort() == 0 {
-			return status.Errorf(codes.FailedPrecondition, "the provider %s needs node ports, and port %d has none: set spec.allocateLoadBalancerNodePorts to true", provider.Class(), port.GetPort())
-		}
-	}
-	if len(used) > 1 && !can.GetMixedProtocols() {
-		return status.Errorf(codes.FailedPrecondition, "the provider %s takes one protocol for each service: make a service for each protocol", provider.Class())
-	}
-	for _, family := range svc.GetSpec().GetIpFamilies() {
-		if slices.Contains(can.GetFamilies(), family) {
-			return nil
-		}
-	}
-	return status.Errorf(codes.FailedPrecondition, "the provider %s has no addresses of the service's families: change spec.ipFamilies, or use another class", provider.Class())
-}
-
 // succeed writes the state of a load balancer into its service.
 func (c *Controller) succeed(ctx context.Context, name object.Name, svc *corev1.Service, provider *providers.Provider, balancer *corev1.LoadBalancerStatus) error {
 	texts := ingressTexts(balancer)
 	if len(texts) == 0 {
 		return c.failed(ctx, name, svc, status.Errorf(codes.Internal, "the provider %s has made the load balancer without an address: that is a fault of the provider", provider.Class()))
 	}
-	next := svc.GetStatus().CloneVT()
-	if next == nil {
-		next = &corev1.ServiceStatus{}
-	}
-	changed := !slices.Equal(texts, ingressTexts(next.GetLoadBalancer()))
-	next.LoadBalancer = balancer
-	next.Conditions = withCondition(next.Conditions, corev1.ConditionStatus_CONDITION_STATUS_TRUE, "Ensured", fmt.Sprintf("by the provider %s", provider.Class()))
-	written, err := c.writeStatus(ctx, svc, next)
-	if err != nil {
+	changed := !slices.Equal(texts, ingressTexts(svc.GetStatus().GetLoadBalancer()))
+	problems := portErrors(balancer)
+	written, err := c.writeStatus(ctx, svc, madeStatus(svc, provider, balancer, problems))
+	switch {
+	case apierr.Code(err) == codes.InvalidArgument:
+		return c.failed(ctx, name, svc, status.Errorf(codes.InvalidArgument, "the provider %s has answered what is not valid: %s", provider.Class(), apierr.ToStatus(err).Message()))
+	case err != nil:
 		return err
 	}
 	if changed {
 		c.say(ctx, written, corev1.EventType_EVENT_TYPE_NORMAL, "EnsuredLoadBalancer", "the load balancer has "+strings.Join(texts, ", "))
 	}
+	if problems != "" {
+		c.say(ctx, written, corev1.EventType_EVENT_TYPE_WARNING, "SyncLoadBalancerFailed", portsMessage(provider, problems))
+	}
 	return nil
+}
+
+// Reasons of the condition after a call that has succeeded.
+const (
+	reasonEnsured      = "Ensured"
+	reasonPortsRefused = "PortsRefused"
+)
+
+// madeStatus returns the status of a service with a load balancer, which lacks some ports if problems
+// is not empty.
+func madeStatus(svc *corev1.Service, provider *providers.Provider, balancer *corev1.LoadBalancerStatus, problems string) *corev1.ServiceStatus {
+	next := svc.GetStatus().CloneVT()
+	if next == nil {
+		next = &corev1.ServiceStatus{}
+	}
+	next.LoadBalancer = balancer
+	if problems == "" {
+		next.Conditions = withCondition(next.Conditions, corev1.ConditionStatus_CONDITION_STATUS_TRUE, reasonEnsured, "by the provider "+provider.Class())
+	} else {
+		next.Conditions = withCondition(next.Conditions, corev1.ConditionStatus_CONDITION_STATUS_FALSE, reasonPortsRefused, portsMessage(provider, problems))
+	}
+	return next
+}
+
+func portsMessage(provider *providers.Provider, problems string) string {
+	return fmt.Sprintf("the provider %s has not set up all ports: %s", provider.Class(), problems)
 }
 
 // ingressTexts returns the addresses and names of a load balancer.
