@@ -62,23 +62,26 @@ func (*GetCapabilitiesRequest) Descriptor() ([]byte, []int) {
 // GetCapabilitiesResponse is the answer of GetCapabilities.
 type GetCapabilitiesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Value of spec.loadBalancerClass that the provider serves; empty: services without a class.
+	// Value of spec.loadBalancerClass that the provider serves; empty: any. The configuration of lbctl
+	// decides which class it gets; this one is for people.
 	LoadBalancerClass string `protobuf:"bytes,1,opt,name=load_balancer_class,json=loadBalancerClass,proto3" json:"load_balancer_class,omitempty"`
-	// Supported protocols. A service with another protocol is refused at admission.
+	// Supported protocols. A service with a port of another protocol gets no load balancer.
 	Protocols []v1.Protocol `protobuf:"varint,2,rep,packed,name=protocols,proto3,enum=portolan.core.v1.Protocol" json:"protocols,omitempty"`
-	// Whether the ports of one service may have different protocols.
+	// Whether the ports of one service may have different protocols. Otherwise a service with several
+	// gets no load balancer.
 	MixedProtocols bool `protobuf:"varint,3,opt,name=mixed_protocols,json=mixedProtocols,proto3" json:"mixed_protocols,omitempty"`
-	// Whether spec.loadBalancerIP is honoured; it is ignored otherwise.
+	// Whether spec.loadBalancerIP is honoured. Otherwise the provider ignores it, and so does lbctl.
 	LoadBalancerIp bool `protobuf:"varint,4,opt,name=load_balancer_ip,json=loadBalancerIp,proto3" json:"load_balancer_ip,omitempty"`
-	// Whether spec.loadBalancerSourceRanges is enforced by the provider.
+	// Whether spec.loadBalancerSourceRanges is enforced before traffic leaves the load balancer, or by
+	// the nodes that serve its address. lbctl does not check it.
 	SourceRanges bool `protobuf:"varint,5,opt,name=source_ranges,json=sourceRanges,proto3" json:"source_ranges,omitempty"`
-	// Whether the provider can use the PROXY protocol to the backends.
+	// Whether the provider can use the PROXY protocol to the backends. lbctl does not check it.
 	ProxyProtocol bool `protobuf:"varint,6,opt,name=proxy_protocol,json=proxyProtocol,proto3" json:"proxy_protocol,omitempty"`
-	// Whether the provider needs node ports.
+	// Whether the provider needs node ports. A service with a port that has none gets no load balancer.
 	NeedsNodePorts bool `protobuf:"varint,7,opt,name=needs_node_ports,json=needsNodePorts,proto3" json:"needs_node_ports,omitempty"`
-	// Supported families.
+	// Supported families, of which a service must have one.
 	Families []v1.IPFamily `protobuf:"varint,8,rep,packed,name=families,proto3,enum=portolan.core.v1.IPFamily" json:"families,omitempty"`
-	// Name of the provider, for events.
+	// Name of the provider, for people.
 	Name string `protobuf:"bytes,9,opt,name=name,proto3" json:"name,omitempty"`
 	// Whether the provider makes internal load balancers, which only the own network reaches.
 	Internal      bool `protobuf:"varint,10,opt,name=internal,proto3" json:"internal,omitempty"`
@@ -364,7 +367,8 @@ func (x *EnsureLoadBalancerRequest) GetInternal() bool {
 // EnsureLoadBalancerResponse is the answer of EnsureLoadBalancer.
 type EnsureLoadBalancerResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// State of the load balancer.
+	// State of the load balancer, which is written into the status of the service. It has an address or
+	// a name. A port that could not be set up has an error.
 	Status *v1.LoadBalancerStatus `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
 	// Whether the operation is unfinished and the call must be repeated later.
 	Pending       bool `protobuf:"varint,2,opt,name=pending,proto3" json:"pending,omitempty"`
