@@ -16,6 +16,7 @@ import (
 	"portolan.dev/services/changes"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
 
 	"portolan.dev/lbctl/internal/view"
 	"portolan.dev/lbctl/providertest"
@@ -261,6 +262,23 @@ func TestSharesSurviveARestart(t *testing.T) {
 	w.put("web", nil)
 	w.put("dns", nil)
 	w.keep(service("copy", shared("edge", 80)), "192.0.2.1")
+}
+
+// TestAMemberWhoseStatusIsNotWrittenYet has a service with an address of a share that its status does
+// not show yet, when another one requests a different address for the share.
+func TestAMemberWhoseStatusIsNotWrittenYet(t *testing.T) {
+	w := newWorld(t, "192.0.2.0/29")
+	first := service("first", shared("edge", 80))
+	w.put("first", first)
+	if got, err := w.ensure(first); err != nil || !slices.Equal(got, []string{"192.0.2.1"}) {
+		t.Fatalf("the first one has %v, %v", got, err)
+	}
+	second := service("second", shared("edge", 53), ips("192.0.2.5"))
+	w.put("second", second)
+	w.refuse(second, codes.FailedPrecondition, "has 192.0.2.1: request that one, or use another key")
+	w.keep(first, "192.0.2.1")
+	w.keep(service("third", shared("edge", 443)), "192.0.2.1")
+	w.allocator.want(t, "192.0.2.1 "+spec.OwnerOfAddresses(first).UID+" loadBalancer/ipv4")
 }
 
 // TestRequests checks how requests are read.
