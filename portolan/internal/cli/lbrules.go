@@ -46,8 +46,9 @@ func newLBRules(flags *connection) *cobra.Command {
   client  the traffic of clients, from spec.loadBalancerSourceRanges: to the node ports, and to addresses that nodes serve themselves
   mtu     messages that a packet is too big: ICMP type 3 code 4, ICMPv6 type 2 code 0
 
-Health checks come from the nodes' own addresses unless --lb-networks names others, or from where clients do if you may not see nodes. If clients reach nodes only by addresses that nodes
-serve, as those of the built-in provider, and no other load balancer is in front of them, the rules to "nodes" can be left out.`,
+Health checks come from the nodes' own addresses unless --lb-networks names others, or from where clients do if no addresses of nodes are
+known. If clients reach nodes only by addresses that nodes serve, as those of the built-in provider, and no other load balancer is in front
+of them, the rules to "nodes" can be left out.`,
 		Example: `  portolan get lbrules
   portolan get lbrules web api -n shop
   portolan get lbrules -A -o json
