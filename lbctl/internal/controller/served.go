@@ -35,21 +35,28 @@ func inputsOf(svc *corev1.Service) string {
 	return string(sum[:])
 }
 
-// isSettled reports whether the provider was told all of this, has done it, and the service says so.
+// isSettled reports whether the provider was told all of this, and the service says that it is done.
 func (c *Controller) isSettled(name object.Name, svc *corev1.Service, nodes string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	told, ok := c.served[name]
-	reason := object.Condition(svc.GetStatus().GetConditions(), object.ConditionLoadBalancer).GetReason()
-	return ok && told.inputs == inputsOf(svc) && told.nodes == nodes && (reason == reasonEnsured || reason == reasonPortsRefused)
+	return ok && told.inputs == inputsOf(svc) && told.nodes == nodes && saysMade(svc)
 }
 
-// onlyNodesDiffer reports whether a provider was told the same about a service, with other nodes.
+// saysMade reports whether the condition of a service is that of a call that has succeeded. Otherwise
+// the next call has to write it.
+func saysMade(svc *corev1.Service) bool {
+	reason := object.Condition(svc.GetStatus().GetConditions(), object.ConditionLoadBalancer).GetReason()
+	return reason == reasonEnsured || reason == reasonPortsRefused
+}
+
+// onlyNodesDiffer reports whether a provider was told the same about a service, with other nodes, and
+// the service says that it is done.
 func (c *Controller) onlyNodesDiffer(name object.Name, svc *corev1.Service, nodes string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	told, ok := c.served[name]
-	return ok && told.inputs == inputsOf(svc) && told.nodes != nodes
+	return ok && told.inputs == inputsOf(svc) && told.nodes != nodes && saysMade(svc)
 }
 
 // beginCall forgets what a provider was told about a service, because a call that fails may have done
