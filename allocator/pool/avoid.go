@@ -21,6 +21,18 @@ func (s Space) isAvoided(index uint64) bool {
 	return s.avoidsBuggyIPs && (last == 0 || last == 255)
 }
 
+// avoided returns the number of values that Pick passes over.
+func (s Space) avoided() uint64 {
+	if !s.avoidsBuggyIPs {
+		return 0
+	}
+	below := func(n uint64) uint64 { return n>>8*2 + min(n&255, 1) } // of all addresses
+	return below(s.first+s.size) - below(s.first)
+}
+
+// Avoided returns the number of values that are not in use, and that Pick would not return.
+func (p *Pool) Avoided() uint64 { return p.space.avoided() - p.avoidedUsed }
+
 // nextFree returns the next free index in [from, to) that may be picked.
 func (p *Pool) nextFree(from, to uint64) (uint64, bool) {
 	for {

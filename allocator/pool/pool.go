@@ -24,6 +24,7 @@ type Pool struct {
 	blocked      *set // in use or at rest
 	resting      map[uint64]time.Time
 	lowerUsed    uint64   // values of the lower band that are in use
+	avoidedUsed  uint64   // values that are in use and would not be picked
 	upperResting uint64   // values of the upper band that are at rest
 	next         uint64   // where the next pick begins, while left > 0
 	picksLeft    int      // remaining picks of the run
@@ -168,9 +169,7 @@ func (p *Pool) Allocate(v Value) error {
 		p.endRest(i)
 		p.dropVoidEntries()
 	}
-	if p.isLower(i) {
-		p.lowerUsed++
-	}
+	p.beginUse(i)
 	return nil
 }
 
@@ -185,10 +184,28 @@ func (p *Pool) Release(v Value, since time.Time) bool {
 		return false
 	}
 	p.startRest(i, since)
-	if p.isLower(i) {
+	p.endUse(i)
+	return true
+}
+
+// beginUse counts a value that is in use from now on.
+func (p *Pool) beginUse(index uint64) {
+	if p.isLower(index) {
+		p.lowerUsed++
+	}
+	if p.space.isAvoided(index) {
+		p.avoidedUsed++
+	}
+}
+
+// endUse counts a value that is no longer in use.
+func (p *Pool) endUse(index uint64) {
+	if p.isLower(index) {
 		p.lowerUsed--
 	}
-	return true
+	if p.space.isAvoided(index) {
+		p.avoidedUsed--
+	}
 }
 
 // startRest adds a value to those at rest.
@@ -227,8 +244,8 @@ func (p *Pool) Free(v Value) {
 	if _, rests := p.resting[i]; rests {
 		p.endRest(i)
 		p.dropVoidEntries()
-	} else if p.isLower(i) {
-		p.lowerUsed--
+	} else {
+		p.endUse(i)
 	}
 }
 

@@ -106,6 +106,15 @@ func TestPoolKeepsItsRules(t *testing.T) {
 				if p.LowerUsed() != uint64(lower) {
 					t.Fatalf("%d values of the lower band are used, want %d", p.LowerUsed(), lower)
 				}
+				avoided := m.freeAnd(s, 0, s.Size(), func(v Value) bool { return s.AvoidsBuggyIPs() && isBuggy(v) })
+				for v := range m.resting {
+					if s.AvoidsBuggyIPs() && isBuggy(v) {
+						avoided++
+					}
+				}
+				if p.Avoided() != uint64(avoided) {
+					t.Fatalf("%d values are avoided, want %d", p.Avoided(), avoided)
+				}
 				if free := m.free(s, p.Band(), s.Size()); p.UpperFree(now) != uint64(free) {
 					t.Fatalf("%d values of the upper band are free, want %d", p.UpperFree(now), free)
 				}

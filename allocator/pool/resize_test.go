@@ -66,7 +66,7 @@ func TestAResizedPoolHasTheSameValues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.Used() != want.Used() || got.LowerUsed() != want.LowerUsed() || got.Resting(now) != want.Resting(now) || got.UpperFree(now) != want.UpperFree(now) {
+		if got.Used() != want.Used() || got.Avoided() != want.Avoided() || got.LowerUsed() != want.LowerUsed() || got.Resting(now) != want.Resting(now) || got.UpperFree(now) != want.UpperFree(now) {
 			t.Fatalf("%s to %s: used %d, %d of the lower band, %d at rest, %d of the upper band free; want %d, %d, %d, %d", from, to,
 				got.Used(), got.LowerUsed(), got.Resting(now), got.UpperFree(now), want.Used(), want.LowerUsed(), want.Resting(now), want.UpperFree(now))
 		}
