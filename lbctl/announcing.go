@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -116,15 +115,14 @@ func announcements(all []announce.Status) map[object.Name]controller.Announcemen
 
 func join(statuses []announce.Status) controller.Announcement {
 	a := controller.Announcement{Announced: true, Reason: string(announce.Announced)}
-	var texts []string
-	for _, status := range statuses {
-		text := fmt.Sprintf("node %s announces %s", status.Node, status.Address)
+	all := make([]spec.Announced, len(statuses))
+	for i, status := range statuses {
+		all[i] = spec.Announced{Address: status.Address.String(), Node: status.Node}
 		if status.Reason != announce.Announced {
 			a.Announced, a.Reason = false, string(status.Reason)
-			text = fmt.Sprintf("nobody announces %s: %s", status.Address, status.Message)
+			all[i].Node, all[i].Why = "", status.Message
 		}
-		texts = append(texts, text)
 	}
-	a.Message = strings.Join(texts, "; ")
+	a.Message = spec.AnnouncedMessage(all)
 	return a
 }

@@ -21,6 +21,7 @@ type Config struct {
 	ProviderTimeout time.Duration     `flag:"provider-timeout" default:"30s" usage:"deadline of each call of a provider"`
 	ManualPools     []string          `flag:"manual-pools" usage:"pools from which a service gets an address only if it names the pool or the address"`
 	PoolNamespaces  []PoolNamespaces  `flag:"pool-namespaces" usage:"namespaces that alone may use a pool, as POOL=NAMESPACE+NAMESPACE, comma separated"`
+	InternalPools   []string          `flag:"internal-pools" usage:"pools whose addresses only the own network reaches: services that ask for an internal load balancer get addresses of these alone, others only if they name the pool or the address; none: such services are refused"`
 	PoolsInterval   time.Duration     `flag:"pools-interval" default:"2s" usage:"interval at which the pools are read while a service waits for an address"`
 
 	Announce          bool   `flag:"announce" default:"true" usage:"decide which node answers ARP and neighbour discovery for each address (nodeagent -announce-interfaces); false: the addresses reach nodes by routes"`

@@ -161,7 +161,7 @@ func (d *Daemon) Addr() net.Addr { return d.listener.Addr() }
 
 // newPool returns the built-in provider.
 func (d *Daemon) newPool() *pool.Provider {
-	rules := pool.Rules{Manual: d.cfg.ManualPools, Namespaces: map[string][]string{}}
+	rules := pool.Rules{Manual: d.cfg.ManualPools, Internal: d.cfg.InternalPools, Namespaces: map[string][]string{}}
 	for _, p := range d.cfg.PoolNamespaces {
 		rules.Namespaces[p.Pool] = p.Namespaces
 	}

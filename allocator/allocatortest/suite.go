@@ -43,6 +43,7 @@ func Run(t *testing.T, open Open) {
 		{"a number may have an owner for each protocol", (*suite).protocols},
 		{"protocols are checked", (*suite).protocolsChecked},
 		{"numbers are free by protocol", (*suite).dynamicProtocols},
+		{"addresses that end in .0 or .255 are only for those who ask", (*suite).buggyIPs},
 		{"pools are checked", (*suite).pools},
 		{"pools grow, drain, retire and go", (*suite).poolLife},
 	}, reserveCases...)

@@ -2,7 +2,7 @@
 //
 // A [Space] is a range as an ordered set of values by index. A [Pool] is a space with the set of
 // its values that are taken. The invariant is that a value in use is never picked, and that a pool
-// is full exactly when all its values are in use.
+// is full exactly when all its values are in use, except those that only explicit requests get.
 //
 // The taken values are stored in a sparse tree of 64-bit words with a "full" bit per branch. The
 // next free value is found in a few steps at any fill level, and a /64 of IPv6 takes memory only

@@ -24,10 +24,11 @@ type Pool struct {
 	blocked      *set // in use or at rest
 	resting      map[uint64]time.Time
 	lowerUsed    uint64   // values of the lower band that are in use
+	avoidedUsed  uint64   // values that are in use and would not be picked
 	upperResting uint64   // values of the upper band that are at rest
 	next         uint64   // where the next pick begins, while left > 0
 	picksLeft    int      // remaining picks of the run
-	queues       [2]queue // of the upper band and of the lower one, of all protocols
+	queues       [3]queue // of the upper band, of the lower one, and of what is not picked; of all protocols
 }
 
 // queue holds values at rest in the order of release. Entries that no longer match resting are
@@ -99,8 +100,8 @@ const (
 // Pick returns a value that is not in use, of the best available class. It does not take the value.
 // Free values are picked from a random start, and the following picks, up to a few hundred,
 // continue where the last one ended. Rest is a preference and not a lock: among values at rest Pick
-// returns the one that has rested longest. The error is ErrFull if all values are in use. A pool with
-// values for each protocol needs PickFor.
+// returns the one that has rested longest. The error is ErrFull if all values that may be picked are in
+// use. A pool with values for each protocol needs PickFor.
 func (p *Pool) Pick(now time.Time) (Value, Class, error) {
 	p.endRests(now)
 	if i, ok := p.scan(p.band, p.space.Size()); ok {
@@ -118,23 +119,26 @@ func (p *Pool) Pick(now time.Time) (Value, Class, error) {
 	return Value{}, 0, ErrFull
 }
 
-// queueOf returns the queue of a value's band.
+// queueOf returns the queue that a value is in while it rests.
 func (p *Pool) queueOf(index uint64) *queue {
+	if p.space.isAvoided(index) {
+		return &p.queues[2]
+	}
 	if p.isLower(index) {
 		return &p.queues[1]
 	}
 	return &p.queues[0]
 }
 
-// scan returns the next free index in [from, to). It wraps around at the end.
+// scan returns the next free index in [from, to) that may be picked. It wraps around at the end.
 func (p *Pool) scan(from, to uint64) (uint64, bool) {
 	if from >= to {
 		return 0, false
 	}
 	start := p.start(from, to)
-	i, ok := p.blocked.nextAbsent(start, to)
+	i, ok := p.nextFree(start, to)
 	if !ok {
-		i, ok = p.blocked.nextAbsent(from, start)
+		i, ok = p.nextFree(from, start)
 	}
 	p.next = i
 	return i, ok
@@ -165,9 +169,7 @@ func (p *Pool) Allocate(v Value) error {
 		p.endRest(i)
 		p.dropVoidEntries()
 	}
-	if p.isLower(i) {
-		p.lowerUsed++
-	}
+	p.beginUse(i)
 	return nil
 }
 
@@ -182,10 +184,28 @@ func (p *Pool) Release(v Value, since time.Time) bool {
 		return false
 	}
 	p.startRest(i, since)
-	if p.isLower(i) {
+	p.endUse(i)
+	return true
+}
+
+// beginUse counts a value that is in use from now on.
+func (p *Pool) beginUse(index uint64) {
+	if p.isLower(index) {
+		p.lowerUsed++
+	}
+	if p.space.isAvoided(index) {
+		p.avoidedUsed++
+	}
+}
+
+// endUse counts a value that is no longer in use.
+func (p *Pool) endUse(index uint64) {
+	if p.isLower(index) {
 		p.lowerUsed--
 	}
-	return true
+	if p.space.isAvoided(index) {
+		p.avoidedUsed--
+	}
 }
 
 // startRest adds a value to those at rest.
@@ -224,8 +244,8 @@ func (p *Pool) Free(v Value) {
 	if _, rests := p.resting[i]; rests {
 		p.endRest(i)
 		p.dropVoidEntries()
-	} else if p.isLower(i) {
-		p.lowerUsed--
+	} else {
+		p.endUse(i)
 	}
 }
 

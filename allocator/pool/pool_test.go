@@ -26,9 +26,17 @@ func (m *model) wake(now time.Time, rest time.Duration) {
 
 // free counts the values of indices [from, to) that are neither used nor at rest.
 func (m *model) free(s Space, from, to uint64) int {
+	return m.freeAnd(s, from, to, func(Value) bool { return true })
+}
+
+// freeAnd counts those of them that match.
+func (m *model) freeAnd(s Space, from, to uint64, match func(Value) bool) int {
 	n := 0
 	for i := from; i < to; i++ {
 		v := s.Value(i)
+		if !match(v) {
+			continue
+		}
 		if _, rests := m.resting[v]; !rests && !m.used[v] {
 			n++
 		}
@@ -38,10 +46,13 @@ func (m *model) free(s Space, from, to uint64) int {
 
 func TestPoolKeepsItsRules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.SampledFrom([]string{"10.0.0.0/28", "10.0.0.0/27", "10.0.0.0/25", "fd00::/121", "30000-30015", "30000-30099", "8-8"}).Draw(t, "range")
+		text := rapid.SampledFrom([]string{"10.0.0.0/28", "10.0.0.0/27", "10.0.0.0/25", "10.0.0.0/23", "10.0.0.255/32", "fd00::/121", "30000-30015", "30000-30099", "8-8"}).Draw(t, "range")
 		s, err := Parse(text)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if rapid.Bool().Draw(t, "avoid") {
+			s = s.AvoidingBuggyIPs()
 		}
 		rest := time.Minute
 		p := New(s, s.Band(), rest)
@@ -95,6 +106,15 @@ func TestPoolKeepsItsRules(t *testing.T) {
 				if p.LowerUsed() != uint64(lower) {
 					t.Fatalf("%d values of the lower band are used, want %d", p.LowerUsed(), lower)
 				}
+				avoided := m.freeAnd(s, 0, s.Size(), func(v Value) bool { return s.AvoidsBuggyIPs() && isBuggy(v) })
+				for v := range m.resting {
+					if s.AvoidsBuggyIPs() && isBuggy(v) {
+						avoided++
+					}
+				}
+				if p.Avoided() != uint64(avoided) {
+					t.Fatalf("%d values are avoided, want %d", p.Avoided(), avoided)
+				}
 				if free := m.free(s, p.Band(), s.Size()); p.UpperFree(now) != uint64(free) {
 					t.Fatalf("%d values of the upper band are free, want %d", p.UpperFree(now), free)
 				}
@@ -103,30 +123,42 @@ func TestPoolKeepsItsRules(t *testing.T) {
 	})
 }
 
+// isBuggy reports whether a value is an IPv4 address that ends in .0 or .255.
+func isBuggy(v Value) bool {
+	if !v.IsAddr() || !v.Addr().Is4() {
+		return false
+	}
+	last := v.Addr().As4()[3]
+	return last == 0 || last == 255
+}
+
 func pick(t *rapid.T, p *Pool, m *model, now time.Time, rest time.Duration) {
 	m.wake(now, rest)
 	s, band := p.Space(), p.Band()
-	upper, lower := m.free(s, band, s.Size()), m.free(s, 0, band)
+	mayPick := func(v Value) bool { return !s.AvoidsBuggyIPs() || !isBuggy(v) }
+	upper, lower := m.freeAnd(s, band, s.Size(), mayPick), m.freeAnd(s, 0, band, mayPick)
 	v, class, err := p.Pick(now)
 	rested := class == UpperResting || class == LowerResting
 	resting := func(inLower bool) (n int) { // in one of the bands
 		for o := range m.resting {
-			if i, _ := s.Index(o); (i < band) == inLower {
+			if i, _ := s.Index(o); (i < band) == inLower && mayPick(o) {
 				n++
 			}
 		}
 		return n
 	}
 	if errors.Is(err, ErrFull) {
-		if uint64(len(m.used)) != s.Size() {
-			t.Fatalf("full with %d of %d used", len(m.used), s.Size())
+		for i := range s.Size() {
+			if v := s.Value(i); mayPick(v) && !m.used[v] {
+				t.Fatalf("full, though %v is not in use", v)
+			}
 		}
 		return
 	}
 	i, inside := s.Index(v)
 	since, rests := m.resting[v]
 	switch {
-	case err != nil || !inside || m.used[v] || rests != rested:
+	case err != nil || !inside || !mayPick(v) || m.used[v] || rests != rested:
 		t.Fatalf("picked %v (inside %v, used %v, rests %v, said %v): %v", v, inside, m.used[v], rests, rested, err)
 	case upper > 0 && (i < band || rests):
 		t.Fatalf("picked %v while the upper band has %d free", v, upper)
@@ -136,7 +168,7 @@ func pick(t *rapid.T, p *Pool, m *model, now time.Time, rest time.Duration) {
 		t.Fatalf("picked %v while the lower band has %d free", v, lower)
 	case rests:
 		for o, at := range m.resting {
-			if j, _ := s.Index(o); at.Before(since) && (j < band) == (i < band) {
+			if j, _ := s.Index(o); mayPick(o) && at.Before(since) && (j < band) == (i < band) {
 				t.Fatalf("picked %v, which rests since %v, while %v rests since %v", v, since, o, at)
 			}
 		}

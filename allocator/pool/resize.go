@@ -34,9 +34,7 @@ func (p *Pool) Resized(space Space, band uint64) (*Pool, error) {
 			return false
 		}
 		fresh.blocked.add(at)
-		if fresh.isLower(at) {
-			fresh.lowerUsed++
-		}
+		fresh.beginUse(at)
 		return true
 	})
 	return fresh, outside

@@ -16,6 +16,8 @@ type Space struct {
 	size      uint64
 	rangeSize uint64 // base of the size of the bands: 2^host bits, or the number of ports
 	sections  uint64 // 3 if each port has a value for each protocol; those of one protocol are neighbours
+
+	avoidsBuggyIPs bool
 }
 
 // Addresses returns the usable addresses of a CIDR: for IPv4 all but the network and the broadcast

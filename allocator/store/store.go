@@ -46,6 +46,8 @@ type Pool struct {
 	Band  uint64 // values of the lower band, of each protocol if the pool is per protocol
 	// PerProtocol is whether each port has one value for each protocol.
 	PerProtocol bool
+	// AvoidBuggyIPs is whether IPv4 addresses that end in .0 or .255 are left to explicit requests.
+	AvoidBuggyIPs bool
 }
 
 // Space returns the pool's range.
@@ -53,6 +55,9 @@ func (p *Pool) Space() (pool.Space, error) {
 	space, err := pool.Parse(p.Range)
 	if p.PerProtocol {
 		space = space.PerProtocol()
+	}
+	if p.AvoidBuggyIPs {
+		space = space.AvoidingBuggyIPs()
 	}
 	return space, err
 }

@@ -56,8 +56,8 @@ all_answer
 tell "it is back and has its share"
 
 say "A load balancer has an address of the machines' own network, for those that know nothing of Portolan"
-address=10.89.77.240
-portolan pool create outside --use load-balancer-ip --range $address/29
+address=10.89.77.241
+portolan pool create outside --use load-balancer-ip --range 10.89.77.240/29
 portolan apply -f - <<YAML
 apiVersion: v1
 kind: Service

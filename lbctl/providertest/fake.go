@@ -20,6 +20,11 @@ type Fake struct {
 
 	// Can is what it can do. It must not be changed once calls are made.
 	Can *loadbalancerv1.GetCapabilitiesResponse
+	// Mode is the mode of its addresses. It must not be changed once calls are made.
+	Mode corev1.IPMode
+	// PortErrors are the errors of ports by their protocols, as of a provider that learns only when it
+	// makes a load balancer that it cannot serve them. They must not be changed once calls are made.
+	PortErrors map[corev1.Protocol]string
 
 	mu        sync.Mutex
 	balancers map[string]*Balancer // guarded by mu: by the uid of the service
@@ -30,8 +35,10 @@ type Fake struct {
 
 // Balancer is a load balancer of a [Fake].
 type Balancer struct {
-	IP    string
-	Nodes []string // names of the nodes
+	IP       string
+	Nodes    []string // names of the nodes
+	Internal bool
+	ports    []*corev1.ServicePort
 }
 
 // Hook may delay or fail a call, such as "Ensure", for the service of a name. With pending the call
@@ -40,7 +47,7 @@ type Hook func(ctx context.Context, call, service string) (pending bool, err err
 
 // NewFake returns a provider without load balancers.
 func NewFake() *Fake {
-	return &Fake{balancers: map[string]*Balancer{}, Can: &loadbalancerv1.GetCapabilitiesResponse{
+	return &Fake{balancers: map[string]*Balancer{}, Mode: corev1.IPMode_IP_MODE_PROXY, Can: &loadbalancerv1.GetCapabilitiesResponse{
 		Name: "fake", Protocols: []corev1.Protocol{corev1.Protocol_PROTOCOL_TCP},
 		Families: []corev1.IPFamily{corev1.IPFamily_IP_FAMILY_IPV4},
 	}}
@@ -84,8 +91,18 @@ func (f *Fake) do(ctx context.Context, call, service string, effect func() error
 	return false, err
 }
 
-func (b *Balancer) status() *corev1.LoadBalancerStatus {
-	return &corev1.LoadBalancerStatus{Ingress: []*corev1.LoadBalancerIngress{{Ip: b.IP, IpMode: corev1.IPMode_IP_MODE_PROXY}}}
+func (f *Fake) statusOf(b *Balancer) *corev1.LoadBalancerStatus {
+	ingress := &corev1.LoadBalancerIngress{Ip: b.IP, IpMode: f.Mode}
+	for _, port := range b.ports {
+		state := &corev1.PortStatus{Port: port.GetPort(), Protocol: port.GetProtocol()}
+		if why := f.PortErrors[port.GetProtocol()]; why != "" {
+			state.Error = &why
+		}
+		if len(f.PortErrors) > 0 {
+			ingress.Ports = append(ingress.Ports, state)
+		}
+	}
+	return &corev1.LoadBalancerStatus{Ingress: []*corev1.LoadBalancerIngress{ingress}}
 }
 
 func nodeNames(nodes []*corev1.Node) []string {
@@ -109,7 +126,7 @@ func (f *Fake) GetLoadBalancer(_ context.Context, req *loadbalancerv1.GetLoadBal
 	if b == nil {
 		return nil, errNone(req.GetName())
 	}
-	return &loadbalancerv1.GetLoadBalancerResponse{Status: b.status()}, nil
+	return &loadbalancerv1.GetLoadBalancerResponse{Status: f.statusOf(b)}, nil
 }
 
 func errNone(service string) error {
@@ -130,8 +147,8 @@ func (f *Fake) EnsureLoadBalancer(ctx context.Context, req *loadbalancerv1.Ensur
 			b = &Balancer{IP: fmt.Sprintf("203.0.113.%d", (f.made-1)%254+1)}
 			f.balancers[meta.GetUid()] = b
 		}
-		b.Nodes = nodeNames(req.GetNodes())
-		resp.Status = b.status()
+		b.Nodes, b.Internal, b.ports = nodeNames(req.GetNodes()), req.GetInternal(), req.GetService().GetSpec().GetPorts()
+		resp.Status = f.statusOf(b)
 		return nil
 	})
 	if err != nil {

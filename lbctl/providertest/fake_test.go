@@ -8,16 +8,19 @@ import (
 
 	"google.golang.org/grpc"
 
+	corev1 "portolan.dev/api/core/v1"
 	loadbalancerv1 "portolan.dev/api/loadbalancer/v1"
 	"portolan.dev/services/kit/kittest"
 )
 
 // TestTheFakeKeepsTheContract runs the suite against a fake, also one that says pending every other
-// time.
+// time, and can do all.
 func TestTheFakeKeepsTheContract(t *testing.T) {
 	for _, slow := range []bool{false, true} {
 		fake := NewFake()
 		if slow {
+			fake.Can.Protocols = []corev1.Protocol{corev1.Protocol_PROTOCOL_TCP, corev1.Protocol_PROTOCOL_UDP, corev1.Protocol_PROTOCOL_SCTP}
+			fake.Can.MixedProtocols, fake.Can.Internal = true, true
 			var calls atomic.Int64
 			fake.Fail(func(_ context.Context, call, _ string) (bool, error) {
 				return call != "Update" && calls.Add(1)%2 == 1, nil

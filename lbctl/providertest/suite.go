@@ -15,6 +15,7 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	loadbalancerv1 "portolan.dev/api/loadbalancer/v1"
 	"portolan.dev/services/kit/kittest"
+	"portolan.dev/services/spec"
 )
 
 // Subject is a provider under test.
@@ -42,6 +43,9 @@ func Run(t *testing.T, s Subject) {
 		"AServiceWithoutUIDIsRefused":         (*run).withoutUID,
 		"AnEndedCallLeavesNothingAfterDelete": (*run).ended,
 		"ChangesKeepTheAddress":               (*run).changes,
+		"EachProtocolIsServed":                (*run).protocols,
+		"ProtocolsMayBeMixed":                 (*run).mixed,
+		"InternalLoadBalancers":               (*run).internal,
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &run{T: t, Subject: s}
@@ -110,7 +114,9 @@ func (r *run) ensure(svc *corev1.Service) *corev1.LoadBalancerStatus {
 	r.Helper()
 	var state *corev1.LoadBalancerStatus
 	kittest.Eventually(r.T, "the load balancer of "+svc.GetMetadata().GetName(), func() error {
-		resp, err := r.Client.EnsureLoadBalancer(r.Context(), &loadbalancerv1.EnsureLoadBalancerRequest{Service: svc, Nodes: nodes(2)})
+		resp, err := r.Client.EnsureLoadBalancer(r.Context(), &loadbalancerv1.EnsureLoadBalancerRequest{
+			Service: svc, Nodes: nodes(2), Internal: spec.InternalBalancer(svc) != "",
+		})
 		if err == nil && resp.GetPending() {
 			err = status.Error(codes.Unavailable, "pending")
 		}
@@ -120,6 +126,7 @@ func (r *run) ensure(svc *corev1.Service) *corev1.LoadBalancerStatus {
 	if len(texts(state)) == 0 {
 		r.Fatalf("the load balancer of %s has no address: %v", svc.GetMetadata().GetName(), state)
 	}
+	r.checkPorts(svc, state)
 	return state
 }
 
@@ -169,13 +176,6 @@ func (r *run) wantSame(what string, got, want *corev1.LoadBalancerStatus) {
 	r.Helper()
 	if !slices.Equal(texts(got), texts(want)) {
 		r.Errorf("%s: the load balancer has %v, want %v", what, texts(got), texts(want))
-	}
-}
-
-func (r *run) capabilities() {
-	resp, err := r.Client.GetCapabilities(r.Context(), &loadbalancerv1.GetCapabilitiesRequest{})
-	if err != nil || resp.GetName() == "" || len(resp.GetProtocols()) == 0 || len(resp.GetFamilies()) == 0 {
-		r.Errorf("a provider has a name, protocols and families; this one answers %v, %v", resp, err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
 )
 
 // restricted reports whether the source ranges of the service apply to an exposure. They apply to
@@ -27,19 +28,13 @@ func (b *builder) restrict(attrs *Attributes, e frontendAddr) {
 	if !b.restricted(e.exposure) {
 		return
 	}
-	ranges := b.spec.GetLoadBalancerSourceRanges()
-	if len(ranges) == 0 {
-		ranges = splitList(b.svc.GetMetadata().GetAnnotations()[object.AnnotationSourceRanges])
+	ranges, malformed := spec.LoadBalancerSourceRanges(b.svc)
+	attrs.Restricted = len(ranges)+len(malformed) > 0
+	for _, text := range malformed {
+		b.report("source range %q is no CIDR", text)
 	}
-	if len(ranges) == 0 {
-		return
-	}
-	attrs.Restricted = true
-	for _, text := range ranges {
-		prefix, err := netip.ParsePrefix(strings.TrimSpace(text))
+	for _, prefix := range ranges {
 		switch {
-		case err != nil:
-			b.report("source range %q is no CIDR", text)
 		case prefix.Addr().Is6() != e.addr.Addr().Is6():
 			// A range of the other family allows no client here, but it keeps the restriction in
 			// force.
@@ -47,7 +42,7 @@ func (b *builder) restrict(attrs *Attributes, e frontendAddr) {
 			attrs.Restricted, attrs.Allowed = false, nil
 			return
 		default:
-			attrs.Allowed = append(attrs.Allowed, prefix.Masked())
+			attrs.Allowed = append(attrs.Allowed, prefix)
 		}
 	}
 	slices.SortFunc(attrs.Allowed, netip.Prefix.Compare)

@@ -25,8 +25,6 @@ type Rules struct {
 	// NodeAddresses are the ranges that nodes may have addresses in. Empty: all unicast addresses
 	// but those of loopback, link-local and cluster ranges, see [NodeAddressProblem].
 	NodeAddresses []netip.Prefix
-	// LoadBalancerSCTP reports whether the load-balancer provider forwards SCTP.
-	LoadBalancerSCTP bool
 }
 
 const addressRule = "must be an IPv4 address (such as 10.9.8.7) or an IPv6 address (such as 2001:db8::ffff)"

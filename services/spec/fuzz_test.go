@@ -112,8 +112,8 @@ func FuzzAdmit(f *testing.F) {
 func validRanges(t *testing.T, svc *corev1.Service) {
 	t.Helper()
 	texts := svc.GetSpec().GetLoadBalancerSourceRanges()
-	ranges := spec.LoadBalancerSourceRanges(svc)
-	if len(ranges) < len(texts) || slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return !p.IsValid() }) {
+	ranges, malformed := spec.LoadBalancerSourceRanges(svc)
+	if len(malformed) > 0 || len(ranges) < len(texts) || slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return !p.IsValid() }) {
 		t.Fatalf("%q of an admitted service became %v", texts, ranges)
 	}
 }

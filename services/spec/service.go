@@ -48,17 +48,19 @@ func ExternallyAccessible(svc *corev1.Service) bool {
 }
 
 // LoadBalancerSourceRanges returns the ranges of clients that may reach the load balancer's
-// addresses. They come from the field or, if that is empty, from the older annotation. An empty
-// result allows all clients. Malformed entries, which validation refuses, are left out.
-func LoadBalancerSourceRanges(svc *corev1.Service) []netip.Prefix {
-	var ranges []netip.Prefix
+// addresses. They come from the field or, if that is empty, from the older annotation. If both
+// results are empty, all clients may. Malformed entries, which validation refuses, admit nobody.
+func LoadBalancerSourceRanges(svc *corev1.Service) (ranges []netip.Prefix, malformed []string) {
 	texts, _ := sourceRanges(svc)
 	for _, text := range texts {
-		if prefix, err := netip.ParsePrefix(text); err == nil {
-			ranges = append(ranges, prefix.Masked())
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			malformed = append(malformed, text)
+			continue
 		}
+		ranges = append(ranges, prefix.Masked())
 	}
-	return ranges
+	return ranges, malformed
 }
 
 // sourceRanges returns the trimmed ranges and the path of the field that they come from.

@@ -234,7 +234,7 @@ func TestValidateService(t *testing.T) {
 		{"healthCheckNodePort", changes{ofType(loadBalancer), externalPolicy(local), withSpec(func(s *corev1.ServiceSpec) { s.HealthCheckNodePort = 30500 })}, nil},
 		{"healthCheckNodePort that is a node port of the service", changes{ofType(loadBalancer), externalPolicy(local), port(func(p *corev1.ServicePort) { p.NodePort = 30500 }),
 			withSpec(func(s *corev1.ServiceSpec) { s.HealthCheckNodePort = 30500 })}, []string{"spec.healthCheckNodePort INVALID"}},
-		{"SCTP through a load balancer", changes{ofType(loadBalancer), port(func(p *corev1.ServicePort) { p.Protocol = sctp })}, []string{"spec.ports[0].protocol INVALID"}},
+		{"SCTP through a load balancer", changes{ofType(loadBalancer), port(func(p *corev1.ServicePort) { p.Protocol = sctp })}, nil},
 		{"SCTP through node ports", changes{ofType(nodePort), port(func(p *corev1.ServicePort) { p.Protocol = sctp })}, nil},
 		{"healthCheckNodePort negative", changes{ofType(loadBalancer), externalPolicy(local), withSpec(func(s *corev1.ServiceSpec) { s.HealthCheckNodePort = -1 })}, []string{"spec.healthCheckNodePort INVALID"}},
 		{"healthCheckNodePort 65536", changes{ofType(loadBalancer), externalPolicy(local), withSpec(func(s *corev1.ServiceSpec) { s.HealthCheckNodePort = 65536 })}, []string{"spec.healthCheckNodePort INVALID"}},
@@ -358,11 +358,11 @@ func TestLoadBalancerSourceRanges(t *testing.T) {
 		svc  *corev1.Service
 		want string
 	}{
-		{web(), "[]"},
-		{web(sourceRanges(" 10.1.2.3/8 ", "nonsense", "fd00::/8")), "[10.0.0.0/8 fd00::/8]"},
-		{web(annotate(object.AnnotationSourceRanges, "10.0.0.0/8 , 192.0.2.0/24")), "[10.0.0.0/8 192.0.2.0/24]"},
-		{web(annotate(object.AnnotationSourceRanges, "10.0.0.0/8"), sourceRanges("192.0.2.0/24")), "[192.0.2.0/24]"},
-		{web(annotate(object.AnnotationSourceRanges, " ")), "[]"},
+		{web(), "[] []"},
+		{web(sourceRanges(" 10.1.2.3/8 ", "nonsense", "fd00::/8")), "[10.0.0.0/8 fd00::/8] [nonsense]"},
+		{web(annotate(object.AnnotationSourceRanges, "10.0.0.0/8 , 192.0.2.0/24")), "[10.0.0.0/8 192.0.2.0/24] []"},
+		{web(annotate(object.AnnotationSourceRanges, "10.0.0.0/8"), sourceRanges("192.0.2.0/24")), "[192.0.2.0/24] []"},
+		{web(annotate(object.AnnotationSourceRanges, " ")), "[] []"},
 	} {
 		if got := fmt.Sprint(spec.LoadBalancerSourceRanges(test.svc)); got != test.want {
 			t.Errorf("got %s, want %s", got, test.want)

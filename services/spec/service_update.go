@@ -29,9 +29,6 @@ func ValidateServiceUpdate(updated, old *corev1.Service, rules Rules) apierr.Vio
 		c.immutable("spec.healthCheckNodePort", port)
 	}
 	validateServiceSpec(&c, updated, rules)
-	if !hasSCTPLoadBalancer(old) {
-		checkLoadBalancerProtocols(&c, updated, rules)
-	}
 	return c.found
 }
 

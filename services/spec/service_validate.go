@@ -20,7 +20,6 @@ const (
 func ValidateService(svc *corev1.Service, rules Rules) apierr.Violations {
 	var c checks
 	validateServiceSpec(&c, svc, rules)
-	checkLoadBalancerProtocols(&c, svc, rules)
 	return c.found
 }
 
@@ -209,27 +208,6 @@ func checkHealthCheckPortDistinct(c *checks, spec *corev1.ServiceSpec) {
 			return
 		}
 	}
-}
-
-// checkLoadBalancerProtocols refuses protocols that the load-balancer provider cannot forward,
-// because the service would never get an address.
-func checkLoadBalancerProtocols(c *checks, svc *corev1.Service, rules Rules) {
-	if !IsLoadBalancer(svc) || rules.LoadBalancerSCTP {
-		return
-	}
-	for i, port := range svc.GetSpec().GetPorts() {
-		if port.GetProtocol() == corev1.Protocol_PROTOCOL_SCTP {
-			c.invalid(indexed("spec.ports", i)+".protocol", "SCTP", "needs a load-balancer provider that forwards SCTP, and there is none; use type NodePort")
-		}
-	}
-}
-
-// hasSCTPLoadBalancer reports whether a stored service is a load balancer with SCTP ports. An
-// earlier release accepted such services, so they must stay changeable.
-func hasSCTPLoadBalancer(svc *corev1.Service) bool {
-	return IsLoadBalancer(svc) && slices.ContainsFunc(svc.GetSpec().GetPorts(), func(port *corev1.ServicePort) bool {
-		return port.GetProtocol() == corev1.Protocol_PROTOCOL_SCTP
-	})
 }
 
 func checkPolicy(c *checks, field string, policy corev1.TrafficPolicy) {

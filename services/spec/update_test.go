@@ -257,19 +257,6 @@ func TestPrepareCreateClearsWhatTheRegistrySets(t *testing.T) {
 	}
 }
 
-// TestSCTPLoadBalancersOfAnEarlierReleaseStayChangeable checks that stored SCTP load balancers can
-// be updated, and that SCTP is accepted if the provider forwards it.
-func TestSCTPLoadBalancersOfAnEarlierReleaseStayChangeable(t *testing.T) {
-	lb := web(ofType(loadBalancer), func(s *corev1.Service) { s.Spec.Ports[0].Protocol = sctp })
-	other := web(ofType(nodePort), func(s *corev1.Service) { s.Spec.Ports[0].Protocol = sctp })
-	for _, svc := range []*corev1.Service{lb, other} {
-		kinds.Of(svc).Default(svc)
-	}
-	expect(t, spec.ValidateServiceUpdate(lb, lb, spec.Rules{}))
-	expect(t, spec.ValidateServiceUpdate(lb, other, spec.Rules{}), "spec.ports[0].protocol INVALID")
-	expect(t, spec.ValidateService(lb, spec.Rules{LoadBalancerSCTP: true}))
-}
-
 // TestAHealthCheckNodePortBecomesNoNodePort checks that an update cannot make the health-check node
 // port a node port of the same service, or the reverse.
 func TestAHealthCheckNodePortBecomesNoNodePort(t *testing.T) {

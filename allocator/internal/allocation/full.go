@@ -42,6 +42,8 @@ func (e *poolState) usage() string {
 	size, band := e.values.Space().Size(), e.values.Band()
 	used, lower := e.values.Used()-e.reserved.all, e.values.LowerUsed()-e.reserved.lower
 	switch {
+	case e.AvoidBuggyIPs && used < size:
+		return fmt.Sprintf("%s: %d of %d values are in use; the others end in .0 or .255 and are only for those who ask for them", name, used, size)
 	case e.reserved.all > 0:
 		return fmt.Sprintf("%s: %d of %d values are in use and %d at hand", name, used, size, e.reserved.all)
 	case band == 0:

@@ -33,6 +33,9 @@ func (t *Table) CheckCreate(p store.Pool) (store.Pool, error) {
 		v.Add("perProtocol", apierr.ReasonInvalid, "only node ports have protocols; leave it out for %s", useName(p.Use))
 	}
 	space := checkRange(p, &v)
+	if p.AvoidBuggyIPs && (p.Use != allocatorv1.Use_USE_LOAD_BALANCER_IP || !space.AvoidsBuggyIPs()) {
+		v.Add("avoidBuggyIps", apierr.ReasonInvalid, "only IPv4 addresses of load balancers that end in .0 or .255 can be avoided; leave it out")
+	}
 	p.State = checkState(p.State, &v)
 	if len(v) > 0 {
 		return p, apierr.Invalid(poolKind, p.Name, v)
@@ -70,8 +73,11 @@ func (t *Table) CheckUpdate(p store.Pool) (store.Pool, error) {
 	if p.PerProtocol && !e.PerProtocol {
 		v.Add("perProtocol", apierr.ReasonImmutable, "the numbers of the pool are of all protocols, which cannot be changed; create another pool")
 	}
-	p.PerProtocol = e.PerProtocol
-	space := checkRange(store.Pool{Use: p.Use, Range: p.Range, PerProtocol: p.PerProtocol}, &v)
+	if p.AvoidBuggyIPs && !e.AvoidBuggyIPs {
+		v.Add("avoidBuggyIps", apierr.ReasonImmutable, "the pool gives any of its addresses, which cannot be changed; create another pool")
+	}
+	p.PerProtocol, p.AvoidBuggyIPs = e.PerProtocol, e.AvoidBuggyIPs
+	space := checkRange(store.Pool{Use: p.Use, Range: p.Range, PerProtocol: p.PerProtocol, AvoidBuggyIPs: p.AvoidBuggyIPs}, &v)
 	band := e.band(space)
 	if p.Band != 0 && p.Band != e.Band && p.Band != band {
 		v.Add("staticBand", apierr.ReasonImmutable, "the static band is %d and cannot be chosen anew", band)

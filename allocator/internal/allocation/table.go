@@ -183,6 +183,8 @@ func (t *Table) slots(uid string) []string {
 type PoolStatus struct {
 	store.Pool
 	Size, Used, StaticSize, StaticUsed, Resting, Reserved uint64
+	// Avoided are the values not in use that only those get who ask for them.
+	Avoided uint64
 }
 
 // Pools returns the pools with their fill levels, ordered by name.
@@ -199,6 +201,7 @@ func (e *poolState) status(now time.Time) PoolStatus {
 	return PoolStatus{
 		Pool: e.Pool, Size: size, Used: e.values.Used() - e.reserved.all, Resting: e.values.Resting(now), Reserved: e.reserved.all,
 		StaticSize: e.values.Band() * (size / span), StaticUsed: e.values.LowerUsed() - e.reserved.lower,
+		Avoided: e.values.Avoided(),
 	}
 }
 

@@ -86,12 +86,16 @@ func (s *Server) checkNodes(ctx context.Context, text string) error {
 }
 
 func readPool(p *allocatorv1.Pool) store.Pool {
-	return store.Pool{Name: p.GetName(), Use: p.GetUse(), Range: p.GetRange(), State: p.GetState(), Band: p.GetStaticBand(), PerProtocol: p.GetPerProtocol()}
+	return store.Pool{
+		Name: p.GetName(), Use: p.GetUse(), Range: p.GetRange(), State: p.GetState(), Band: p.GetStaticBand(),
+		PerProtocol: p.GetPerProtocol(), AvoidBuggyIPs: p.GetAvoidBuggyIps(),
+	}
 }
 
 func writePool(f allocation.PoolStatus) *allocatorv1.Pool {
 	return &allocatorv1.Pool{
 		Name: f.Name, Use: f.Use, Range: f.Range, State: f.State, StaticBand: f.Band,
-		Size: f.Size, Used: f.Used, StaticUsed: f.StaticUsed, Resting: f.Resting, Reserved: f.Reserved, PerProtocol: f.PerProtocol,
+		Size: f.Size, Used: f.Used, StaticUsed: f.StaticUsed, Resting: f.Resting, Reserved: f.Reserved,
+		PerProtocol: f.PerProtocol, AvoidBuggyIps: f.AvoidBuggyIPs,
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	allocatorv1 "portolan.dev/api/allocator/v1"
+
 	"portolan.dev/allocator/pool"
 	"portolan.dev/allocator/store"
 )
@@ -18,11 +20,12 @@ import (
 func FuzzRead(f *testing.F) {
 	split := ports
 	split.Name, split.Range, split.PerProtocol = "split", "31000-31009", true
+	careful := store.Pool{Name: "careful", Use: allocatorv1.Use_USE_LOAD_BALANCER_IP, Range: "198.18.0.0/16", State: ports.State, AvoidBuggyIPs: true}
 	udp := held(0)
 	udp.Value, udp.Pool = pool.PortValueFor(31001, pool.UDP), "split"
 	resting := held(30002)
 	resting.Claims, resting.Released = nil, time.UnixMilli(7)
-	for _, content := range []Content{{}, {Pools: []store.Pool{ports, split}, Allocations: []store.Allocation{held(30001), resting, udp}}} {
+	for _, content := range []Content{{}, {Pools: []store.Pool{ports, split, careful}, Allocations: []store.Allocation{held(30001), resting, udp}}} {
 		var out bytes.Buffer
 		if _, err := Write(&out, content.Snapshot(), "test", time.UnixMilli(9)); err != nil {
 			f.Fatal(err)

@@ -34,12 +34,13 @@ type end struct {
 }
 
 type poolLine struct {
-	Name        string `json:"name"`
-	Use         string `json:"use"`
-	Range       string `json:"range"`
-	State       string `json:"state"`
-	StaticBand  uint64 `json:"staticBand"`
-	PerProtocol bool   `json:"perProtocol,omitempty"`
+	Name          string `json:"name"`
+	Use           string `json:"use"`
+	Range         string `json:"range"`
+	State         string `json:"state"`
+	StaticBand    uint64 `json:"staticBand"`
+	PerProtocol   bool   `json:"perProtocol,omitempty"`
+	AvoidBuggyIPs bool   `json:"avoidBuggyIPs,omitempty"`
 }
 
 // allocation is a value with its owner. Times are in milliseconds since 1970.
@@ -65,7 +66,7 @@ type claim struct {
 }
 
 func fromPool(p store.Pool) *poolLine {
-	return &poolLine{Name: p.Name, Use: p.Use.String(), Range: p.Range, State: p.State.String(), StaticBand: p.Band, PerProtocol: p.PerProtocol}
+	return &poolLine{Name: p.Name, Use: p.Use.String(), Range: p.Range, State: p.State.String(), StaticBand: p.Band, PerProtocol: p.PerProtocol, AvoidBuggyIPs: p.AvoidBuggyIPs}
 }
 
 func (p *poolLine) pool() (store.Pool, error) {
@@ -77,7 +78,7 @@ func (p *poolLine) pool() (store.Pool, error) {
 	if !known {
 		return store.Pool{}, fmt.Errorf("pool %s: the state %q is not known", p.Name, p.State)
 	}
-	return store.Pool{Name: p.Name, Use: allocatorv1.Use(use), Range: p.Range, State: allocatorv1.PoolState(state), Band: p.StaticBand, PerProtocol: p.PerProtocol}, nil
+	return store.Pool{Name: p.Name, Use: allocatorv1.Use(use), Range: p.Range, State: allocatorv1.PoolState(state), Band: p.StaticBand, PerProtocol: p.PerProtocol, AvoidBuggyIPs: p.AvoidBuggyIPs}, nil
 }
 
 // fromAllocation returns the line of an allocation. A value of a reserve is at rest from now on.

@@ -45,7 +45,7 @@ portolan_allocator_allocation_errors_total{pool="ports",scope="static"} 1
 # TYPE portolan_allocator_allocations_total counter
 portolan_allocator_allocations_total{pool="ports",scope="dynamic"} 2
 portolan_allocator_allocations_total{pool="ports",scope="static"} 1
-# HELP portolan_allocator_available Values not in use; those at rest or at hand at registries count.
+# HELP portolan_allocator_available Values not in use that are given unasked; those at rest or at hand at registries count.
 # TYPE portolan_allocator_available gauge
 portolan_allocator_available{pool="ports"} 7
 `

@@ -103,7 +103,7 @@ func newPoolCollector(pools func() []allocation.PoolStatus) *poolCollector {
 	return &poolCollector{
 		pools:     pools,
 		allocated: prometheus.NewDesc("portolan_allocator_allocated", "Values in use.", label, nil),
-		available: prometheus.NewDesc("portolan_allocator_available", "Values not in use; those at rest or at hand at registries count.", label, nil),
+		available: prometheus.NewDesc("portolan_allocator_available", "Values not in use that are given unasked; those at rest or at hand at registries count.", label, nil),
 		resting:   prometheus.NewDesc("portolan_allocator_resting", "Values released lately, which are the last to be used again.", label, nil),
 		reserved:  prometheus.NewDesc("portolan_allocator_reserved", "Values at hand at registries, for services of the future.", label, nil),
 		bandUsed:  prometheus.NewDesc("portolan_allocator_band_used", "Values in use, by band: static (left to explicit requests while others are free) or dynamic.", band, nil),
@@ -125,7 +125,7 @@ func (f *poolCollector) Describe(ch chan<- *prometheus.Desc) {
 func (f *poolCollector) Collect(ch chan<- prometheus.Metric) {
 	for _, p := range f.pools() {
 		ch <- prometheus.MustNewConstMetric(f.allocated, prometheus.GaugeValue, float64(p.Used), p.Name)
-		ch <- prometheus.MustNewConstMetric(f.available, prometheus.GaugeValue, float64(p.Size-p.Used), p.Name)
+		ch <- prometheus.MustNewConstMetric(f.available, prometheus.GaugeValue, float64(p.Size-p.Used-p.Avoided), p.Name)
 		ch <- prometheus.MustNewConstMetric(f.resting, prometheus.GaugeValue, float64(p.Resting), p.Name)
 		ch <- prometheus.MustNewConstMetric(f.reserved, prometheus.GaugeValue, float64(p.Reserved), p.Name)
 		ch <- prometheus.MustNewConstMetric(f.bandUsed, prometheus.GaugeValue, float64(p.StaticUsed), p.Name, scopeStatic)

@@ -90,10 +90,10 @@ func restore(ctx context.Context, tx pgx.Tx, seen store.Position, content store.
 }
 
 func copyPools(ctx context.Context, tx pgx.Tx, pools []store.Pool) error {
-	columns := []string{"name", "use", "range", "state", "static_band", "per_protocol"}
+	columns := []string{"name", "use", "range", "state", "static_band", "per_protocol", "avoid_buggy_ips"}
 	_, err := tx.CopyFrom(ctx, pgx.Identifier{"allocator_pools"}, columns, pgx.CopyFromSlice(len(pools), func(i int) ([]any, error) {
 		p := pools[i]
-		return []any{p.Name, int16(p.Use), p.Range, int16(p.State), int64(p.Band), p.PerProtocol}, nil
+		return []any{p.Name, int16(p.Use), p.Range, int16(p.State), int64(p.Band), p.PerProtocol, p.AvoidBuggyIPs}, nil
 	}))
 	return err
 }

@@ -26,7 +26,7 @@ const (
 	changedReservesQuery = `SELECT b.holder, r.holder IS NULL, COALESCE(r.last_grant, 0), COALESCE(r.renewed, 0)
 		FROM (SELECT DISTINCT unnest(reserves) AS holder FROM allocator_batches WHERE version > $1) b
 		LEFT JOIN allocator_reserves r ON r.holder = b.holder`
-	poolsQuery        = `SELECT name, use, range, state, static_band, per_protocol FROM allocator_pools`
+	poolsQuery        = `SELECT name, use, range, state, static_band, per_protocol, avoid_buggy_ips FROM allocator_pools`
 	changedPoolsQuery = poolsQuery + ` WHERE EXISTS (SELECT FROM allocator_batches WHERE version > $1 AND pools) ORDER BY name`
 )
 
@@ -125,7 +125,7 @@ func (s *Store) readConsistently(ctx context.Context, read func(pgx.Tx) error) e
 func scanPool(found pgx.Row) (store.Pool, error) {
 	var p store.Pool
 	var use, state int32
-	err := found.Scan(&p.Name, &use, &p.Range, &state, &p.Band, &p.PerProtocol)
+	err := found.Scan(&p.Name, &use, &p.Range, &state, &p.Band, &p.PerProtocol, &p.AvoidBuggyIPs)
 	p.Use, p.State = allocatorv1.Use(use), allocatorv1.PoolState(state)
 	return p, err
 }

@@ -54,21 +54,21 @@ UPDATE allocator_head SET version = $14, mark = $15,
 // rest, unless it has values in use.
 const poolsWriteQuery = `
 WITH put AS (
-	INSERT INTO allocator_pools (name, use, range, state, static_band, per_protocol)
-	SELECT * FROM unnest($1::text[], $2::int2[], $3::text[], $4::int2[], $5::int8[], $6::bool[])
+	INSERT INTO allocator_pools (name, use, range, state, static_band, per_protocol, avoid_buggy_ips)
+	SELECT * FROM unnest($1::text[], $2::int2[], $3::text[], $4::int2[], $5::int8[], $6::bool[], $7::bool[])
 	ON CONFLICT (name) DO UPDATE SET use = excluded.use, range = excluded.range, state = excluded.state,
-		static_band = excluded.static_band, per_protocol = excluded.per_protocol
+		static_band = excluded.static_band, per_protocol = excluded.per_protocol, avoid_buggy_ips = excluded.avoid_buggy_ips
 ), removed AS (
 	DELETE FROM allocator_pools p
-	WHERE p.name = ANY ($7::text[]) AND NOT EXISTS (SELECT FROM allocator_allocations a WHERE a.pool = p.name AND a.released = 0)
+	WHERE p.name = ANY ($8::text[]) AND NOT EXISTS (SELECT FROM allocator_allocations a WHERE a.pool = p.name AND a.released = 0)
 	RETURNING 1
 ), freed AS (
-	DELETE FROM allocator_allocations WHERE pool = ANY ($7::text[]) AND released <> 0 RETURNING value
+	DELETE FROM allocator_allocations WHERE pool = ANY ($8::text[]) AND released <> 0 RETURNING value
 ), logged AS (
 	INSERT INTO allocator_batches (version, mark, changed, reserves, pools)
-	VALUES ($8, $9, ARRAY(SELECT value FROM freed), ARRAY[]::text[], true)
+	VALUES ($9, $10, ARRAY(SELECT value FROM freed), ARRAY[]::text[], true)
 )
-UPDATE allocator_head SET unwritten = cardinality($7::text[]) - (SELECT count(*) FROM removed)`
+UPDATE allocator_head SET unwritten = cardinality($8::text[]) - (SELECT count(*) FROM removed)`
 
 // errPools is wrapped by errors of the statement that writes pools.
 var errPools = errors.New("write pools")
@@ -131,7 +131,7 @@ func writeArgs(to store.Position, b store.Batch) ([]any, error) {
 func poolArgs(to store.Position, writes []store.PoolWrite) []any {
 	names, ranges, removed := []string{}, []string{}, []string{}
 	uses, states := []int16{}, []int16{}
-	bands, perProtocol := []int64{}, []bool{}
+	bands, perProtocol, avoid := []int64{}, []bool{}, []bool{}
 	for _, w := range writes {
 		if w.Removed {
 			removed = append(removed, w.Name)
@@ -139,6 +139,7 @@ func poolArgs(to store.Position, writes []store.PoolWrite) []any {
 		}
 		names, ranges, bands = append(names, w.Name), append(ranges, w.Range), append(bands, int64(w.Band))
 		uses, states, perProtocol = append(uses, int16(w.Use)), append(states, int16(w.State)), append(perProtocol, w.PerProtocol)
+		avoid = append(avoid, w.AvoidBuggyIPs)
 	}
-	return []any{names, uses, ranges, states, bands, perProtocol, removed, int64(to.Version), to.Mark}
+	return []any{names, uses, ranges, states, bands, perProtocol, avoid, removed, int64(to.Version), to.Mark}
 }

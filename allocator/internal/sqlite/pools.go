@@ -12,7 +12,7 @@ import (
 )
 
 func (s *Store) pools(ctx context.Context) (pools []store.Pool, err error) {
-	rows, err := s.db.Reader.QueryContext(ctx, `SELECT name, use, range, state, static_band, per_protocol FROM pools ORDER BY name`)
+	rows, err := s.db.Reader.QueryContext(ctx, `SELECT name, use, range, state, static_band, per_protocol, avoid_buggy_ips FROM pools ORDER BY name`)
 	if err != nil {
 		return nil, fmt.Errorf("read pools: %w", err)
 	}
@@ -23,7 +23,7 @@ func (s *Store) pools(ctx context.Context) (pools []store.Pool, err error) {
 			use, state int32
 			band       int64
 		)
-		if err := rows.Scan(&p.Name, &use, &p.Range, &state, &band, &p.PerProtocol); err != nil {
+		if err := rows.Scan(&p.Name, &use, &p.Range, &state, &band, &p.PerProtocol, &p.AvoidBuggyIPs); err != nil {
 			return nil, fmt.Errorf("read pools: %w", err)
 		}
 		p.Use, p.State, p.Band = allocatorv1.Use(use), allocatorv1.PoolState(state), uint64(band)
@@ -36,10 +36,10 @@ func applyPool(ctx context.Context, tx *sql.Tx, w store.PoolWrite) error {
 	if w.Removed {
 		return removePool(ctx, tx, w.Name)
 	}
-	_, err := tx.ExecContext(ctx, `INSERT INTO pools (name, use, range, state, static_band, per_protocol) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+	_, err := tx.ExecContext(ctx, `INSERT INTO pools (name, use, range, state, static_band, per_protocol, avoid_buggy_ips) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
 		ON CONFLICT (name) DO UPDATE SET use = excluded.use, range = excluded.range, state = excluded.state,
-			static_band = excluded.static_band, per_protocol = excluded.per_protocol`,
-		w.Name, int32(w.Use), w.Range, int32(w.State), int64(w.Band), w.PerProtocol)
+			static_band = excluded.static_band, per_protocol = excluded.per_protocol, avoid_buggy_ips = excluded.avoid_buggy_ips`,
+		w.Name, int32(w.Use), w.Range, int32(w.State), int64(w.Band), w.PerProtocol, w.AvoidBuggyIPs)
 	if err != nil {
 		return fmt.Errorf("write pool %s: %w", w.Name, err)
 	}

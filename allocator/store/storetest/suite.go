@@ -160,12 +160,14 @@ func testPools(t *testing.T, s store.Store) {
 	large := store.Pool{Name: "a-large", Use: allocatorv1.Use_USE_CLUSTER_IP, Range: "fd00::/64", State: allocatorv1.PoolState_POOL_STATE_DRAINING, Band: 256}
 	split := ports("split")
 	split.PerProtocol = true
+	careful := store.Pool{Name: "b-careful", Use: allocatorv1.Use_USE_LOAD_BALANCER_IP, Range: "198.18.0.0/16", State: allocatorv1.PoolState_POOL_STATE_ACTIVE, AvoidBuggyIPs: true}
 	applyBatch(t, s, putPool(ports("ports")))
 	applyBatch(t, s, putPool(split))
+	applyBatch(t, s, putPool(careful))
 	applyBatch(t, s, putPool(large))
 	large.State = allocatorv1.PoolState_POOL_STATE_RETIRED
 	applyBatch(t, s, putPool(large))
-	wantPools(t, s, large, ports("ports"), split)
+	wantPools(t, s, large, careful, ports("ports"), split)
 	apply(t, s, allocate(v1, a))
 	if err := try(t, s, removePool("ports")); !errors.Is(err, store.ErrPoolInUse) {
 		t.Errorf("remove a pool in use: %v", err)
@@ -176,7 +178,7 @@ func testPools(t *testing.T, s store.Store) {
 	if err := try(t, s, removePool("ports")); !errors.Is(err, store.ErrPoolInUse) {
 		t.Errorf("remove a pool that does not exist: %v", err)
 	}
-	wantPools(t, s, large, split)
+	wantPools(t, s, large, careful, split)
 	want(t, s)
 }
 

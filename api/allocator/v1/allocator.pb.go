@@ -1707,7 +1707,11 @@ type Pool struct {
 	// For node ports: whether each protocol has its own set of numbers, so that a number may belong to
 	// one service for TCP and to another for UDP. Otherwise a number belongs to one service for all
 	// protocols. Immutable.
-	PerProtocol   bool `protobuf:"varint,11,opt,name=per_protocol,json=perProtocol,proto3" json:"per_protocol,omitempty"`
+	PerProtocol bool `protobuf:"varint,11,opt,name=per_protocol,json=perProtocol,proto3" json:"per_protocol,omitempty"`
+	// For load-balancer IPs: whether IPv4 addresses that end in .0 or .255 are allocated only to claims
+	// that name them, because some old clients and routers drop the packets of such addresses. They
+	// count as values of the pool. Immutable.
+	AvoidBuggyIps bool `protobuf:"varint,12,opt,name=avoid_buggy_ips,json=avoidBuggyIps,proto3" json:"avoid_buggy_ips,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1815,6 +1819,13 @@ func (x *Pool) GetStaticUsed() uint64 {
 func (x *Pool) GetPerProtocol() bool {
 	if x != nil {
 		return x.PerProtocol
+	}
+	return false
+}
+
+func (x *Pool) GetAvoidBuggyIps() bool {
+	if x != nil {
+		return x.AvoidBuggyIps
 	}
 	return false
 }
@@ -2267,7 +2278,7 @@ const file_portolan_allocator_v1_allocator_proto_rawDesc = "" +
 	"\x05owner\x18\x03 \x01(\v2\x1c.portolan.allocator.v1.OwnerR\x05owner\x12\x12\n" +
 	"\x04slot\x18\x04 \x01(\tR\x04slot\x12<\n" +
 	"\x05state\x18\x05 \x01(\x0e2&.portolan.allocator.v1.AllocationStateR\x05state\x120\n" +
-	"\x05since\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\xd9\x02\n" +
+	"\x05since\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\x81\x03\n" +
 	"\x04Pool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12,\n" +
 	"\x03use\x18\x02 \x01(\x0e2\x1a.portolan.allocator.v1.UseR\x03use\x12\x14\n" +
@@ -2282,7 +2293,8 @@ const file_portolan_allocator_v1_allocator_proto_rawDesc = "" +
 	"\vstatic_used\x18\n" +
 	" \x01(\x04R\n" +
 	"staticUsed\x12!\n" +
-	"\fper_protocol\x18\v \x01(\bR\vperProtocol\"\x12\n" +
+	"\fper_protocol\x18\v \x01(\bR\vperProtocol\x12&\n" +
+	"\x0favoid_buggy_ips\x18\f \x01(\bR\ravoidBuggyIps\"\x12\n" +
 	"\x10ListPoolsRequest\"F\n" +
 	"\x11ListPoolsResponse\x121\n" +
 	"\x05pools\x18\x01 \x03(\v2\x1b.portolan.allocator.v1.PoolR\x05pools\"D\n" +

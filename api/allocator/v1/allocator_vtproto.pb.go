@@ -1300,6 +1300,16 @@ func (m *Pool) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.AvoidBuggyIps {
+		i--
+		if m.AvoidBuggyIps {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x60
+	}
 	if m.PerProtocol {
 		i--
 		if m.PerProtocol {
@@ -2226,6 +2236,9 @@ func (m *Pool) SizeVT() (n int) {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.StaticUsed))
 	}
 	if m.PerProtocol {
+		n += 2
+	}
+	if m.AvoidBuggyIps {
 		n += 2
 	}
 	n += len(m.unknownFields)
@@ -5651,6 +5664,26 @@ func (m *Pool) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.PerProtocol = bool(v != 0)
+		case 12:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field AvoidBuggyIps", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.AvoidBuggyIps = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -62,24 +62,29 @@ func (*GetCapabilitiesRequest) Descriptor() ([]byte, []int) {
 // GetCapabilitiesResponse is the answer of GetCapabilities.
 type GetCapabilitiesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Value of spec.loadBalancerClass that the provider serves; empty: services without a class.
+	// Value of spec.loadBalancerClass that the provider serves; empty: any. The configuration of lbctl
+	// decides which class it gets; this one is for people.
 	LoadBalancerClass string `protobuf:"bytes,1,opt,name=load_balancer_class,json=loadBalancerClass,proto3" json:"load_balancer_class,omitempty"`
-	// Supported protocols. A service with another protocol is refused at admission.
+	// Supported protocols. A service with a port of another protocol gets no load balancer.
 	Protocols []v1.Protocol `protobuf:"varint,2,rep,packed,name=protocols,proto3,enum=portolan.core.v1.Protocol" json:"protocols,omitempty"`
-	// Whether the ports of one service may have different protocols.
+	// Whether the ports of one service may have different protocols. Otherwise a service with several
+	// gets no load balancer.
 	MixedProtocols bool `protobuf:"varint,3,opt,name=mixed_protocols,json=mixedProtocols,proto3" json:"mixed_protocols,omitempty"`
-	// Whether spec.loadBalancerIP is honoured; it is ignored otherwise.
+	// Whether spec.loadBalancerIP is honoured. Otherwise the provider ignores it, and so does lbctl.
 	LoadBalancerIp bool `protobuf:"varint,4,opt,name=load_balancer_ip,json=loadBalancerIp,proto3" json:"load_balancer_ip,omitempty"`
-	// Whether spec.loadBalancerSourceRanges is enforced by the provider.
+	// Whether spec.loadBalancerSourceRanges is enforced before traffic leaves the load balancer, or by
+	// the nodes that serve its address. lbctl does not check it.
 	SourceRanges bool `protobuf:"varint,5,opt,name=source_ranges,json=sourceRanges,proto3" json:"source_ranges,omitempty"`
-	// Whether the provider can use the PROXY protocol to the backends.
+	// Whether the provider can use the PROXY protocol to the backends. lbctl does not check it.
 	ProxyProtocol bool `protobuf:"varint,6,opt,name=proxy_protocol,json=proxyProtocol,proto3" json:"proxy_protocol,omitempty"`
-	// Whether the provider needs node ports.
+	// Whether the provider needs node ports. A service with a port that has none gets no load balancer.
 	NeedsNodePorts bool `protobuf:"varint,7,opt,name=needs_node_ports,json=needsNodePorts,proto3" json:"needs_node_ports,omitempty"`
-	// Supported families.
+	// Supported families, of which a service must have one.
 	Families []v1.IPFamily `protobuf:"varint,8,rep,packed,name=families,proto3,enum=portolan.core.v1.IPFamily" json:"families,omitempty"`
-	// Name of the provider, for events.
-	Name          string `protobuf:"bytes,9,opt,name=name,proto3" json:"name,omitempty"`
+	// Name of the provider, for people.
+	Name string `protobuf:"bytes,9,opt,name=name,proto3" json:"name,omitempty"`
+	// Whether the provider makes internal load balancers, which only the own network reaches.
+	Internal      bool `protobuf:"varint,10,opt,name=internal,proto3" json:"internal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -175,6 +180,13 @@ func (x *GetCapabilitiesResponse) GetName() string {
 		return x.Name
 	}
 	return ""
+}
+
+func (x *GetCapabilitiesResponse) GetInternal() bool {
+	if x != nil {
+		return x.Internal
+	}
+	return false
 }
 
 // GetLoadBalancerRequest is the request of GetLoadBalancer.
@@ -293,7 +305,10 @@ type EnsureLoadBalancerRequest struct {
 	// The service.
 	Service *v1.Service `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
 	// Nodes that may receive traffic.
-	Nodes         []*v1.Node `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	Nodes []*v1.Node `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// Whether the load balancer is to be internal. The service asks for it by an annotation, of which
+	// there are several. It is set only for providers that can do it.
+	Internal      bool `protobuf:"varint,3,opt,name=internal,proto3" json:"internal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -342,10 +357,18 @@ func (x *EnsureLoadBalancerRequest) GetNodes() []*v1.Node {
 	return nil
 }
 
+func (x *EnsureLoadBalancerRequest) GetInternal() bool {
+	if x != nil {
+		return x.Internal
+	}
+	return false
+}
+
 // EnsureLoadBalancerResponse is the answer of EnsureLoadBalancer.
 type EnsureLoadBalancerResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// State of the load balancer.
+	// State of the load balancer, which is written into the status of the service. It has an address or
+	// a name. A port that could not be set up has an error.
 	Status *v1.LoadBalancerStatus `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
 	// Whether the operation is unfinished and the call must be repeated later.
 	Pending       bool `protobuf:"varint,2,opt,name=pending,proto3" json:"pending,omitempty"`
@@ -586,7 +609,7 @@ var File_portolan_loadbalancer_v1_loadbalancer_proto protoreflect.FileDescriptor
 const file_portolan_loadbalancer_v1_loadbalancer_proto_rawDesc = "" +
 	"\n" +
 	"+portolan/loadbalancer/v1/loadbalancer.proto\x12\x18portolan.loadbalancer.v1\x1a\x1bportolan/core/v1/meta.proto\x1a\x1bportolan/core/v1/node.proto\x1a\x1eportolan/core/v1/service.proto\"\x18\n" +
-	"\x16GetCapabilitiesRequest\"\x98\x03\n" +
+	"\x16GetCapabilitiesRequest\"\xb4\x03\n" +
 	"\x17GetCapabilitiesResponse\x12.\n" +
 	"\x13load_balancer_class\x18\x01 \x01(\tR\x11loadBalancerClass\x128\n" +
 	"\tprotocols\x18\x02 \x03(\x0e2\x1a.portolan.core.v1.ProtocolR\tprotocols\x12'\n" +
@@ -596,16 +619,19 @@ const file_portolan_loadbalancer_v1_loadbalancer_proto_rawDesc = "" +
 	"\x0eproxy_protocol\x18\x06 \x01(\bR\rproxyProtocol\x12(\n" +
 	"\x10needs_node_ports\x18\a \x01(\bR\x0eneedsNodePorts\x126\n" +
 	"\bfamilies\x18\b \x03(\x0e2\x1a.portolan.core.v1.IPFamilyR\bfamilies\x12\x12\n" +
-	"\x04name\x18\t \x01(\tR\x04name\"\\\n" +
+	"\x04name\x18\t \x01(\tR\x04name\x12\x1a\n" +
+	"\binternal\x18\n" +
+	" \x01(\bR\binternal\"\\\n" +
 	"\x16GetLoadBalancerRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x03 \x01(\tR\x03uid\"W\n" +
 	"\x17GetLoadBalancerResponse\x12<\n" +
-	"\x06status\x18\x01 \x01(\v2$.portolan.core.v1.LoadBalancerStatusR\x06status\"~\n" +
+	"\x06status\x18\x01 \x01(\v2$.portolan.core.v1.LoadBalancerStatusR\x06status\"\x9a\x01\n" +
 	"\x19EnsureLoadBalancerRequest\x123\n" +
 	"\aservice\x18\x01 \x01(\v2\x19.portolan.core.v1.ServiceR\aservice\x12,\n" +
-	"\x05nodes\x18\x02 \x03(\v2\x16.portolan.core.v1.NodeR\x05nodes\"t\n" +
+	"\x05nodes\x18\x02 \x03(\v2\x16.portolan.core.v1.NodeR\x05nodes\x12\x1a\n" +
+	"\binternal\x18\x03 \x01(\bR\binternal\"t\n" +
 	"\x1aEnsureLoadBalancerResponse\x12<\n" +
 	"\x06status\x18\x01 \x01(\v2$.portolan.core.v1.LoadBalancerStatusR\x06status\x12\x18\n" +
 	"\apending\x18\x02 \x01(\bR\apending\"~\n" +

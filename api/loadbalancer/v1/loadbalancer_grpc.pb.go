@@ -30,18 +30,25 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// LoadBalancerProviderService is implemented by a load-balancer provider and called by the
-// controller of LoadBalancer services. All methods are idempotent.
+// LoadBalancerProviderService is implemented by a load-balancer provider and called by lbctl, the
+// controller of LoadBalancer services. All methods are idempotent, by the uid of the service. lbctl
+// repeats calls that fail, after pauses that grow.
 type LoadBalancerProviderServiceClient interface {
-	// GetCapabilities returns the capabilities of the provider. It is called before services are
-	// admitted.
+	// GetCapabilities returns the capabilities of the provider. It is called before the load balancer of
+	// a service is made or changed, and its answer is used for a minute. A service that needs more is
+	// not passed to the provider. Its condition and an Event name what is missing.
 	GetCapabilities(ctx context.Context, in *GetCapabilitiesRequest, opts ...grpc.CallOption) (*GetCapabilitiesResponse, error)
-	// GetLoadBalancer returns the load balancer of a service. Errors: NOT_FOUND.
+	// GetLoadBalancer returns the load balancer of a service. lbctl does not need it; it is for tests and
+	// tools. Errors: NOT_FOUND.
 	GetLoadBalancer(ctx context.Context, in *GetLoadBalancerRequest, opts ...grpc.CallOption) (*GetLoadBalancerResponse, error)
-	// EnsureLoadBalancer creates or changes the load balancer of a service. Errors: INVALID_ARGUMENT,
-	// RESOURCE_EXHAUSTED, UNAVAILABLE (try again).
+	// EnsureLoadBalancer creates or changes the load balancer of a service. It is called when something
+	// of the service has changed that it may depend on, and once more when the service's status has the
+	// addresses. Errors: INVALID_ARGUMENT, FAILED_PRECONDITION (the service cannot have it as it is),
+	// RESOURCE_EXHAUSTED (no address is left), UNAVAILABLE (try again). Their messages are shown to the
+	// owner of the service.
 	EnsureLoadBalancer(ctx context.Context, in *EnsureLoadBalancerRequest, opts ...grpc.CallOption) (*EnsureLoadBalancerResponse, error)
-	// UpdateLoadBalancer changes only the set of nodes. Errors: NOT_FOUND, UNAVAILABLE.
+	// UpdateLoadBalancer changes only the set of nodes. Errors: NOT_FOUND (EnsureLoadBalancer is called
+	// instead), UNAVAILABLE.
 	UpdateLoadBalancer(ctx context.Context, in *UpdateLoadBalancerRequest, opts ...grpc.CallOption) (*UpdateLoadBalancerResponse, error)
 	// DeleteLoadBalancer deletes the load balancer of a service. It succeeds if there is none.
 	// Errors: UNAVAILABLE.
@@ -110,18 +117,25 @@ func (c *loadBalancerProviderServiceClient) DeleteLoadBalancer(ctx context.Conte
 // All implementations must embed UnimplementedLoadBalancerProviderServiceServer
 // for forward compatibility.
 //
-// LoadBalancerProviderService is implemented by a load-balancer provider and called by the
-// controller of LoadBalancer services. All methods are idempotent.
+// LoadBalancerProviderService is implemented by a load-balancer provider and called by lbctl, the
+// controller of LoadBalancer services. All methods are idempotent, by the uid of the service. lbctl
+// repeats calls that fail, after pauses that grow.
 type LoadBalancerProviderServiceServer interface {
-	// GetCapabilities returns the capabilities of the provider. It is called before services are
-	// admitted.
+	// GetCapabilities returns the capabilities of the provider. It is called before the load balancer of
+	// a service is made or changed, and its answer is used for a minute. A service that needs more is
+	// not passed to the provider. Its condition and an Event name what is missing.
 	GetCapabilities(context.Context, *GetCapabilitiesRequest) (*GetCapabilitiesResponse, error)
-	// GetLoadBalancer returns the load balancer of a service. Errors: NOT_FOUND.
+	// GetLoadBalancer returns the load balancer of a service. lbctl does not need it; it is for tests and
+	// tools. Errors: NOT_FOUND.
 	GetLoadBalancer(context.Context, *GetLoadBalancerRequest) (*GetLoadBalancerResponse, error)
-	// EnsureLoadBalancer creates or changes the load balancer of a service. Errors: INVALID_ARGUMENT,
-	// RESOURCE_EXHAUSTED, UNAVAILABLE (try again).
+	// EnsureLoadBalancer creates or changes the load balancer of a service. It is called when something
+	// of the service has changed that it may depend on, and once more when the service's status has the
+	// addresses. Errors: INVALID_ARGUMENT, FAILED_PRECONDITION (the service cannot have it as it is),
+	// RESOURCE_EXHAUSTED (no address is left), UNAVAILABLE (try again). Their messages are shown to the
+	// owner of the service.
 	EnsureLoadBalancer(context.Context, *EnsureLoadBalancerRequest) (*EnsureLoadBalancerResponse, error)
-	// UpdateLoadBalancer changes only the set of nodes. Errors: NOT_FOUND, UNAVAILABLE.
+	// UpdateLoadBalancer changes only the set of nodes. Errors: NOT_FOUND (EnsureLoadBalancer is called
+	// instead), UNAVAILABLE.
 	UpdateLoadBalancer(context.Context, *UpdateLoadBalancerRequest) (*UpdateLoadBalancerResponse, error)
 	// DeleteLoadBalancer deletes the load balancer of a service. It succeeds if there is none.
 	// Errors: UNAVAILABLE.

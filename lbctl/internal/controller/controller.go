@@ -55,12 +55,6 @@ type Controller struct {
 	nodes    string                 // guarded by mu: the eligible nodes, as digest returns them
 }
 
-// served is what a provider was told about a service.
-type served struct {
-	version uint64 // of the service
-	nodes   string
-}
-
 // New returns a controller that does not lead.
 func New(cfg Config) *Controller {
 	c := &Controller{

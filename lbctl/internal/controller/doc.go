@@ -12,6 +12,10 @@
 // have removed, every provider is asked to delete the load balancer. Both exist only for services that
 // a provider serves.
 //
+// A provider is called only if something has changed that it may depend on, or the last call has
+// failed. Otherwise every write of lbctl's own, such as the node that announces an address, would lead
+// to a call.
+//
 // What a service waits for is told in three places: by the condition portolan.dev/LoadBalancer, which
 // the command line shows, by an Event whenever that changes, and by metrics. The condition is the only
 // one that lasts. The alternative, a method of lbctl that explains a service, would need lbctl to be

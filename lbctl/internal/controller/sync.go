@@ -44,27 +44,44 @@ func (c *Controller) keep(ctx context.Context, name object.Name, svc *corev1.Ser
 		why := fmt.Sprintf("no load-balancer provider serves the class %q; known are %s: run one (lbctl -providers), or use another class", class, c.cfg.Providers.Classes())
 		return c.fail(ctx, svc, waits{reason: "NoProvider", message: why})
 	}
-	svc, err := c.claim(ctx, name, svc, provider)
+	claimed, err := c.claim(ctx, name, svc, provider)
 	if err != nil {
-		return c.failed(ctx, name, svc, err)
+		return c.failed(ctx, name, claimed, err)
 	}
 	nodes := c.cfg.View.EligibleNodes()
-	if c.onlyNodesDiffer(name, svc, digest(nodes)) {
+	if claimed == svc && c.isSettled(name, svc, digest(nodes)) {
+		return nil
+	}
+	return c.call(ctx, name, claimed, provider, nodes)
+}
+
+// call has the provider make or change the load balancer of a service.
+func (c *Controller) call(ctx context.Context, name object.Name, svc *corev1.Service, provider *providers.Provider, nodes []*corev1.Node) error {
+	onlyNodes := c.onlyNodesDiffer(name, svc, digest(nodes))
+	c.beginCall(name)
+	if onlyNodes {
 		_, err := provider.Update(ctx, &loadbalancerv1.UpdateLoadBalancerRequest{Service: svc, Nodes: nodes})
-		if status.Code(err) != codes.NotFound { // otherwise the provider has lost it
-			return c.told(ctx, name, svc, digest(nodes), err)
+		switch {
+		case err == nil:
+			c.endCall(name, svc, digest(nodes))
+			return nil
+		case status.Code(err) != codes.NotFound: // otherwise the provider has lost it
+			return c.failed(ctx, name, svc, err)
 		}
 	}
-	resp, err := provider.Ensure(ctx, &loadbalancerv1.EnsureLoadBalancerRequest{Service: svc, Nodes: nodes})
+	resp, err := provider.Ensure(ctx, &loadbalancerv1.EnsureLoadBalancerRequest{Service: svc, Nodes: nodes, Internal: spec.InternalBalancer(svc) != ""})
 	if err != nil {
 		return c.failed(ctx, name, svc, err)
 	}
+	c.setWaiting(name, "")
 	if resp.GetPending() {
-		c.setWaiting(name, "")
 		return errPending(c.fail(ctx, svc, waits{reason: "Pending", message: fmt.Sprintf("the provider %s is still making the load balancer", provider.Class())}))
 	}
-	c.setWaiting(name, "")
-	return c.succeed(ctx, name, svc, provider, resp.GetStatus(), digest(nodes))
+	if err := c.succeed(ctx, name, svc, provider, resp.GetStatus()); err != nil {
+		return err
+	}
+	c.endCall(name, svc, digest(nodes))
+	return nil
 }
 
 // errPending returns the error that has a pending operation repeated, or err.
@@ -99,74 +116,54 @@ func (c *Controller) claim(ctx context.Context, name object.Name, svc *corev1.Se
 	return c.writeMark(ctx, svc, provider.Class())
 }
 
-// checkCapabilities returns an error if the provider cannot serve a service.
-func (c *Controller) checkCapabilities(ctx context.Context, svc *corev1.Service, provider *providers.Provider) error {
-	can, err := provider.Capabilities(ctx)
-	if err != nil {
-		return err
-	}
-	used := map[corev1.Protocol]bool{}
-	for _, port := range svc.GetSpec().GetPorts() {
-		used[port.GetProtocol()] = true
-		if !slices.Contains(can.GetProtocols(), port.GetProtocol()) {
-			return status.Errorf(codes.FailedPrecondition, "the provider %s forwards no %s (port %d): change the protocol, or use another class", provider.Class(), spec.EnumName(port.GetProtocol()), port.GetPort())
-		}
-		if can.GetNeedsNodePorts() && port.GetNodePort() == 0 {
-			return status.Errorf(codes.FailedPrecondition, "the provider %s needs node ports, and port %d has none: set spec.allocateLoadBalancerNodePorts to true", provider.Class(), port.GetPort())
-		}
-	}
-	if len(used) > 1 && !can.GetMixedProtocols() {
-		return status.Errorf(codes.FailedPrecondition, "the provider %s takes one protocol for each service: make a service for each protocol", provider.Class())
-	}
-	for _, family := range svc.GetSpec().GetIpFamilies() {
-		if slices.Contains(can.GetFamilies(), family) {
-			return nil
-		}
-	}
-	return status.Errorf(codes.FailedPrecondition, "the provider %s has no addresses of the service's families: change spec.ipFamilies, or use another class", provider.Class())
-}
-
-// onlyNodesDiffer reports whether a provider was told the present version of a service, with other
-// nodes.
-func (c *Controller) onlyNodesDiffer(name object.Name, svc *corev1.Service, nodes string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	told, ok := c.served[name]
-	return ok && told.version == svc.GetMetadata().GetResourceVersion() && told.nodes != nodes
-}
-
-// told records what a provider was told, unless it failed.
-func (c *Controller) told(ctx context.Context, name object.Name, svc *corev1.Service, nodes string, err error) error {
-	if err != nil {
-		return c.failed(ctx, name, svc, err)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.served[name] = served{version: svc.GetMetadata().GetResourceVersion(), nodes: nodes}
-	return nil
-}
-
 // succeed writes the state of a load balancer into its service.
-func (c *Controller) succeed(ctx context.Context, name object.Name, svc *corev1.Service, provider *providers.Provider, balancer *corev1.LoadBalancerStatus, nodes string) error {
+func (c *Controller) succeed(ctx context.Context, name object.Name, svc *corev1.Service, provider *providers.Provider, balancer *corev1.LoadBalancerStatus) error {
 	texts := ingressTexts(balancer)
 	if len(texts) == 0 {
 		return c.failed(ctx, name, svc, status.Errorf(codes.Internal, "the provider %s has made the load balancer without an address: that is a fault of the provider", provider.Class()))
 	}
-	next := svc.GetStatus().CloneVT()
-	if next == nil {
-		next = &corev1.ServiceStatus{}
-	}
-	changed := !slices.Equal(texts, ingressTexts(next.GetLoadBalancer()))
-	next.LoadBalancer = balancer
-	next.Conditions = withCondition(next.Conditions, corev1.ConditionStatus_CONDITION_STATUS_TRUE, "Ensured", fmt.Sprintf("by the provider %s", provider.Class()))
-	written, err := c.writeStatus(ctx, svc, next)
-	if err != nil {
+	changed := !slices.Equal(texts, ingressTexts(svc.GetStatus().GetLoadBalancer()))
+	problems := portErrors(balancer)
+	written, err := c.writeStatus(ctx, svc, madeStatus(svc, provider, balancer, problems))
+	switch {
+	case apierr.Code(err) == codes.InvalidArgument:
+		return c.failed(ctx, name, svc, status.Errorf(codes.InvalidArgument, "the provider %s has answered what is not valid: %s", provider.Class(), apierr.ToStatus(err).Message()))
+	case err != nil:
 		return err
 	}
 	if changed {
 		c.say(ctx, written, corev1.EventType_EVENT_TYPE_NORMAL, "EnsuredLoadBalancer", "the load balancer has "+strings.Join(texts, ", "))
 	}
-	return c.told(ctx, name, written, nodes, nil)
+	if problems != "" {
+		c.say(ctx, written, corev1.EventType_EVENT_TYPE_WARNING, "SyncLoadBalancerFailed", portsMessage(provider, problems))
+	}
+	return nil
+}
+
+// Reasons of the condition after a call that has succeeded.
+const (
+	reasonEnsured      = "Ensured"
+	reasonPortsRefused = "PortsRefused"
+)
+
+// madeStatus returns the status of a service with a load balancer, which lacks some ports if problems
+// is not empty.
+func madeStatus(svc *corev1.Service, provider *providers.Provider, balancer *corev1.LoadBalancerStatus, problems string) *corev1.ServiceStatus {
+	next := svc.GetStatus().CloneVT()
+	if next == nil {
+		next = &corev1.ServiceStatus{}
+	}
+	next.LoadBalancer = balancer
+	if problems == "" {
+		next.Conditions = withCondition(next.Conditions, corev1.ConditionStatus_CONDITION_STATUS_TRUE, reasonEnsured, "by the provider "+provider.Class())
+	} else {
+		next.Conditions = withCondition(next.Conditions, corev1.ConditionStatus_CONDITION_STATUS_FALSE, reasonPortsRefused, portsMessage(provider, problems))
+	}
+	return next
+}
+
+func portsMessage(provider *providers.Provider, problems string) string {
+	return fmt.Sprintf("the provider %s has not set up all ports: %s", provider.Class(), problems)
 }
 
 // ingressTexts returns the addresses and names of a load balancer.

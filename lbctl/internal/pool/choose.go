@@ -24,6 +24,10 @@ type Rules struct {
 	// Namespaces are the only namespaces that may use a pool, by pool. A pool without an entry is for
 	// all namespaces.
 	Namespaces map[string][]string
+	// Internal are the pools whose addresses only the own network reaches. Services that ask for an
+	// internal load balancer get addresses of them alone; others only if they name the pool or an
+	// address.
+	Internal []string
 }
 
 // allows reports whether services of a namespace may use a pool.
@@ -36,15 +40,17 @@ func (r *Rules) allows(pool, namespace string) bool {
 type choice struct {
 	namespace string
 	rules     *Rules
+	internal  bool   // whether the service asks for an internal load balancer
 	named     string // the pool that the service names, or ""
-	pools     []*allocatorv1.Pool
+	all       []*allocatorv1.Pool
+	pools     []*allocatorv1.Pool // the one that it names, or all of load-balancer addresses
 }
 
 // choose returns the choice of a service among all pools of the allocator.
 func choose(svc *corev1.Service, rules *Rules, all []*allocatorv1.Pool) (*choice, error) {
 	annotations := svc.GetMetadata().GetAnnotations()
 	c := &choice{
-		namespace: svc.GetMetadata().GetNamespace(), rules: rules,
+		namespace: svc.GetMetadata().GetNamespace(), rules: rules, internal: spec.InternalBalancer(svc) != "", all: all,
 		named: cmp.Or(annotations[object.AnnotationBalancerPool], annotations[object.AnnotationBalancerPoolOlder]),
 	}
 	for _, pool := range all {
@@ -57,6 +63,8 @@ func choose(svc *corev1.Service, rules *Rules, all []*allocatorv1.Pool) (*choice
 		return c, nil
 	case len(c.pools) == 0:
 		return nil, status.Errorf(codes.ResourceExhausted, "there is no pool %q of load-balancer addresses: create it (portolan pool create %s --use load-balancer-ip --range …), or change the annotation %s", c.named, c.named, object.AnnotationBalancerPool)
+	case c.internal && !slices.Contains(rules.Internal, c.named):
+		return nil, status.Errorf(codes.FailedPrecondition, "the service asks for an internal load balancer, and the pool %q is not internal: change the annotation %s, or name the pool in lbctl's -internal-pools", c.named, object.AnnotationBalancerPool)
 	case !rules.allows(c.named, c.namespace):
 		return nil, status.Errorf(codes.FailedPrecondition, "the pool %q is for the namespaces %s only: change the annotation %s", c.named, strings.Join(rules.Namespaces[c.named], ", "), object.AnnotationBalancerPool)
 	}
@@ -73,6 +81,7 @@ func (c *choice) of(family corev1.IPFamily) []string {
 		switch {
 		case err != nil || spec.FamilyOf(prefix.Addr().String()) != family || pool.GetState() != allocatorv1.PoolState_POOL_STATE_ACTIVE:
 		case !c.rules.allows(name, c.namespace) || c.named == "" && slices.Contains(c.rules.Manual, name):
+		case c.internal != slices.Contains(c.rules.Internal, name) && c.named == "":
 		case c.rules.Namespaces[name] != nil:
 			own = append(own, name)
 		default:
@@ -96,6 +105,9 @@ func (c *choice) check(value string) error {
 		if !c.rules.allows(pool.GetName(), c.namespace) {
 			return status.Errorf(codes.FailedPrecondition, "%s is in the pool %q, which is for the namespaces %s only: request another address", value, pool.GetName(), strings.Join(c.rules.Namespaces[pool.GetName()], ", "))
 		}
+		if c.internal && !slices.Contains(c.rules.Internal, pool.GetName()) {
+			return status.Errorf(codes.FailedPrecondition, "the service asks for an internal load balancer, and %s is in the pool %q, which is not internal: request another address", value, pool.GetName())
+		}
 		return nil
 	}
 	within := "no pool of load-balancer addresses"
@@ -107,11 +119,25 @@ func (c *choice) check(value string) error {
 	return status.Errorf(codes.ResourceExhausted, "%s the requested address %s: request one of %s, or create a pool", within, value, c.ranges())
 }
 
+// checkKept returns an error if a service may not keep an address that it has: it asks for an internal
+// load balancer by now. The allocator moves no service to another pool.
+func (c *choice) checkKept(value string) error {
+	addr, err := netip.ParseAddr(value)
+	isInternal := func(pool *allocatorv1.Pool) bool {
+		prefix, malformed := netip.ParsePrefix(pool.GetRange())
+		return malformed == nil && prefix.Contains(addr) && slices.Contains(c.rules.Internal, pool.GetName())
+	}
+	if c.internal && (err != nil || !slices.ContainsFunc(c.all, isInternal)) {
+		return status.Errorf(codes.FailedPrecondition, "the service asks for an internal load balancer, and has %s, which is of no internal pool: delete the service and make it again", value)
+	}
+	return nil
+}
+
 // ranges lists the ranges of the pools for people.
 func (c *choice) ranges() string {
 	var texts []string
 	for _, pool := range c.pools {
-		if c.rules.allows(pool.GetName(), c.namespace) {
+		if c.rules.allows(pool.GetName(), c.namespace) && (!c.internal || slices.Contains(c.rules.Internal, pool.GetName())) {
 			texts = append(texts, pool.GetRange())
 		}
 	}

@@ -28,7 +28,7 @@ type way struct{ value, pool string }
 // claim claims the addresses of a service, and returns the wishes with the values that were granted.
 // A wish that is optional is left out if no pool can grant it, unless no wish is left.
 func (p *Provider) claim(ctx context.Context, svc *corev1.Service, owner spec.AddressOwner, wishes []wish) ([]wish, error) {
-	attempts, err := p.attempts(ctx, svc, wishes)
+	pools, attempts, err := p.attempts(ctx, svc, wishes)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,8 @@ func (p *Provider) claim(ctx context.Context, svc *corev1.Service, owner spec.Ad
 			return nil, err
 		}
 		if len(failures) == 0 {
-			return granted(attempts, values), nil
+			all := granted(attempts, values)
+			return all, p.releaseUnlessInternal(ctx, pools, owner, all)
 		}
 		if !moved && slices.ContainsFunc(attempts, func(a attempt) bool { return keepsOwn(a, failures) }) {
 			moved = true
@@ -59,35 +60,57 @@ func (p *Provider) claim(ctx context.Context, svc *corev1.Service, owner spec.Ad
 	}
 }
 
+// releaseUnlessInternal returns an error if a service that asks for an internal load balancer was
+// granted another address. It was claimed before the service asked for that, and the status has not got
+// it, so it is released, and the next call gets another one.
+func (p *Provider) releaseUnlessInternal(ctx context.Context, pools *choice, owner spec.AddressOwner, all []wish) error {
+	var slots []string
+	for _, g := range all {
+		if pools.checkKept(g.value) != nil {
+			slots = append(slots, g.slot)
+		}
+	}
+	if len(slots) == 0 {
+		return nil
+	}
+	if _, err := p.cfg.Allocator.Release(ctx, &allocatorv1.ReleaseRequest{Owners: []*allocatorv1.OwnerSlots{{OwnerUid: owner.UID, Slots: slots}}}); err != nil {
+		return err
+	}
+	return status.Error(codes.Unavailable, "the service asks for an internal load balancer by now; the address that it did not use yet is released")
+}
+
 // attempts returns how each wish can be claimed. A requested address comes from nowhere else.
 // Otherwise the address that the service has comes first, so that it stays as long as possible.
-func (p *Provider) attempts(ctx context.Context, svc *corev1.Service, wishes []wish) ([]attempt, error) {
+func (p *Provider) attempts(ctx context.Context, svc *corev1.Service, wishes []wish) (*choice, []attempt, error) {
 	resp, err := p.cfg.Allocator.ListPools(ctx, &allocatorv1.ListPoolsRequest{})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	pools, err := choose(svc, &p.cfg.Rules, resp.GetPools())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	attempts := make([]attempt, len(wishes))
 	for i, w := range wishes {
 		attempts[i] = attempt{wish: w}
 		if w.value != "" {
 			if err := pools.check(w.value); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			attempts[i].ways = []way{{value: w.value}}
 			continue
 		}
 		if w.has != "" {
+			if err := pools.checkKept(w.has); err != nil {
+				return nil, nil, err
+			}
 			attempts[i].ways = append(attempts[i].ways, way{value: w.has})
 		}
 		for _, name := range pools.of(w.family) {
 			attempts[i].ways = append(attempts[i].ways, way{pool: name})
 		}
 	}
-	return attempts, nil
+	return pools, attempts, nil
 }
 
 // giveUp removes the optional attempts that have no way left. It returns an error if another one has

@@ -60,6 +60,7 @@ func (p *Provider) GetCapabilities(context.Context, *loadbalancerv1.GetCapabilit
 		Name: "pool", LoadBalancerClass: Class,
 		Protocols:      []corev1.Protocol{corev1.Protocol_PROTOCOL_TCP, corev1.Protocol_PROTOCOL_UDP},
 		MixedProtocols: true, LoadBalancerIp: true, SourceRanges: true, Families: slices.Clone(families),
+		Internal: len(p.cfg.Rules.Internal) > 0,
 	}, nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"portolan.dev/services/changes"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
 
 	"portolan.dev/lbctl/internal/view"
 	"portolan.dev/lbctl/providertest"
@@ -23,8 +24,8 @@ import (
 
 // TestConformance runs the suite of providers against this one.
 func TestConformance(t *testing.T) {
-	f, client := newAllocator(t, "192.0.2.0/28")
-	p := New(Config{Allocator: client, Services: view.New()})
+	f, client := newAllocator(t, "192.0.2.0/28", "10.0.0.0/28")
+	p := New(Config{Allocator: client, Services: view.New(), Rules: Rules{Internal: []string{"b"}}})
 	conn := kittest.Conn(t, func(s grpc.ServiceRegistrar) { loadbalancerv1.RegisterLoadBalancerProviderServiceServer(s, p) })
 	providertest.Run(t, providertest.Subject{
 		Client: loadbalancerv1.NewLoadBalancerProviderServiceClient(conn), Left: func() ([]string, error) { return f.values(), nil },
@@ -168,6 +169,41 @@ func TestAnAllocatorThatHasLostTheAddress(t *testing.T) {
 	w.keep(web, "192.0.2.1") // it cannot have it any more
 }
 
+// TestInternalPools has a pool for internal load balancers beside two others.
+func TestInternalPools(t *testing.T) {
+	w := newWorld(t, "192.0.2.0/29", "10.0.0.0/29", "198.51.100.0/29")
+	internal := func(svc *corev1.Service) { svc.Metadata.Annotations[object.AnnotationBalancerInternal] = "true" }
+	named := func(pool string) func(*corev1.Service) {
+		return func(svc *corev1.Service) { svc.Metadata.Annotations[object.AnnotationBalancerPool] = pool }
+	}
+	w.provider.cfg.Rules.Internal = []string{"b"}
+	w.keep(service("inside", internal), "10.0.0.1")
+	public := w.keep(service("public"), "192.0.2.1")
+	w.keep(service("wish", internal, ips("10.0.0.5")), "10.0.0.5")
+	w.keep(service("named", internal, named("b")), "10.0.0.2")
+	w.keep(service("decided", named("b")), "10.0.0.3") // it is the owner's choice to be inside
+	w.refuse(service("elsewhere", internal, named("c")), codes.FailedPrecondition, `the pool "c" is not internal`)
+	w.refuse(service("other", internal, ips("192.0.2.5")), codes.FailedPrecondition, `192.0.2.5 is in the pool "a", which is not internal`)
+	w.keep(service("filler", internal), "10.0.0.4")
+	last := w.keep(service("last", internal, ips("10.0.0.6")), "10.0.0.6")
+	w.keep(service("full", internal), "10.0.0.7")
+	w.refuse(service("late", internal), codes.ResourceExhausted, "pool")
+
+	internal(public) // later
+	w.refuse(public, codes.FailedPrecondition, "has 192.0.2.1, which is of no internal pool: delete the service")
+	w.delete(last)
+	named("c")(last) // the address that it has is internal all the same
+	delete(last.Metadata.Annotations, object.AnnotationBalancerIPs)
+	w.refuse(last, codes.FailedPrecondition, "not internal")
+
+	// An address was claimed, and the status has not got it when the service asks to be internal.
+	if got, err := w.ensure(service("changed")); err != nil || !slices.Equal(got, []string{"192.0.2.2"}) {
+		t.Fatalf("got %v, %v", got, err)
+	}
+	w.refuse(service("changed", internal), codes.Unavailable, "is released")
+	w.keep(service("changed", internal), "10.0.0.6")
+}
+
 // TestAPoolAfterTheOther fills pools one after the other, also for one family only.
 func TestAPoolAfterTheOther(t *testing.T) {
 	w := newWorld(t, "192.0.2.0/31", "198.51.100.0/31", "2001:db8::/127")
@@ -226,6 +262,23 @@ func TestSharesSurviveARestart(t *testing.T) {
 	w.put("web", nil)
 	w.put("dns", nil)
 	w.keep(service("copy", shared("edge", 80)), "192.0.2.1")
+}
+
+// TestAMemberWhoseStatusIsNotWrittenYet has a service with an address of a share that its status does
+// not show yet, when another one requests a different address for the share.
+func TestAMemberWhoseStatusIsNotWrittenYet(t *testing.T) {
+	w := newWorld(t, "192.0.2.0/29")
+	first := service("first", shared("edge", 80))
+	w.put("first", first)
+	if got, err := w.ensure(first); err != nil || !slices.Equal(got, []string{"192.0.2.1"}) {
+		t.Fatalf("the first one has %v, %v", got, err)
+	}
+	second := service("second", shared("edge", 53), ips("192.0.2.5"))
+	w.put("second", second)
+	w.refuse(second, codes.FailedPrecondition, "has 192.0.2.1: request that one, or use another key")
+	w.keep(first, "192.0.2.1")
+	w.keep(service("third", shared("edge", 443)), "192.0.2.1")
+	w.allocator.want(t, "192.0.2.1 "+spec.OwnerOfAddresses(first).UID+" loadBalancer/ipv4")
 }
 
 // TestRequests checks how requests are read.

@@ -16,7 +16,8 @@ import (
 )
 
 // members returns the other services of a share that have its addresses: those whose status has
-// addresses, and those that were admitted by this process and whose status may not have them yet.
+// addresses, and those that were admitted by this process and whose status may not have them yet. An
+// admitted one has the addresses of its admission, because the view may show an earlier status.
 func (p *Provider) members(owner spec.AddressOwner, except string) []*corev1.Service {
 	members := maps.Clone(p.admitted[owner.UID])
 	if members == nil {
@@ -24,12 +25,14 @@ func (p *Provider) members(owner spec.AddressOwner, except string) []*corev1.Ser
 	}
 	for _, svc := range p.cfg.Services.Sharers(owner.UID) {
 		uid := svc.GetMetadata().GetUid()
-		_, admitted := members[uid]
+		admission, admitted := members[uid]
 		_, left := p.left[uid]
 		switch {
 		case left || !spec.IsLoadBalancer(svc) || svc.GetMetadata().GetDeletionTimestamp() != nil:
 			delete(members, uid)
-		case admitted || spec.HasBalancerFinalizer(svc) && len(svc.GetStatus().GetLoadBalancer().GetIngress()) > 0:
+		case admitted:
+			members[uid] = &corev1.Service{Metadata: svc.GetMetadata(), Spec: svc.GetSpec(), Status: admission.GetStatus()}
+		case spec.HasBalancerFinalizer(svc) && len(svc.GetStatus().GetLoadBalancer().GetIngress()) > 0:
 			members[uid] = svc
 		}
 	}

@@ -222,29 +222,6 @@ func TestAPendingProviderIsAskedAgain(t *testing.T) {
 	i.awaitGone("web")
 }
 
-// TestCapabilitiesAreChecked has services that the provider cannot serve. They get no finalizer.
-func TestCapabilitiesAreChecked(t *testing.T) {
-	p := newProvider(t)
-	p.Can.NeedsNodePorts = true
-	p.Can.Protocols = append(p.Can.Protocols, corev1.Protocol_PROTOCOL_UDP)
-	i := install(t, p.serves(metal))
-	no := false
-	udp := &corev1.ServicePort{Name: "dns", Port: 53, Protocol: corev1.Protocol_PROTOCOL_UDP}
-	i.create(balanced("mixed", class(metal), func(svc *corev1.Service) { svc.Spec.Ports = append(svc.Spec.Ports, udp) }))
-	i.create(balanced("portless", class(metal), func(svc *corev1.Service) { svc.Spec.AllocateLoadBalancerNodePorts = &no }))
-	i.create(balanced("six", class(metal), func(svc *corev1.Service) {
-		svc.Spec.IpFamilies = []corev1.IPFamily{corev1.IPFamily_IP_FAMILY_IPV6}
-	}))
-	for name, text := range map[string]string{"mixed": "one protocol", "portless": "allocateLoadBalancerNodePorts", "six": "ipFamilies"} {
-		i.awaitReason(name, "Refused", text)
-		if svc := i.get(name); spec.HasBalancerFinalizer(svc) {
-			t.Errorf("%s has %v", name, svc.GetMetadata().GetFinalizers())
-		}
-	}
-	i.update("mixed", func(svc *corev1.Service) { svc.Spec.Ports = svc.Spec.Ports[:1] })
-	i.awaitAddresses("mixed", 1)
-}
-
 // TestAnotherClassMovesTheLoadBalancer gives a service another class by way of another type, before
 // lbctl sees it, and deletes one whose provider is not configured any more.
 func TestAnotherClassMovesTheLoadBalancer(t *testing.T) {

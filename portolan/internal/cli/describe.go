@@ -38,7 +38,7 @@ func newDescribe(flags *connection) *cobra.Command {
 		if what.name == "" {
 			return usageError{errors.New("say which one: KIND NAME")}
 		}
-		return describe(command.Context(), command, flags, registry, what, namespace.namespaceOf(what.kind))
+		return describe(command.Context(), command, allocator, registry, what, namespace.namespaceOf(what.kind))
 	})
 	command.RunE = func(command *cobra.Command, args []string) error {
 		switch name, ok, err := poolTarget(args); {
@@ -56,7 +56,7 @@ func newDescribe(flags *connection) *cobra.Command {
 	return command
 }
 
-func describe(ctx context.Context, command *cobra.Command, flags *connection, registry *client.Client, what objectRef, namespace string) error {
+func describe(ctx context.Context, command *cobra.Command, allocator *allocatorFlags, registry *client.Client, what objectRef, namespace string) error {
 	o, err := registry.Get(ctx, what.kind, namespace, what.name)
 	if err != nil {
 		return err
@@ -69,8 +69,10 @@ func describe(ctx context.Context, command *cobra.Command, flags *connection, re
 	if err != nil {
 		return err
 	}
-	nodes := nodesOf(ctx, flags, registry, o, slices)
-	return printer.Describe(command.OutOrStdout(), o, printer.Related{Slices: slices, Nodes: nodes, Events: events, Now: time.Now()})
+	return printer.Describe(command.OutOrStdout(), o, printer.Related{
+		Slices: slices, Nodes: nodesOf(ctx, allocator.connection, registry, o, slices), Events: events,
+		Pools: allocator.balancerPools(ctx, []object.Object{o}), Now: time.Now(),
+	})
 }
 
 // maxNodes bounds the number of listed nodes with obstacles.

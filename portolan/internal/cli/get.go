@@ -34,12 +34,13 @@ func newGet(flags *connection) *cobra.Command {
   portolan get svc web -o yaml
   portolan get pods -A -l app=web -o wide
   portolan get endpointslices -w                 # and every change from now on
-  portolan get pools                             # of the allocator: virtual IPs, node ports and others, and how full they are`,
+  portolan get pools                             # of the allocator: virtual IPs, node ports and others, and how full they are
+  portolan get lbrules web                       # what a firewall in front of a load balancer must let through`,
 		Args:              arguments(cobra.RangeArgs(1, 2), "KIND [NAME]"),
 		ValidArgsFunction: completeWithPools(completeTarget(flags, &options.namespaceFlags), allocator),
 	}
 	ofRegistry := flags.withRegistry(func(command *cobra.Command, args []string, registry *client.Client) error {
-		return get(command.Context(), command, args, registry, options)
+		return get(command.Context(), command, args, registry, allocator, options)
 	})
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if err := options.checkOutput(); err != nil {
@@ -59,6 +60,7 @@ func newGet(flags *connection) *cobra.Command {
 	command.Flags().StringVar(&options.fields, "field-selector", "", "only objects with these fields, such as spec.type=NodePort")
 	command.Flags().StringVarP(&options.output, "output", "o", "table", "table, wide, yaml, json or name")
 	command.Flags().BoolVarP(&options.watch, "watch", "w", false, "go on with every change")
+	command.AddCommand(newLBRules(flags))
 	return command
 }
 
@@ -69,7 +71,7 @@ func (o *getOptions) checkOutput() error {
 	return nil
 }
 
-func get(ctx context.Context, command *cobra.Command, args []string, registry *client.Client, options *getOptions) error {
+func get(ctx context.Context, command *cobra.Command, args []string, registry *client.Client, allocator *allocatorFlags, options *getOptions) error {
 	what, err := parseTarget(args)
 	if err != nil {
 		return err
@@ -80,6 +82,9 @@ func get(ctx context.Context, command *cobra.Command, args []string, registry *c
 		return err
 	}
 	screen := newObjectPrinter(command, what, options)
+	if options.output == "wide" && what.kind.Name == "Service" {
+		screen.pools = allocator.balancerPools(ctx, found)
+	}
 	if err := screen.show(found); err != nil || !options.watch {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/portolan/internal/balancer"
 	"portolan.dev/portolan/internal/client"
 	"portolan.dev/portolan/internal/manifest"
 	"portolan.dev/portolan/internal/printer"
@@ -21,11 +22,12 @@ type objectPrinter struct {
 	target      objectRef
 	options     *getOptions
 	manifests   *manifest.Encoder
+	pools       balancer.Pools // for the wide form of services
 }
 
 func newObjectPrinter(command *cobra.Command, what objectRef, options *getOptions) *objectPrinter {
 	out := command.OutOrStdout()
-	return &objectPrinter{out, command.ErrOrStderr(), what, options, manifest.NewEncoder(out, manifest.Format(options.output))}
+	return &objectPrinter{out: out, errOut: command.ErrOrStderr(), target: what, options: options, manifests: manifest.NewEncoder(out, manifest.Format(options.output))}
 }
 
 func (s *objectPrinter) show(found []object.Object) error {
@@ -74,7 +76,7 @@ func (s *objectPrinter) names(found ...object.Object) error {
 }
 
 func (s *objectPrinter) table() printer.Options {
-	return printer.Options{Wide: s.options.output == "wide", WithNamespace: s.options.all, Now: time.Now()}
+	return printer.Options{Wide: s.options.output == "wide", WithNamespace: s.options.all, Now: time.Now(), Pools: s.pools}
 }
 
 func (s *objectPrinter) change(change client.Change) error {

@@ -5,17 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	allocatorv1 "portolan.dev/api/allocator/v1"
+	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/portolan/internal/balancer"
 	"portolan.dev/portolan/internal/printer"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/nearest"
+	"portolan.dev/services/object"
 )
 
 // Names of the kind of pools in get and describe. Pools belong to the allocator and are no objects
@@ -80,6 +85,29 @@ func (f *allocatorFlags) pool(ctx context.Context, name string) (*allocatorv1.Po
 		message += fmt.Sprintf("; did you mean %s?", near)
 	}
 	return nil, errors.New(message + " See: portolan get pools")
+}
+
+// balancerPools returns the pools of load-balancer addresses if one of the objects has such an address.
+// It returns none if the allocator does not answer soon, because the objects are more important.
+func (f *allocatorFlags) balancerPools(ctx context.Context, of []object.Object) balancer.Pools {
+	if !slices.ContainsFunc(of, hasBalancerAddress) {
+		return balancer.Pools{}
+	}
+	ctx, cancel := context.WithTimeout(ctx, poolsPatience)
+	defer cancel()
+	pools, err := f.pools(ctx)
+	if err != nil {
+		return balancer.Pools{}
+	}
+	return balancer.NewPools(pools)
+}
+
+// poolsPatience is how long an answer about something else waits for the names of pools.
+const poolsPatience = 3 * time.Second
+
+func hasBalancerAddress(o object.Object) bool {
+	svc, ok := o.(*corev1.Service)
+	return ok && len(svc.GetStatus().GetLoadBalancer().GetIngress()) > 0
 }
 
 // complete completes the names of pools as the first argument.

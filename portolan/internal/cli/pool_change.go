@@ -70,7 +70,7 @@ func (c *poolChange) update(command *cobra.Command, done string, p *allocatorv1.
 
 func newPoolCreate(flags *connection) *cobra.Command {
 	c := &poolChange{allocatorFlags: allocatorFlags{connection: flags}}
-	use, values, band, perProtocol := "", "", uint64(0), false
+	use, values, band, perProtocol, avoid := "", "", uint64(0), false, false
 	command := &cobra.Command{
 		Use:   "create NAME --use USE --range RANGE",
 		Short: "Create a pool",
@@ -79,7 +79,8 @@ left to services that ask for a certain value, while others are free.`,
 		Example: `  portolan pool create more --use cluster-ip --range 10.97.0.0/16
   portolan pool create six --use cluster-ip --range fd00:96::/112
   portolan pool create high-ports --use node-port --range 40000-42767 --per-protocol
-  portolan pool create public --use load-balancer-ip --range 203.0.113.0/24 --static-band 32`,
+  portolan pool create public --use load-balancer-ip --range 203.0.113.0/24 --static-band 32
+  portolan pool create wide --use load-balancer-ip --range 198.18.0.0/16 --avoid-buggy-ips`,
 		Args:              arguments(cobra.ExactArgs(1), "NAME"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(command *cobra.Command, args []string) error {
@@ -90,7 +91,7 @@ left to services that ask for a certain value, while others are free.`,
 			case values == "":
 				return usageError{errors.New("say which values: --range 10.97.0.0/16, or --range 40000-42767 for node ports")}
 			}
-			p := &allocatorv1.Pool{Name: args[0], Use: of, Range: values, StaticBand: band, PerProtocol: perProtocol}
+			p := &allocatorv1.Pool{Name: args[0], Use: of, Range: values, StaticBand: band, PerProtocol: perProtocol, AvoidBuggyIps: avoid}
 			return c.run(command, "created", func(allocator allocatorv1.AllocatorServiceClient) (*allocatorv1.Pool, error) {
 				resp, err := allocator.CreatePool(command.Context(), &allocatorv1.CreatePoolRequest{Pool: p})
 				return resp.GetPool(), err
@@ -102,6 +103,7 @@ left to services that ask for a certain value, while others are free.`,
 	command.Flags().StringVar(&values, "range", "", "addresses as a CIDR, or ports as FIRST-LAST")
 	command.Flags().Uint64Var(&band, "static-band", 0, "size of the static band; 0: computed from the range")
 	command.Flags().BoolVar(&perProtocol, "per-protocol", false, "of node ports: a number may belong to one service for TCP and to another one for UDP")
+	command.Flags().BoolVar(&avoid, "avoid-buggy-ips", false, "of load-balancer IPs: addresses that end in .0 or .255, which some old clients and routers drop, are only for services that ask for them")
 	_ = command.RegisterFlagCompletionFunc("use", cobra.FixedCompletions(printer.PoolUses(), cobra.ShellCompDirectiveNoFileComp)) // fails for an unknown flag only
 	return command
 }

@@ -155,6 +155,11 @@ func TestPoolsAreChanged(t *testing.T) {
 			&allocatorv1.CreatePoolRequest{Pool: &allocatorv1.Pool{Name: "ports", Use: allocatorv1.Use_USE_NODE_PORT, Range: "40000-40099", PerProtocol: true}},
 			"pool/ports created: 40000-40099",
 		},
+		{
+			[]string{"pool", "create", "wide", "--use", "load-balancer-ip", "--range", "198.18.0.0/16", "--avoid-buggy-ips"},
+			&allocatorv1.CreatePoolRequest{Pool: &allocatorv1.Pool{Name: "wide", Use: allocatorv1.Use_USE_LOAD_BALANCER_IP, Range: "198.18.0.0/16", AvoidBuggyIps: true}},
+			"pool/wide created: 198.18.0.0/16",
+		},
 		{[]string{"pool", "resize", "more", "203.0.112.0/23"}, update(&allocatorv1.Pool{Name: "more", Range: "203.0.112.0/23"}), "pool/more resized: 203.0.112.0/23"},
 		{[]string{"pool", "drain", "more"}, update(&allocatorv1.Pool{Name: "more", State: allocatorv1.PoolState_POOL_STATE_DRAINING}), "pool/more is draining"},
 		{[]string{"pool", "activate", "more"}, update(&allocatorv1.Pool{Name: "more", State: allocatorv1.PoolState_POOL_STATE_ACTIVE}), "pool/more is active"},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	allocatorv1 "portolan.dev/api/allocator/v1"
 	corev1 "portolan.dev/api/core/v1"
@@ -31,6 +32,9 @@ func (c *explainer) addresses(ctx context.Context) Step {
 	}
 	var owned []string
 	for _, allocation := range answer.GetAllocations() {
+		if strings.HasPrefix(allocation.GetSlot(), spec.BalancerSlots) {
+			continue // of the load balancer
+		}
 		owned = append(owned, allocation.GetValue())
 		step.addLine("%s from pool %s", allocation.GetValue(), allocation.GetPool())
 	}

@@ -90,10 +90,3 @@ func TestSlicesSaysThatNothingUpdatesThoseWithoutSelector(t *testing.T) {
 	c.service.Spec.Selector = nil
 	checkStep(t, c.slices(t.Context()), Notice, "nothing updates web-abc")
 }
-
-func TestTheServiceSaysWhyItsLoadBalancerIsPending(t *testing.T) {
-	c := &explainer{service: service()}
-	checkStep(t, c.asWritten(t.Context()), OK)
-	c.service.Spec.Type = corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER
-	checkStep(t, c.asWritten(t.Context()), Notice, "has not looked at it yet")
-}

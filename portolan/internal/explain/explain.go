@@ -62,6 +62,8 @@ func (c *explainer) steps() []func(context.Context) Step {
 		return []func(context.Context) Step{c.asWritten, c.names}
 	case object.IsHeadless(c.service):
 		return []func(context.Context) Step{c.asWritten, c.selection, c.slices, c.names}
+	case spec.IsLoadBalancer(c.service):
+		return []func(context.Context) Step{c.asWritten, c.selection, c.slices, c.addresses, c.balancer, c.names, c.nodes}
 	default:
 		return []func(context.Context) Step{c.asWritten, c.selection, c.slices, c.addresses, c.names, c.nodes}
 	}
@@ -74,10 +76,6 @@ func (c *explainer) asWritten(context.Context) Step {
 	step.addLine("type %s, last changed at revision %d", spec.EnumName(s.GetType()), c.service.GetMetadata().GetResourceVersion())
 	if c.service.GetMetadata().GetDeletionTimestamp() != nil {
 		step.setState(Broken, "the service is being deleted; it waits for "+strings.Join(c.service.GetMetadata().GetFinalizers(), ", "))
-	}
-	if why := spec.PendingLoadBalancer(c.service); why != "" {
-		step.addLine("no external address: %s", why)
-		step.setState(Notice, "inside, the virtual IP works; outside, nothing leads to the service yet")
 	}
 	for _, port := range s.GetPorts() {
 		step.addLine("port %s%d/%s -> %s", named(port.GetName()), port.GetPort(), spec.EnumName(port.GetProtocol()), target(port))

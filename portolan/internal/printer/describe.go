@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/portolan/internal/balancer"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
@@ -22,7 +23,9 @@ type Related struct {
 	// Nodes are the nodes on which a service is programmed, and the obstacles on the others.
 	Nodes  []string
 	Events []*corev1.Event
-	Now    time.Time
+	// Pools are the pools of load-balancer addresses.
+	Pools balancer.Pools
+	Now   time.Time
 }
 
 // description collects lines of "Name: value".
@@ -78,7 +81,7 @@ func describeMeta(d description, meta *corev1.ObjectMeta, now time.Time) {
 	}
 }
 
-func describeService(d description, s *corev1.Service, endpointSlices []*corev1.EndpointSlice) {
+func describeService(d description, s *corev1.Service, related Related) {
 	d.lines("Selector", pairs(s.GetSpec().GetSelector()))
 	d.line("Type", "%s", spec.EnumName(s.GetSpec().GetType()))
 	if s.GetSpec().GetType() == corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME {
@@ -89,11 +92,11 @@ func describeService(d description, s *corev1.Service, endpointSlices []*corev1.
 	if external := externalAddresses(s); external != "" {
 		d.line("External addresses", "%s", external)
 	}
-	if why := spec.PendingLoadBalancer(s); why != "" {
-		d.line("Load balancer", "pending: %s", why)
+	if spec.IsLoadBalancer(s) {
+		d.lines("Load balancer", balancer.Of(s, related.Pools).Sentences(func(at time.Time) string { return Age(at, related.Now) }))
 	}
 	for _, port := range s.GetSpec().GetPorts() {
-		describePort(d, port, endpointSlices)
+		describePort(d, port, related.Slices)
 	}
 	d.line("Session affinity", "%s", spec.EnumName(s.GetSpec().GetSessionAffinity()))
 	if policy := s.GetSpec().GetExternalTrafficPolicy(); policy != 0 {

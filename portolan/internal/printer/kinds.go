@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/portolan/internal/balancer"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
@@ -42,7 +43,11 @@ var layouts = map[string]kindLayout{
 		columnOf("PORT(S)", servicePorts),
 		age,
 		wide(columnOf("SELECTOR", func(s *corev1.Service) string { return Labels(s.GetSpec().GetSelector()) })),
-	}, describe: describer(func(d description, s *corev1.Service, related Related) { describeService(d, s, related.Slices) })},
+		wide(columnOfBalancer("LB-PROVIDER", func(s balancer.State, _ time.Time) string { return s.Provider })),
+		wide(columnOfBalancer("LB-POOL", func(s balancer.State, _ time.Time) string { return strings.Join(s.PoolNames(), ",") })),
+		wide(columnOfBalancer("ANNOUNCED-BY", announcedBy)),
+		wide(columnOfBalancer("LB-STATE", func(s balancer.State, _ time.Time) string { return s.Summary() })),
+	}, describe: describer(describeService)},
 	"Pod": {columns: []column{
 		name,
 		columnOf("READY", func(p *corev1.Pod) string {
@@ -86,9 +91,9 @@ var layouts = map[string]kindLayout{
 		wide(columnOf("EPOCH", func(l *corev1.Lease) string { return fmt.Sprint(l.GetSpec().GetEpoch()) })),
 	}, describe: describer(describeLease)},
 	"Event": {columns: []column{
-		{title: "LAST SEEN", value: func(o object.Object, now time.Time) string {
+		{title: "LAST SEEN", value: func(o object.Object, options Options) string {
 			event, _ := o.(*corev1.Event)
-			return Age(event.GetLastTimestamp().AsTime(), now)
+			return Age(event.GetLastTimestamp().AsTime(), options.Now)
 		}},
 		columnOf("TYPE", func(e *corev1.Event) string { return spec.EnumName(e.GetType()) }),
 		columnOf("REASON", func(e *corev1.Event) string { return e.GetReason() }),
@@ -113,10 +118,30 @@ var layouts = map[string]kindLayout{
 
 // columnOf makes a column of a function on the kind's own type.
 func columnOf[T object.Object](title string, value func(T) string) column {
-	return column{title: title, value: func(o object.Object, _ time.Time) string {
+	return column{title: title, value: func(o object.Object, _ Options) string {
 		typed, _ := o.(T)
 		return value(typed)
 	}}
+}
+
+// columnOfBalancer makes a column about the load balancers of services. It is empty for other services.
+func columnOfBalancer(title string, value func(s balancer.State, now time.Time) string) column {
+	return column{title: title, value: func(o object.Object, options Options) string {
+		svc, ok := o.(*corev1.Service)
+		if !ok || !spec.IsLoadBalancer(svc) {
+			return ""
+		}
+		return value(balancer.Of(svc, options.Pools), options.Now)
+	}}
+}
+
+// announcedBy returns the nodes that announce the addresses of a load balancer, and since when.
+func announcedBy(s balancer.State, now time.Time) string {
+	nodes := strings.Join(s.Nodes(), ",")
+	if nodes == "" || s.AnnouncedSince.IsZero() {
+		return nodes
+	}
+	return nodes + " (" + Age(s.AnnouncedSince, now) + ")"
 }
 
 // describer makes the describe function of a layout of a function on the kind's own type.

@@ -144,6 +144,9 @@ func DescribePool(w io.Writer, p *allocatorv1.Pool, listed *allocatorv1.ListAllo
 	if p.GetPerProtocol() {
 		d.line("Protocols", "TCP, UDP and SCTP have numbers of their own")
 	}
+	if p.GetAvoidBuggyIps() {
+		d.line("Addresses", "those that end in .0 or .255 are only for services that ask for them")
+	}
 	d.line("State", "%s", strings.TrimSuffix(PoolState(p.GetState())+": "+stateMeanings[p.GetState()], ": "))
 	d.line("Values", "%d, %d in use (%s), %d free", p.GetSize(), p.GetUsed(), percent(p.GetUsed(), p.GetSize()), free(p))
 	describeBands(d, p)

@@ -7,7 +7,9 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	allocatorv1 "portolan.dev/api/allocator/v1"
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/portolan/internal/balancer"
 	"portolan.dev/services/kinds"
 	"portolan.dev/services/object"
 )
@@ -16,6 +18,41 @@ var now = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 func meta(name string, age time.Duration) *corev1.ObjectMeta {
 	return &corev1.ObjectMeta{Name: name, Namespace: "default", CreationTimestamp: timestamppb.New(now.Add(-age))}
+}
+
+// public are the pools of announced, a service with an address that the node n1 announces.
+var (
+	public    = balancer.NewPools([]*allocatorv1.Pool{{Name: "public", Use: allocatorv1.Use_USE_LOAD_BALANCER_IP, Range: "203.0.113.0/24"}})
+	announced = &corev1.Service{
+		Metadata: &corev1.ObjectMeta{Name: "lb", CreationTimestamp: timestamppb.New(now.Add(-time.Hour)), Annotations: map[string]string{object.AnnotationBalancerProvider: "portolan.dev/pool"}},
+		Spec:     &corev1.ServiceSpec{Type: corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER},
+		Status: &corev1.ServiceStatus{
+			LoadBalancer: &corev1.LoadBalancerStatus{Ingress: []*corev1.LoadBalancerIngress{{Ip: "203.0.113.7", IpMode: corev1.IPMode_IP_MODE_VIP}}},
+			Conditions: []*corev1.Condition{
+				{Type: object.ConditionLoadBalancer, Status: corev1.ConditionStatus_CONDITION_STATUS_TRUE, Reason: "Ensured"},
+				{
+					Type: object.ConditionAnnounced, Status: corev1.ConditionStatus_CONDITION_STATUS_TRUE, Reason: "Announced",
+					Message: "node n1 announces 203.0.113.7", LastTransitionTime: timestamppb.New(now.Add(-5 * time.Minute)),
+				},
+			},
+		},
+	}
+)
+
+// TestLoadBalancersAreDescribed checks that a description has sentences about the load balancer.
+func TestLoadBalancersAreDescribed(t *testing.T) {
+	var b strings.Builder
+	if err := Describe(&b, announced, Related{Now: now, Pools: public}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"Load balancer:", "203.0.113.7 comes from the pool public of the provider portolan.dev/pool, and the nodes serve it.",
+		"Node n1 announces 203.0.113.7 (since 5m0s).",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("lacks %q:\n%s", want, b.String())
+		}
+	}
 }
 
 func TestTables(t *testing.T) {
@@ -31,7 +68,9 @@ func TestTables(t *testing.T) {
 		}}, "NAME  TYPE      CLUSTER-IP  EXTERNAL-IP  PORT(S)       AGE\nweb   NodePort  10.96.0.1   <none>       80:30080/TCP  60s\n"},
 		"external name, wide, with namespace": {Options{Wide: true, WithNamespace: true}, &corev1.Service{Metadata: meta("db", time.Hour), Spec: &corev1.ServiceSpec{
 			Type: corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME, ExternalName: "db.example.com", Selector: map[string]string{"b": "2", "a": "1"},
-		}}, "NAMESPACE  NAME  TYPE          CLUSTER-IP  EXTERNAL-IP     PORT(S)  AGE  SELECTOR\ndefault    db    ExternalName  <none>      db.example.com  <none>   60m  a=1,b=2\n"},
+		}}, "NAMESPACE  NAME  TYPE          CLUSTER-IP  EXTERNAL-IP     PORT(S)  AGE  SELECTOR  LB-PROVIDER  LB-POOL  ANNOUNCED-BY  LB-STATE\ndefault    db    ExternalName  <none>      db.example.com  <none>   60m  a=1,b=2  <none>  <none>  <none>  <none>\n"},
+		"load balancer, wide": {Options{Wide: true, NoHeader: true, Pools: public}, announced, "lb  LoadBalancer  <none>  203.0.113.7  <none>  60m  <none>  portolan.dev/pool  public  n1 (5m0s)  Ensured\n"},
+		"load balancer":       {Options{}, announced, "NAME  TYPE  CLUSTER-IP  EXTERNAL-IP  PORT(S)  AGE\nlb  LoadBalancer  <none>  203.0.113.7  <none>  60m\n"},
 		"load balancer without address": {Options{NoHeader: true}, &corev1.Service{Metadata: meta("lb", time.Second), Spec: &corev1.ServiceSpec{
 			Type: corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER, ClusterIp: "10.96.0.2",
 		}}, "lb  LoadBalancer  10.96.0.2  <pending>  <none>  1s\n"},
@@ -147,14 +186,14 @@ func ptr[T any](v T) *T { return &v }
 func TestDescribeSaysWhyALoadBalancerIsPending(t *testing.T) {
 	svc := &corev1.Service{Metadata: &corev1.ObjectMeta{Name: "lb"}, Spec: &corev1.ServiceSpec{Type: corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER}}
 	var b strings.Builder
-	if err := Describe(&b, svc, Related{}); err != nil || !strings.Contains(b.String(), "pending: lbctl, which gives such services their addresses, has not looked at it yet") {
+	if err := Describe(&b, svc, Related{}); err != nil || !strings.Contains(b.String(), "It has no external address yet: lbctl, which gives such services their addresses, has not looked at it yet") {
 		t.Errorf("%v:\n%s", err, b.String())
 	}
 	svc.Status = &corev1.ServiceStatus{Conditions: []*corev1.Condition{
 		{Type: object.ConditionLoadBalancer, Status: corev1.ConditionStatus_CONDITION_STATUS_FALSE, Reason: "NoAddress", Message: "no pool has an address left"},
 	}}
 	b.Reset()
-	if err := Describe(&b, svc, Related{}); err != nil || !strings.Contains(b.String(), "pending: no pool has an address left") {
+	if err := Describe(&b, svc, Related{}); err != nil || !strings.Contains(b.String(), "It has no external address yet: no pool has an address left.") {
 		t.Errorf("%v:\n%s", err, b.String())
 	}
 }

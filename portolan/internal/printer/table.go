@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"portolan.dev/portolan/internal/balancer"
 	"portolan.dev/portolan/internal/terminal"
 	"portolan.dev/services/kinds"
 	"portolan.dev/services/object"
@@ -18,13 +19,15 @@ type Options struct {
 	WithNamespace bool      // a column for the namespace
 	NoHeader      bool      // rows only
 	Now           time.Time // time from which ages are counted
+	// Pools are the pools of load-balancer addresses, for the wide form of services.
+	Pools balancer.Pools
 }
 
 // column is one column of a kind's table.
 type column struct {
 	title string
 	wide  bool // only in the wide form
-	value func(o object.Object, now time.Time) string
+	value func(o object.Object, options Options) string
 }
 
 // Table prints objects of one kind, one line each.
@@ -49,7 +52,7 @@ func (t *Table) Row(o object.Object, first ...string) {
 	t.started = true
 	cells := append([]string{}, first...)
 	for _, c := range t.columns {
-		cells = append(cells, orDash(c.value(o, t.options.Now)))
+		cells = append(cells, orDash(c.value(o, t.options)))
 	}
 	t.line(cells)
 }
@@ -78,7 +81,7 @@ func (t *Table) line(cells []string) {
 func columnsOf(kind *kinds.Kind, options Options) []column {
 	var columns []column
 	if options.WithNamespace && kind.Namespaced {
-		columns = append(columns, column{title: "NAMESPACE", value: func(o object.Object, _ time.Time) string { return o.GetMetadata().GetNamespace() }})
+		columns = append(columns, column{title: "NAMESPACE", value: func(o object.Object, _ Options) string { return o.GetMetadata().GetNamespace() }})
 	}
 	for _, c := range layoutOf(kind.Name).columns {
 		if !c.wide || options.Wide {
@@ -89,9 +92,9 @@ func columnsOf(kind *kinds.Kind, options Options) []column {
 }
 
 var (
-	name = column{title: "NAME", value: func(o object.Object, _ time.Time) string { return o.GetMetadata().GetName() }}
-	age  = column{title: "AGE", value: func(o object.Object, now time.Time) string {
-		return Age(o.GetMetadata().GetCreationTimestamp().AsTime(), now)
+	name = column{title: "NAME", value: func(o object.Object, _ Options) string { return o.GetMetadata().GetName() }}
+	age  = column{title: "AGE", value: func(o object.Object, options Options) string {
+		return Age(o.GetMetadata().GetCreationTimestamp().AsTime(), options.Now)
 	}}
 )
 

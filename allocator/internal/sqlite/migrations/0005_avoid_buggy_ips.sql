@@ -1,0 +1,2 @@
+-- Whether IPv4 addresses of a pool that end in .0 or .255 are left to explicit requests.
+ALTER TABLE pools ADD COLUMN avoid_buggy_ips integer NOT NULL DEFAULT 0;
