@@ -45,7 +45,7 @@ func (d *Daemon) openAnnouncer(host app.Host) (err error) {
 		return fmt.Errorf("announce-nodes: %w", err)
 	}
 	d.announcer = announce.NewServer(announce.ServerOptions{
-		Options: announce.Options{AnySubnet: d.cfg.AnnounceAnySubnet}, Log: host.Log, Metrics: host.Metrics, Changed: d.announced.send,
+		Options: announce.Options{AnySubnet: d.cfg.AnnounceAnySubnet, Restart: d.cfg.AnnounceRestart}, Log: host.Log, Metrics: host.Metrics, Changed: d.announced.send,
 		InForce: func() bool { return d.elector.InForce(onlyShard) },
 	})
 	return nil

@@ -10,6 +10,7 @@ import (
 const (
 	DefaultValidity = 2 * time.Second
 	DefaultGrace    = 30 * time.Second
+	DefaultRestart  = 10 * time.Second
 )
 
 // Options are the settings of an Assigner.
@@ -17,9 +18,12 @@ type Options struct {
 	// Validity is the time for which a node may announce its addresses after a message that was
 	// answered. 0 means DefaultValidity.
 	Validity time.Duration
-	// Grace is the time for which the addresses of a node stay with it although its agent restarts
-	// as planned, or is not ready. 0 means DefaultGrace.
+	// Grace is the time for which the addresses of a node stay with it although its agent is not
+	// ready. 0 means DefaultGrace.
 	Grace time.Duration
+	// Restart is the time for which the addresses of a node stay with it although its agent does not
+	// run, if the node forwards without it. 0 means DefaultRestart.
+	Restart time.Duration
 	// AnySubnet lets a node announce addresses that are in no subnet of its interfaces.
 	AnySubnet bool
 }
@@ -30,6 +34,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Grace == 0 {
 		o.Grace = DefaultGrace
+	}
+	if o.Restart == 0 {
+		o.Restart = DefaultRestart
 	}
 	return o
 }
@@ -110,7 +117,7 @@ func (a *Assigner) Receive(now time.Time, stream uint64, m Message) error {
 		a.nodes[m.Node] = n
 	}
 	before := n.eligibility(now, a.opts.guard())
-	if err := n.receive(now, stream, m, a.opts.Grace); err != nil {
+	if err := n.receive(now, stream, m, a.opts.Restart); err != nil {
 		return err
 	}
 	a.release(n)
@@ -125,13 +132,22 @@ func (a *Assigner) Receive(now time.Time, stream uint64, m Message) error {
 	return nil
 }
 
-// Disconnect notes that a stream of a node has ended. The node keeps its rights until they end.
-func (a *Assigner) Disconnect(now time.Time, name string, stream uint64) {
-	if n := a.nodes[name]; n != nil && n.stream == stream {
-		n.connected = false
-		a.generation++
-		a.assign(now)
+// Disconnect notes that a stream of a node has ended. The node keeps its rights until they end. died
+// says that the node's kernel has closed the connection, as it does when the agent's process dies.
+func (a *Assigner) Disconnect(now time.Time, name string, stream uint64, died bool) {
+	n := a.nodes[name]
+	if n == nil || n.stream != stream {
+		return
 	}
+	n.connected = false
+	if died {
+		n.noteDeath(now, a.opts)
+		for _, owned := range n.owned {
+			owned.since = time.Time{}
+		}
+	}
+	a.generation++
+	a.assign(now)
 }
 
 // Tick notes that time has passed. It must be called a few times in the time of a guard, so that

@@ -22,6 +22,14 @@
 // The owner of an address is chosen by rendezvous hashing, and stays as long as it is eligible: an
 // address that moves costs its clients their connections, unless the new owner has them too.
 //
-// The rejected alternative is a Lease in the registry for each address or node. Each renewal would
+// A node whose agent does not run still forwards in the modes of the kernel. So its addresses stay
+// with it for a time (Options.Restart) if the agent has said that it stops, or if its connection was
+// closed: the kernel of a living machine does that when a process dies. A machine that is dead or cut
+// off is silent, and loses its addresses when its rights have ended. The invariant depends on neither:
+// the time of a restart only lengthens the time in which an address has no other owner. The
+// alternative, to ask the node over another path whether it lives, would need a second connection that
+// fails in the same ways.
+//
+// The rejected alternative to rights is a Lease in the registry for each address or node. Each renewal would
 // be a change on the stream: two a second for each node, which every follower reads.
 package announce

@@ -97,7 +97,7 @@ func newWorld(t *rapid.T) *world {
 	w.delays = func() uint64 { seed = seed*6364136223846793005 + 1442695040888963407; return seed >> 33 }
 	for n := range rapid.IntRange(2, 4).Draw(t, "nodes") {
 		a := &agent{name: fmt.Sprintf("n%d", n), clock: w.drawClock("clock of the node")}
-		a.state = State{Ready: true, Subnets: []netip.Prefix{subnet}}
+		a.state = State{Ready: true, Stays: rapid.Bool().Draw(t, "forwards alone"), Subnets: []netip.Prefix{subnet}}
 		w.agents = append(w.agents, a)
 		w.start(a)
 	}
@@ -133,7 +133,7 @@ func (w *world) newLeader() {
 	if w.leader != nil {
 		w.leader.leads = false
 	}
-	w.leader = &leader{assigner: NewAssigner(Options{Grace: simGrace}), clock: w.drawClock("clock of the leader"), leads: true}
+	w.leader = &leader{assigner: NewAssigner(Options{Grace: simGrace, Restart: simGrace}), clock: w.drawClock("clock of the leader"), leads: true}
 	w.leader.assigner.Begin(w.leader.clock.at(w.real))
 	w.setWanted()
 }
@@ -273,16 +273,31 @@ func (w *world) answerDue() {
 	}
 }
 
-// breakConnection ends the connection of an agent. Packets under way are lost.
-func (w *world) breakConnection(a *agent) {
+// breakConnection ends the connection of an agent. Packets under way are lost. closed says that the
+// agent's machine has closed it.
+func (w *world) breakConnection(a *agent, closed bool) {
 	if a.conn == nil {
 		return
 	}
 	a.conn.open, a.conn.toLeader, a.conn.toNode = false, nil, nil
 	if a.conn.leader == w.leader {
-		w.leader.assigner.Disconnect(w.leader.clock.at(w.real), a.name, a.conn.number)
+		w.leader.assigner.Disconnect(w.leader.clock.at(w.real), a.name, a.conn.number, closed)
 	}
 	a.conn = nil
+}
+
+// kill kills the process of an agent, whose machine closes its connection.
+func (w *world) kill(a *agent) {
+	w.breakConnection(a, true)
+	a.alive = false
+}
+
+// die ends a machine. Its connection stays open, and nothing comes any more.
+func (w *world) die(a *agent) {
+	if a.conn != nil {
+		a.conn.toLeader = nil
+	}
+	a.alive, a.conn = false, nil
 }
 
 // owners returns the agents that announce an address.

@@ -99,7 +99,7 @@ func parseMessage(r *loadbalancerv1.AnnounceRequest) (Message, apierr.Violations
 	var v apierr.Violations
 	m := Message{
 		Node: r.GetNode(), Instance: r.GetInstance(), Sequence: r.GetSequence(), Followed: r.GetFollowedAnswer(),
-		State: State{Ready: r.GetReady(), Draining: r.GetDraining(), Restarting: r.GetRestarting()},
+		State: State{Ready: r.GetReady(), Draining: r.GetDraining(), Restarting: r.GetRestarting(), Stays: r.GetForwardsAlone()},
 	}
 	if m.Node == "" || len(m.Node) > maxName {
 		v.Add("node", "INVALID", "must have 1 to %d bytes", maxName)

@@ -44,8 +44,12 @@ type AnnounceRequest struct {
 	// Whether the node drains: its addresses move to other nodes.
 	Draining bool `protobuf:"varint,8,opt,name=draining,proto3" json:"draining,omitempty"`
 	// Whether the agent stops for a restart, and its kernel forwards in the meantime. The node keeps
-	// its addresses for some time (the server's grace), in which no node announces them.
-	Restarting    bool `protobuf:"varint,9,opt,name=restarting,proto3" json:"restarting,omitempty"`
+	// its addresses for some time (the server's -announce-restart), in which no node announces them.
+	Restarting bool `protobuf:"varint,9,opt,name=restarting,proto3" json:"restarting,omitempty"`
+	// Whether the node forwards although its agent does not run. If the connection is closed without a
+	// message before, as the node's kernel does when the agent's process dies, such a node keeps its
+	// addresses as if the agent had said that it restarts.
+	ForwardsAlone bool `protobuf:"varint,10,opt,name=forwards_alone,json=forwardsAlone,proto3" json:"forwards_alone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -143,6 +147,13 @@ func (x *AnnounceRequest) GetRestarting() bool {
 	return false
 }
 
+func (x *AnnounceRequest) GetForwardsAlone() bool {
+	if x != nil {
+		return x.ForwardsAlone
+	}
+	return false
+}
+
 // AnnounceResponse is an answer to a node agent.
 type AnnounceResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -222,7 +233,7 @@ var File_portolan_loadbalancer_v1_announcer_proto protoreflect.FileDescriptor
 
 const file_portolan_loadbalancer_v1_announcer_proto_rawDesc = "" +
 	"\n" +
-	"(portolan/loadbalancer/v1/announcer.proto\x12\x18portolan.loadbalancer.v1\x1a\x1egoogle/protobuf/duration.proto\"\x90\x02\n" +
+	"(portolan/loadbalancer/v1/announcer.proto\x12\x18portolan.loadbalancer.v1\x1a\x1egoogle/protobuf/duration.proto\"\xb7\x02\n" +
 	"\x0fAnnounceRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x1a\n" +
@@ -234,7 +245,9 @@ const file_portolan_loadbalancer_v1_announcer_proto_rawDesc = "" +
 	"\bdraining\x18\b \x01(\bR\bdraining\x12\x1e\n" +
 	"\n" +
 	"restarting\x18\t \x01(\bR\n" +
-	"restarting\"\xae\x01\n" +
+	"restarting\x12%\n" +
+	"\x0eforwards_alone\x18\n" +
+	" \x01(\bR\rforwardsAlone\"\xae\x01\n" +
 	"\x10AnnounceResponse\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12)\n" +
 	"\x10answered_message\x18\x02 \x01(\x04R\x0fansweredMessage\x125\n" +

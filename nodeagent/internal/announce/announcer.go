@@ -95,6 +95,7 @@ func (a *Announcer) state() State {
 	return State{
 		Node: a.opts.Node, Ready: a.opts.Ready(), Subnets: a.responder.Subnets(),
 		Draining: a.opts.Draining() || stopping && !a.opts.Stays, Restarting: stopping && a.opts.Stays,
+		Stays: a.opts.Stays,
 	}
 }
 

@@ -35,6 +35,7 @@ const (
 type State struct {
 	Node                        string
 	Ready, Draining, Restarting bool
+	Stays                       bool // the node forwards although its agent does not run
 	Subnets                     []netip.Prefix
 }
 

@@ -46,7 +46,7 @@ func (h *Holder) Message(s State) *loadbalancerv1.AnnounceRequest {
 	h.sent[h.sequence] = now
 	m := &loadbalancerv1.AnnounceRequest{
 		Node: s.Node, Instance: h.instance, Sequence: h.sequence, FollowedAnswer: h.followed,
-		Ready: s.Ready, Draining: s.Draining, Restarting: s.Restarting,
+		Ready: s.Ready, Draining: s.Draining, Restarting: s.Restarting, ForwardsAlone: s.Stays,
 	}
 	for _, p := range s.Subnets {
 		m.Subnets = append(m.Subnets, p.String())

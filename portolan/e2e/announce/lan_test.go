@@ -44,6 +44,7 @@ var (
 type lan struct {
 	*labtest.Installation
 	server  *lbannounce.Server
+	bridge  *topology.Namespace
 	client  *topology.Namespace
 	capture *capture
 }
@@ -64,6 +65,7 @@ func install(t *testing.T) *lan {
 	}
 	l := &lan{Installation: labtest.Install(t, options)}
 	bridge := topology.New(t, "lan")
+	l.bridge = bridge
 	l.client = topology.New(t, "client")
 	on := func(host int) []netip.Prefix {
 		return []netip.Prefix{
@@ -88,7 +90,10 @@ func install(t *testing.T) *lan {
 func serve(t *testing.T) *lbannounce.Server {
 	t.Helper()
 	log := kittest.Logger(t)
-	server := lbannounce.NewServer(lbannounce.ServerOptions{Log: log, Metrics: prometheus.NewRegistry()})
+	server := lbannounce.NewServer(lbannounce.ServerOptions{
+		// The restart is longer than the default, so that a slow machine is no failure.
+		Options: lbannounce.Options{Restart: time.Minute}, Log: log, Metrics: prometheus.NewRegistry(),
+	})
 	srv := rpc.NewServer(rpc.ServerOptions{Log: log, Metrics: prometheus.NewRegistry(), Health: health.New(log)})
 	loadbalancerv1.RegisterAnnouncerServiceServer(srv, server)
 	lis, err := rpc.TCP().Listen(lbctlAt)
@@ -259,6 +264,65 @@ func (l *lan) reach(addr netip.Addr) error {
 		}
 		return err
 	})
+}
+
+// connection is an open connection to the service.
+type connection struct {
+	net.Conn
+	lines *bufio.Reader
+}
+
+// dial opens a connection from the client to an address of the service, until the test ends.
+func (l *lan) dial(t *testing.T, addr netip.Addr) *connection {
+	t.Helper()
+	c := &connection{}
+	kittest.Eventually(t, "a connection to "+addr.String(), func() error {
+		return l.client.Do(func() (err error) {
+			c.Conn, err = net.DialTimeout("tcp", netip.AddrPortFrom(addr, 80).String(), time.Second)
+			return err
+		})
+	})
+	t.Cleanup(func() { _ = c.Close() })
+	c.lines = bufio.NewReader(c)
+	if _, err := c.lines.ReadString('\n'); err != nil { // where the backend was reached
+		t.Fatal(err)
+	}
+	return c
+}
+
+// echo sends a line and waits until it comes back.
+func (c *connection) echo() error {
+	if err := c.SetDeadline(time.Now().Add(echoTimeout)); err != nil {
+		return err
+	}
+	const sent = "still there\n"
+	if _, err := c.Write([]byte(sent)); err != nil {
+		return err
+	}
+	if line, err := c.lines.ReadString('\n'); err != nil || line != sent {
+		return fmt.Errorf("%q came back, %w", line, err)
+	}
+	return nil
+}
+
+// echoTimeout has room for retransmissions.
+const echoTimeout = 10 * time.Second
+
+// die ends a node: nothing leaves it any more, and then its agent is killed.
+func (l *lan) die(t *testing.T, node *labtest.Node) {
+	t.Helper()
+	l.bridge.Down(t, node.Name)
+	l.cut(t, node, true)
+	node.Process.Kill()
+}
+
+// revive starts a node that has died.
+func (l *lan) revive(t *testing.T, node *labtest.Node) {
+	t.Helper()
+	l.bridge.Link(t, node.Name, nil)
+	l.cut(t, node, false)
+	l.StartAgent(node)
+	awaitReady(t, node)
 }
 
 // cut keeps a node from sending to the control plane, or ends that.
