@@ -61,6 +61,9 @@ func (p *Process) Neighbors(nodemachine.Interface, bool) (nodemachine.Neighbors,
 	return nil, errors.ErrUnsupported
 }
 
+// HandOvers implements nodemachine.Machine.
+func (p *Process) HandOvers() (nodemachine.HandOvers, error) { return nil, errors.ErrUnsupported }
+
 // Listeners implements nodemachine.Machine. No program listens on the machine.
 func (p *Process) Listeners() []plan.Frontend { return nil }
 

@@ -174,6 +174,7 @@ func (t *table) guards() []chain {
 			{verdict(expr.VerdictGoto, "guard-outside")},
 		}},
 		{name: "guard-node", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookOutput, priority: -150, rules: []rule{
+			join(inState(expr.CtStateBitUNTRACKED), verdict(expr.VerdictReturn, "")), // clients' packets that are handed over
 			join(t.frontend(), in(DropInside), drop()),
 			join(t.frontend(), in(LimitNode), drop()),
 		}},

@@ -8,6 +8,7 @@ import (
 	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/dataplane/kernelmode"
 	"portolan.dev/nodeagent/dataplane/nftables"
+	"portolan.dev/nodeagent/internal/handover"
 	"portolan.dev/nodeagent/internal/neighbor"
 	"portolan.dev/nodeagent/machine"
 )
@@ -27,6 +28,9 @@ func (Machine) Neighbors(i machine.Interface, v6 bool) (machine.Neighbors, error
 	}
 	return neighbor.OpenARP(i)
 }
+
+// HandOvers implements machine.Machine.
+func (Machine) HandOvers() (machine.HandOvers, error) { return handover.Open("") }
 
 // Modes implements machine.Machine.
 func (Machine) Modes() []kernelmode.Mode {
