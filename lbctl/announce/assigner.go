@@ -11,6 +11,7 @@ const (
 	DefaultValidity = 2 * time.Second
 	DefaultGrace    = 30 * time.Second
 	DefaultRestart  = 10 * time.Second
+	DefaultHandOver = time.Hour
 )
 
 // Options are the settings of an Assigner.
@@ -24,6 +25,9 @@ type Options struct {
 	// Restart is the time for which the addresses of a node stay with it although its agent does not
 	// run, if the node forwards without it. 0 means DefaultRestart.
 	Restart time.Duration
+	// HandOver is the longest time for which the node that gets an address sends packets of connections
+	// that it does not know to the previous node. 0 means DefaultHandOver, less than 0 none.
+	HandOver time.Duration
 	// AnySubnet lets a node announce addresses that are in no subnet of its interfaces.
 	AnySubnet bool
 }
@@ -37,6 +41,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Restart == 0 {
 		o.Restart = DefaultRestart
+	}
+	if o.HandOver == 0 {
+		o.HandOver = DefaultHandOver
 	}
 	return o
 }
@@ -205,7 +212,7 @@ func (a *Assigner) Answer(now time.Time, name string, stream uint64) (Answer, bo
 		known.holds[holder{name, n.instance}] = hold{until: now.Add(a.opts.guard()), stream: stream, answer: n.answer}
 		n.held[addr] = known
 	}
-	return Answer{Sequence: n.answer, Message: n.message, Validity: a.opts.Validity, Addresses: n.granted}, true
+	return Answer{Sequence: n.answer, Message: n.message, Validity: a.opts.Validity, Addresses: n.granted, HandOvers: a.handOvers(now, n, n.granted)}, true
 }
 
 // stream returns the number of a node's last stream.
@@ -252,7 +259,8 @@ func (a *Assigner) acceptClaims(now time.Time, n *node) {
 	for addr := range n.claims {
 		known := a.addresses[addr]
 		if known != nil && known.wanted != nil && known.owner == nil && a.keeps(now, known, n) {
-			a.setOwner(known, n)
+			a.setOwner(now, known, n)
+			a.acceptHandOver(now, known, n)
 		}
 	}
 }
@@ -261,17 +269,17 @@ func (a *Assigner) acceptClaims(now time.Time, n *node) {
 func (a *Assigner) assign(now time.Time) {
 	for _, known := range a.addresses {
 		if known.owner != nil && !a.keeps(now, known, known.owner) {
-			a.setOwner(known, nil)
+			a.setOwner(now, known, nil)
 			known.triedAt = 0
 		}
 		if known.owner == nil && known.wanted != nil && known.triedAt != a.generation && a.settled(now) {
 			known.triedAt = a.generation
-			a.setOwner(known, a.choose(now, known))
+			a.setOwner(now, known, a.choose(now, known))
 		}
 	}
 }
 
-func (a *Assigner) setOwner(known *address, n *node) {
+func (a *Assigner) setOwner(now time.Time, known *address, n *node) {
 	if known.owner != nil {
 		delete(known.owner.owned, known.addr)
 	}
@@ -280,6 +288,7 @@ func (a *Assigner) setOwner(known *address, n *node) {
 		return
 	}
 	n.owned[known.addr] = known
+	known.begin(now, n, a.opts.HandOver)
 	if known.lastOwner != n.name {
 		known.lastOwner = n.name
 		a.changes++
@@ -291,7 +300,10 @@ func (a *Assigner) noteAnnounced(now time.Time, n *node) {
 	for addr, owned := range n.owned {
 		if !n.claims[addr] {
 			owned.since = time.Time{}
-		} else if owned.since.IsZero() {
+			continue
+		}
+		owned.announcer = n.name
+		if owned.since.IsZero() {
 			owned.since = now
 		}
 	}

@@ -25,6 +25,7 @@ type Message struct {
 	Node, Instance     string
 	Sequence, Followed uint64 // of this message, and of the answer that the agent has followed last
 	Addresses          []netip.Addr
+	HandOvers          []HandOver // of the addresses, as the last answer has them
 	State              State
 }
 
@@ -33,6 +34,7 @@ type Answer struct {
 	Sequence, Message uint64 // of this answer, and of the message that it answers
 	Validity          time.Duration
 	Addresses         []netip.Addr
+	HandOvers         []HandOver // of some of the addresses
 }
 
 // node is a node whose agent has sent a message in this term.
@@ -53,10 +55,11 @@ type node struct {
 	graceEnd   time.Time // of a restart of the agent; zero: it runs
 	wasLive    bool      // the result of live at the last tick
 
-	claims  map[netip.Addr]bool // addresses that the last message lists
-	granted []netip.Addr        // addresses in the last answer, ordered
-	owned   map[netip.Addr]*address
-	held    map[netip.Addr]*address // addresses with a hold of the instance, and some without
+	claims    map[netip.Addr]bool // addresses that the last message lists
+	handOvers []HandOver          // of the last message
+	granted   []netip.Addr        // addresses in the last answer, ordered
+	owned     map[netip.Addr]*address
+	held      map[netip.Addr]*address // addresses with a hold of the instance, and some without
 }
 
 // receive takes a message. It changes nothing if it returns an error.
@@ -85,6 +88,7 @@ func (n *node) receive(now time.Time, stream uint64, m Message, restart time.Dur
 		n.state = m.State
 		n.stateCount++
 	}
+	n.handOvers = m.HandOvers
 	n.claims = make(map[netip.Addr]bool, len(m.Addresses))
 	for _, addr := range m.Addresses {
 		n.claims[addr] = true

@@ -23,9 +23,9 @@ const (
 	retryAfter = 100 * time.Millisecond
 )
 
-// MaxMessage is the largest message of an agent in bytes. It has room for the addresses and subnets
-// that Announce allows. A daemon sets it in rpc.ServerOptions.MaxRequest.
-const MaxMessage = 256 << 10
+// MaxMessage is the largest message of an agent in bytes. It has room for the addresses, hand-overs
+// and subnets that Announce allows. A daemon sets it in rpc.ServerOptions.MaxRequest.
+const MaxMessage = 2 << 20
 
 // ServerOptions are the settings of a Server. Log and Metrics are required.
 type ServerOptions struct {

@@ -21,6 +21,9 @@ type Holder struct {
 	sent      map[uint64]time.Duration // when the messages were sent that have no later answer
 	deadline  time.Duration            // when all rights end; 0: there were none
 	addresses map[netip.Addr]time.Time // the addresses of the last answer, since when they are held
+
+	handOvers   []handOver // of the last answer, which came at handOversAt
+	handOversAt time.Duration
 }
 
 // NewHolder returns a holder without rights. instance is the random name of the process.
@@ -54,6 +57,9 @@ func (h *Holder) Message(s State) *loadbalancerv1.AnnounceRequest {
 	for _, addr := range h.heldLocked(now) {
 		m.Addresses = append(m.Addresses, addr.String())
 	}
+	for _, o := range h.handOversLocked(now) {
+		m.HandOvers = append(m.HandOvers, o.message())
+	}
 	return m
 }
 
@@ -71,6 +77,7 @@ func (h *Holder) Follow(answer *loadbalancerv1.AnnounceResponse, at time.Time) (
 	now := h.clock()
 	before := h.heldLocked(now)
 	h.deadline = sent + answer.GetValidity().AsDuration()
+	h.followHandOvers(now, answer)
 	since := h.addresses
 	h.addresses = make(map[netip.Addr]time.Time, len(answer.GetAddresses()))
 	for _, text := range answer.GetAddresses() {

@@ -285,7 +285,7 @@ func TestLeftByAnEarlierAgent(t *testing.T) {
 		return nil
 	})
 	next := openTable(t, ns)
-	if err := next.Set(nil); err != nil {
+	if err := next.Set(nil); err != nil { // the table of IPv6 has no element any more
 		t.Fatal(err)
 	}
 	expectTables(t, ns, 0)

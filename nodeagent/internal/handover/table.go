@@ -20,9 +20,12 @@ type Table struct {
 	netns  string
 	tables [2]*table // IPv4, IPv6
 
-	mu   sync.Mutex
-	conn *netfilter.Conn
-	have []one // ordered by address; those of the past are still there
+	mu     sync.Mutex
+	conn   *netfilter.Conn
+	closed bool
+	have   []one // ordered by address; those of the past may still be there
+	// installed is set if the kernel has tables, perhaps without elements.
+	installed bool
 }
 
 var _ machine.HandOvers = (*Table)(nil)
@@ -54,7 +57,10 @@ func (t *Table) read() (all []one, err error) {
 			via, _ := netip.AddrFromSlice(m.Value)
 			all = append(all, one{addr, via, time.Now().Add(m.Expires)})
 		})
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
+		switch {
+		case err == nil:
+			t.installed = true
+		case !errors.Is(err, os.ErrNotExist):
 			return nil, err
 		}
 	}
@@ -72,7 +78,7 @@ func (t *Table) Set(all []machine.HandOver) error {
 		want = append(want, one{h.Address, h.Via, now.Add(h.Left)})
 	}
 	slices.SortFunc(want, func(a, b one) int { return a.addr.Compare(b.addr) })
-	if slices.EqualFunc(want, t.have, sameNode) {
+	if slices.EqualFunc(want, t.have, sameNode) && t.installed == (len(want) > 0) {
 		return nil
 	}
 	return t.install(now, want)
@@ -101,7 +107,7 @@ func (t *Table) install(now time.Time, want []one) error {
 	if err := t.conn.Flush(); err != nil {
 		return fmt.Errorf("hand-overs: %w", err)
 	}
-	t.have = want
+	t.have, t.installed = want, len(want) > 0
 	return nil
 }
 
@@ -109,6 +115,9 @@ func (t *Table) install(now time.Time, want []one) error {
 func (t *Table) Check() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.closed {
+		return nil
+	}
 	now := time.Now()
 	t.have = slices.DeleteFunc(t.have, func(o one) bool { return now.After(o.until) })
 	found, err := t.read()
@@ -128,5 +137,6 @@ func (t *Table) Check() error {
 func (t *Table) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.closed = true
 	return t.conn.CloseLasting()
 }

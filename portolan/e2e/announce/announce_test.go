@@ -7,6 +7,8 @@ import (
 	"time"
 
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
+	lbannounce "portolan.dev/lbctl/announce"
+	"portolan.dev/portolan/e2e/labtest"
 	"portolan.dev/services/kit/kittest"
 )
 
@@ -16,7 +18,7 @@ const deaths = 20
 // TestOnlyTheOwnerAnswers runs one installation through all that can happen to an owner. The order
 // of claims is checked after each part, and the times are printed.
 func TestOnlyTheOwnerAnswers(t *testing.T) {
-	l := install(t)
+	l := install(t, kernelModes(t)[0], lbannounce.DefaultValidity)
 	l.ask(t)
 	for _, addr := range balanced {
 		owner := l.owner(t, addr, "")
@@ -82,17 +84,8 @@ func (l *lan) leavesWhenDraining(t *testing.T) {
 	before := len(l.capture.all())
 	name := l.owner(t, balanced[0], "")
 	owner := l.node(name)
-	kittest.Eventually(t, "the connection to the agent, which was restarted", func() error {
-		_, err := owner.Agent.GetStatus(t.Context(), &nodeagentv1.GetStatusRequest{})
-		return err
-	})
-	drain := func(on bool) {
-		if _, err := owner.Agent.SetDraining(t.Context(), &nodeagentv1.SetDrainingRequest{Draining: on}); err != nil {
-			t.Fatal(err)
-		}
-	}
 	begun := time.Now()
-	drain(true)
+	l.drain(t, owner, true)
 	next := l.owner(t, balanced[0], name)
 	first := l.answered(t, balanced[0], next, before)
 	t.Logf("drain_to_first_answer_seconds: %.3f", first.at.Sub(begun).Seconds())
@@ -100,7 +93,17 @@ func (l *lan) leavesWhenDraining(t *testing.T) {
 		t.Error(err)
 	}
 	l.checkOrder(t, before)
-	drain(false)
+	l.drain(t, owner, false)
+}
+
+// drain drains a node, or ends that.
+func (l *lan) drain(t *testing.T, node *labtest.Node, on bool) {
+	t.Helper()
+	// The connection to an agent that was restarted may take some time.
+	kittest.Eventually(t, "the agent of "+node.Name, func() error {
+		_, err := node.Agent.SetDraining(t.Context(), &nodeagentv1.SetDrainingRequest{Draining: on})
+		return err
+	})
 }
 
 // stopsWhenCutOff cuts an owner off from the control plane, but not from the LAN.

@@ -44,20 +44,16 @@ var (
 type lan struct {
 	*labtest.Installation
 	server  *lbannounce.Server
+	resign  func() // ends the term of the leader
 	bridge  *topology.Namespace
 	client  *topology.Namespace
 	capture *capture
 }
 
 // install starts three nodes and a client on a bridge, the announcing side of lbctl, and a service
-// with a load-balancer address of each family.
-func install(t *testing.T) *lan {
+// with a load-balancer address of each family. validity is that of the rights to announce.
+func install(t *testing.T, mode string, validity time.Duration) *lan {
 	t.Helper()
-	labtest.Need(t)
-	mode := labtest.Modes()[0]
-	if mode == "userspace" {
-		t.Skip("allowed: the kernel has no plane, and without one no node can forward an address that it lacks")
-	}
 	names := []string{"node-a", "node-b", "node-c"}
 	options := labtest.Options{Flags: map[string][]string{"nodeagent": {"-lbctl", lbctlAt, "-announce-interfaces", "la*"}}}
 	for _, name := range names {
@@ -79,30 +75,49 @@ func install(t *testing.T) *lan {
 	topology.Connect(t, bridge, l.client, nil, on(100))
 	bridge.Bridge(t, "br")
 	l.capture = start(t, bridge, names)
-	l.server = serve(t)
+	l.serve(t, validity)
 	l.server.SetWanted([]lbannounce.Wanted{l.wanted(balanced[0]), l.wanted(balanced[1])})
 	l.ServeBackends([]int32{8080})
 	l.makeService()
 	return l
 }
 
+// kernelModes returns the modes of the kernel that this machine has.
+func kernelModes(t *testing.T) []string {
+	t.Helper()
+	labtest.Need(t)
+	modes := slices.DeleteFunc(labtest.Modes(), func(mode string) bool { return mode == "userspace" })
+	if len(modes) == 0 {
+		t.Skip("allowed: the kernel has no plane, and without one no node can forward an address that it lacks")
+	}
+	return modes
+}
+
 // serve serves the agents as lbctl does.
-func serve(t *testing.T) *lbannounce.Server {
+func (l *lan) serve(t *testing.T, validity time.Duration) {
 	t.Helper()
 	log := kittest.Logger(t)
-	server := lbannounce.NewServer(lbannounce.ServerOptions{
+	l.server = lbannounce.NewServer(lbannounce.ServerOptions{
 		// The restart is longer than the default, so that a slow machine is no failure.
-		Options: lbannounce.Options{Restart: time.Minute}, Log: log, Metrics: prometheus.NewRegistry(),
+		Options: lbannounce.Options{Validity: validity, Restart: time.Minute}, Log: log, Metrics: prometheus.NewRegistry(),
 	})
 	srv := rpc.NewServer(rpc.ServerOptions{Log: log, Metrics: prometheus.NewRegistry(), Health: health.New(log)})
-	loadbalancerv1.RegisterAnnouncerServiceServer(srv, server)
+	loadbalancerv1.RegisterAnnouncerServiceServer(srv, l.server)
 	lis, err := rpc.TCP().Listen(lbctlAt)
 	if err != nil {
 		t.Fatal(err)
 	}
 	kittest.Run(t, "lbctl", func(ctx context.Context) error { return srv.Serve(ctx, lis) })
-	kittest.Run(t, "leader", func(ctx context.Context) error { server.Lead(ctx); return nil })
-	return server
+	l.lead(t)
+}
+
+// lead begins a term, and ends the one before it.
+func (l *lan) lead(t *testing.T) {
+	t.Helper()
+	if l.resign != nil {
+		l.resign()
+	}
+	l.resign = kittest.Run(l.TB, "leader", func(ctx context.Context) error { l.server.Lead(ctx); return nil })
 }
 
 func (l *lan) wanted(addr netip.Addr) lbannounce.Wanted {
@@ -306,7 +321,7 @@ func (c *connection) echo() error {
 }
 
 // echoTimeout has room for retransmissions.
-const echoTimeout = 10 * time.Second
+const echoTimeout = 30 * time.Second
 
 // die ends a node: nothing leaves it any more, and then its agent is killed.
 func (l *lan) die(t *testing.T, node *labtest.Node) {
