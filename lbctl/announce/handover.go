@@ -37,7 +37,7 @@ func (a *Assigner) handOvers(now time.Time, n *node, addrs []netip.Addr) []HandO
 		}
 		if previous := a.nodes[h.from]; previous != nil {
 			h.via = previous.reachedBy(n, addr)
-			if !previous.live(now, a.opts.guard()) && !previous.restarts(now) {
+			if !previous.live(now, a.opts.guard()) && !previous.restarts(now) || previous.handsOver(addr) {
 				continue
 			}
 		} else if !a.awaits(now) {
@@ -48,6 +48,12 @@ func (a *Assigner) handOvers(now time.Time, n *node, addrs []netip.Addr) []HandO
 		}
 	}
 	return all
+}
+
+// handsOver reports whether the node still sends packets to an address on, by its last message. Two
+// nodes that send to each other would be a loop.
+func (n *node) handsOver(addr netip.Addr) bool {
+	return slices.ContainsFunc(n.handOvers, func(h HandOver) bool { return h.Address == addr })
 }
 
 // awaits reports whether nodes that this leader has not heard of may still connect to it.

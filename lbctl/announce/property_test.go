@@ -104,6 +104,7 @@ func TestOneNodeAnnouncesEachAddress(t *testing.T) {
 		}
 		w.calm()
 		w.run(settleTime)
+		w.checkHandOvers()
 		before := map[string]string{}
 		for _, wanted := range w.wanted {
 			owners, eligible := w.owners(wanted.Address), w.eligible(wanted)

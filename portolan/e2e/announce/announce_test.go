@@ -84,6 +84,7 @@ func (l *lan) leavesWhenDraining(t *testing.T) {
 	before := len(l.capture.all())
 	name := l.owner(t, balanced[0], "")
 	owner := l.node(name)
+	l.drain(t, owner, false) // the connection to the agent, which was restarted
 	begun := time.Now()
 	l.drain(t, owner, true)
 	next := l.owner(t, balanced[0], name)
