@@ -19,8 +19,14 @@
 // greeting of the new leader, because an older message may be about a right that has passed to
 // another node since.
 //
-// The owner of an address is chosen by rendezvous hashing, and stays as long as it is eligible: an
-// address that moves costs its clients their connections, unless the new owner has them too.
+// The owner of an address is chosen by rendezvous hashing, and stays as long as it is eligible. An
+// address that moves costs its clients their connections, unless the previous owner lives: then the
+// answers to the new owner name it (HandOver), and the new owner sends packets of connections that it
+// does not know there. Only the node that has announced the address last is named, and not while it
+// says that it sends packets to the address on itself. So hand-overs make no chain and no loop. Like
+// rights they are stored nowhere: the agents report theirs, and a new leader believes the nodes that
+// list the address. It counts a previous owner that it has not heard of as alive for the time of a
+// restart.
 //
 // A node whose agent does not run still forwards in the modes of the kernel. So its addresses stay
 // with it for a time (Options.Restart) if the agent has said that it stops, or if its connection was

@@ -15,7 +15,6 @@ import (
 
 	"github.com/vishvananda/netlink"
 
-	"portolan.dev/nodeagent/dataplane"
 	"portolan.dev/nodeagent/dataplane/dataplanetest/netnstest"
 	"portolan.dev/nodeagent/dataplane/ipvs"
 	"portolan.dev/nodeagent/dataplane/kernel"
@@ -23,6 +22,7 @@ import (
 	"portolan.dev/nodeagent/kerneltest"
 	"portolan.dev/nodeagent/kerneltest/topology"
 	"portolan.dev/nodeagent/machine"
+	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/kit/kittest"
 )
 
@@ -102,10 +102,13 @@ func (l *lan) forward(ns *topology.Namespace, open func(kernel.Options) (*kernel
 			l.t.Error(err)
 		}
 	})
-	var _ dataplane.Plane = plane
 	for _, f := range families {
 		at := func(p netip.Prefix, port uint16) netip.AddrPort { return netip.AddrPortFrom(p.Addr(), port) }
-		netnstest.Program(l.t, plane, netnstest.Server(at(f.virtual, 80), at(f.backend, 8080)))
+		server := netnstest.Server(at(f.virtual, 80), at(f.backend, 8080))
+		server.Exposure = plan.LoadBalancerIP
+		// The nodes themselves may not use the address, and pass on what clients send there.
+		server.Restricted, server.Allowed = true, []netip.Prefix{netip.PrefixFrom(f.client.Addr(), f.client.Addr().BitLen())}
+		netnstest.Program(l.t, plane, server)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/nftables"
 
+	"portolan.dev/nodeagent/dataplane/host"
 	"portolan.dev/nodeagent/dataplane/netfilter"
 	"portolan.dev/nodeagent/machine"
 )
@@ -79,12 +80,28 @@ func (t *Table) Set(all []machine.HandOver) error {
 	}
 	slices.SortFunc(want, func(a, b one) int { return a.addr.Compare(b.addr) })
 	if slices.EqualFunc(want, t.have, sameNode) && t.installed == (len(want) > 0) {
-		return nil
+		return t.checkSetting()
 	}
-	return t.install(now, want)
+	return errors.Join(t.install(now, want), t.checkSetting())
 }
 
 func sameNode(a, b one) bool { return a.addr == b.addr && a.via == b.via }
+
+// looseSetting makes connection tracking take a segment of an unknown connection for a new one.
+const looseSetting = "net.netfilter.nf_conntrack_tcp_loose"
+
+// checkSetting returns an error if the rules cannot know a segment of an unknown connection.
+func (t *Table) checkSetting() error {
+	if !t.installed {
+		return nil
+	}
+	return host.Within(t.netns, func() error {
+		if value, err := (host.Sysctls{}).Setting(looseSetting); err == nil && value == "0" {
+			return fmt.Errorf("hand-overs: %s is 0, so that segments of earlier connections are dropped: set it to 1", looseSetting)
+		}
+		return nil
+	})
+}
 
 // install replaces the tables in one transaction. Packets see the old ones or the new ones.
 func (t *Table) install(now time.Time, want []one) error {
