@@ -50,19 +50,29 @@ type lan struct {
 	capture *capture
 }
 
-// install starts three nodes and a client on a bridge, the announcing side of lbctl, and a service
-// with a load-balancer address of each family. validity is that of the rights to announce.
+// install starts a LAN, the announcing side of lbctl, and a service with a load-balancer address of
+// each family. validity is that of the rights to announce.
 func install(t *testing.T, mode string, validity time.Duration) *lan {
 	t.Helper()
+	l := build(t, mode, map[string][]string{"nodeagent": {"-lbctl", lbctlAt}})
+	l.serve(t, validity)
+	l.server.SetWanted([]lbannounce.Wanted{l.wanted(balanced[0]), l.wanted(balanced[1])})
+	l.makeService(nil)
+	l.giveAddresses()
+	return l
+}
+
+// build starts three nodes and a client on a bridge, and a backend behind the nodes. flags are flags of
+// the daemons.
+func build(t *testing.T, mode string, flags map[string][]string) *lan {
+	t.Helper()
 	names := []string{"node-a", "node-b", "node-c"}
-	options := labtest.Options{Flags: map[string][]string{"nodeagent": {"-lbctl", lbctlAt, "-announce-interfaces", "la*"}}}
+	flags["nodeagent"] = append(flags["nodeagent"], "-announce-interfaces", "la*")
+	options := labtest.Options{Flags: flags}
 	for _, name := range names {
 		options.Nodes = append(options.Nodes, labtest.NodeOptions{Name: name, Zone: "z", ProxyMode: mode})
 	}
-	l := &lan{Installation: labtest.Install(t, options)}
-	bridge := topology.New(t, "lan")
-	l.bridge = bridge
-	l.client = topology.New(t, "client")
+	l := &lan{Installation: labtest.Install(t, options), bridge: topology.New(t, "lan"), client: topology.New(t, "client")}
 	on := func(host int) []netip.Prefix {
 		return []netip.Prefix{
 			netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 168, 77, byte(host)}), 24),
@@ -70,15 +80,12 @@ func install(t *testing.T, mode string, validity time.Duration) *lan {
 		}
 	}
 	for n, node := range l.Nodes {
-		topology.Connect(t, bridge, node.Namespace, nil, on(n+1))
+		topology.Connect(t, l.bridge, node.Namespace, nil, on(n+1))
 	}
-	topology.Connect(t, bridge, l.client, nil, on(100))
-	bridge.Bridge(t, "br")
-	l.capture = start(t, bridge, names)
-	l.serve(t, validity)
-	l.server.SetWanted([]lbannounce.Wanted{l.wanted(balanced[0]), l.wanted(balanced[1])})
+	topology.Connect(t, l.bridge, l.client, nil, on(100))
+	l.bridge.Bridge(t, "br")
+	l.capture = start(t, l.bridge, names)
 	l.ServeBackends([]int32{8080})
-	l.makeService()
 	return l
 }
 
@@ -128,12 +135,12 @@ func (l *lan) wanted(addr netip.Addr) lbannounce.Wanted {
 	return w
 }
 
-// makeService makes a service with the addresses and one backend.
-func (l *lan) makeService() {
+// makeService makes a service for addresses of both families, with one backend.
+func (l *lan) makeService(annotations map[string]string) {
 	l.Helper()
 	port := int32(8080)
 	for _, o := range []object.Object{
-		&corev1.Service{Metadata: &corev1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: &corev1.ServiceSpec{
+		&corev1.Service{Metadata: &corev1.ObjectMeta{Namespace: "default", Name: "web", Annotations: annotations}, Spec: &corev1.ServiceSpec{
 			Type: corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER, IpFamilyPolicy: corev1.IPFamilyPolicy_IP_FAMILY_POLICY_REQUIRE_DUAL_STACK,
 			Ports: []*corev1.ServicePort{{Port: 80, Protocol: corev1.Protocol_PROTOCOL_TCP}},
 		}},
@@ -144,6 +151,11 @@ func (l *lan) makeService() {
 			l.Fatalf("apply %s: %v", object.KeyOf(o), err)
 		}
 	}
+}
+
+// giveAddresses gives the service its addresses, as lbctl does.
+func (l *lan) giveAddresses() {
+	l.Helper()
 	status := &corev1.Service{Metadata: &corev1.ObjectMeta{Namespace: "default", Name: "web"}, Status: &corev1.ServiceStatus{
 		LoadBalancer: &corev1.LoadBalancerStatus{Ingress: []*corev1.LoadBalancerIngress{{Ip: balanced[0].String()}, {Ip: balanced[1].String()}}},
 	}}
