@@ -32,10 +32,13 @@ type address struct {
 	wanted    *Wanted // nil: no service has it any more
 	owner     *node   // the node that may announce it, once the others have stopped
 	lastOwner string
-	announcer string    // the node that has announced it last; empty: none
-	handOver  handOver  // to the owner
-	since     time.Time // when the owner began to announce it; zero: it does not
-	triedAt   uint64    // generation in which no eligible node was found; 0: none
+	announcer string // the node that has announced it last; empty: none
+	// formerUntil is set if the owner has the address because it was the last one under an earlier
+	// leader. The owner's right ended then.
+	formerUntil time.Time
+	handOver    handOver  // to the owner
+	since       time.Time // when the owner began to announce it; zero: it does not
+	triedAt     uint64    // generation in which no eligible node was found; 0: none
 	// holds are the rights that answers have given.
 	holds map[holder]hold
 }

@@ -130,6 +130,7 @@ func (a *Assigner) Receive(now time.Time, stream uint64, m Message) error {
 	a.release(n)
 	if !a.settled(now) {
 		a.acceptClaims(now, n)
+		a.acceptFormer(now, n, m)
 	}
 	if n.eligibility(now, a.opts.guard()) != before {
 		a.generation++
@@ -212,7 +213,7 @@ func (a *Assigner) Answer(now time.Time, name string, stream uint64) (Answer, bo
 		known.holds[holder{name, n.instance}] = hold{until: now.Add(a.opts.guard()), stream: stream, answer: n.answer}
 		n.held[addr] = known
 	}
-	return Answer{Sequence: n.answer, Message: n.message, Validity: a.opts.Validity, Addresses: n.granted, HandOvers: a.handOvers(now, n, n.granted)}, true
+	return Answer{Sequence: n.answer, Message: n.message, Validity: a.opts.Validity, Addresses: n.granted, HandOvers: a.handOvers(now, n)}, true
 }
 
 // stream returns the number of a node's last stream.
@@ -225,7 +226,7 @@ func (a *Assigner) grants(now time.Time, n *node) []netip.Addr {
 	}
 	var granted []netip.Addr
 	for addr, owned := range n.owned {
-		if !owned.heldByOther(now, n.name) {
+		if !owned.heldByOther(now, n.name) && (owned.formerUntil.IsZero() || a.settled(now)) {
 			granted = append(granted, addr)
 		}
 	}
@@ -258,10 +259,27 @@ func (a *Assigner) release(n *node) {
 func (a *Assigner) acceptClaims(now time.Time, n *node) {
 	for addr := range n.claims {
 		known := a.addresses[addr]
-		if known != nil && known.wanted != nil && known.owner == nil && a.keeps(now, known, n) {
-			a.setOwner(now, known, n)
-			a.acceptHandOver(now, known, n)
+		if known == nil || known.wanted == nil || !a.keeps(now, known, n) || known.owner != nil && (known.formerUntil.IsZero() || known.owner == n) {
+			continue
 		}
+		a.setOwner(now, known, n)
+		a.acceptHandOver(now, known, n)
+	}
+}
+
+// acceptFormer makes a node the owner of the addresses that it had last under an earlier leader, if no
+// node has a right to them that is in force, or has had one that ended later. The node gets no right
+// before the term has settled.
+func (a *Assigner) acceptFormer(now time.Time, n *node, m Message) {
+	until := now.Add(-max(0, m.FormerSince))
+	for _, addr := range m.Former {
+		known := a.addresses[addr]
+		if known == nil || known.wanted == nil || !a.keeps(now, known, n) || known.owner != nil && (known.formerUntil.IsZero() || !known.formerUntil.Before(until)) {
+			continue
+		}
+		a.setOwner(now, known, n)
+		known.formerUntil = until
+		a.acceptHandOver(now, known, n)
 	}
 }
 
@@ -283,7 +301,7 @@ func (a *Assigner) setOwner(now time.Time, known *address, n *node) {
 	if known.owner != nil {
 		delete(known.owner.owned, known.addr)
 	}
-	known.owner, known.since, a.moved = n, time.Time{}, true
+	known.owner, known.since, known.formerUntil, a.moved = n, time.Time{}, time.Time{}, true
 	if n == nil {
 		return
 	}

@@ -17,7 +17,9 @@
 // so it gives no address away before all of them have ended. In this time a node keeps the
 // addresses that it says it may announce. It must say so in a message that it sent after the
 // greeting of the new leader, because an older message may be about a right that has passed to
-// another node since.
+// another node since. If there was no leader for so long that the rights have ended, the nodes say which
+// addresses they had last. The new leader makes the one whose right has ended last the owner, and gives
+// it the right when all earlier rights have ended. So an address stays where it is, with its hand-over.
 //
 // The owner of an address is chosen by rendezvous hashing, and stays as long as it is eligible. An
 // address that moves costs its clients their connections, unless the previous owner lives: then the

@@ -1,6 +1,7 @@
 package announce
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -22,15 +23,15 @@ type handOver struct {
 	until time.Time
 }
 
-// handOvers returns the hand-overs of addresses to a node that may announce them. A previous node
-// that has died, or that is cut off, has none. An agent that is expected back has, because its kernel
-// forwards.
-func (a *Assigner) handOvers(now time.Time, n *node, addrs []netip.Addr) []HandOver {
+// handOvers returns the hand-overs of a node's addresses, also of those that it may not announce yet:
+// a new leader would otherwise end them until its term has settled. A previous node that has died, or
+// that is cut off, gets no packets. One whose agent is expected back does, because its kernel forwards.
+func (a *Assigner) handOvers(now time.Time, n *node) []HandOver {
 	if !n.state.Stays {
 		return nil
 	}
 	var all []HandOver
-	for _, addr := range addrs {
+	for _, addr := range slices.SortedFunc(maps.Keys(n.owned), netip.Addr.Compare) {
 		h := &n.owned[addr].handOver
 		if h.from == "" || h.from == n.name || !now.Before(h.until) {
 			continue

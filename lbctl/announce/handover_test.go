@@ -98,3 +98,29 @@ func (w *world) expectHandOver(addr netip.Addr, to string) {
 		w.Fatalf("after %s, %s sends packets to %s on to %q, want %q", w.real, a.name, addr, w.handsOver(a, addr), to)
 	}
 }
+
+// TestOwnersOutliveTheirRights checks that addresses and hand-overs stay where they are when there was
+// no leader for longer than the rights last.
+func TestOwnersOutliveTheirRights(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld(rt)
+		w.run(settleTime)
+		addr := w.wanted[0].Address
+		first := w.announcer(addr)
+		first.state.Draining = true
+		w.run(2 * time.Second)
+		first.state.Draining = false
+		second := w.announcer(addr)
+		want := w.handsOver(second, addr)
+		w.run(time.Second)
+
+		w.leader.leads = false
+		w.run(time.Duration(rapid.IntRange(0, 1000).Draw(rt, "steps without a leader")) * step)
+		w.newLeader()
+		w.run(settleTime)
+		if got := w.announcer(addr); got != second {
+			rt.Fatalf("the address has moved from %s to %s", second.name, got.name)
+		}
+		w.expectHandOver(addr, want)
+	})
+}

@@ -25,7 +25,9 @@ type Message struct {
 	Node, Instance     string
 	Sequence, Followed uint64 // of this message, and of the answer that the agent has followed last
 	Addresses          []netip.Addr
-	HandOvers          []HandOver // of the addresses, as the last answer has them
+	Former             []netip.Addr  // addresses of the last answer whose rights have ended
+	FormerSince        time.Duration // since then
+	HandOvers          []HandOver    // of the addresses and former ones, as the last answer has them
 	State              State
 }
 
@@ -34,7 +36,7 @@ type Answer struct {
 	Sequence, Message uint64 // of this answer, and of the message that it answers
 	Validity          time.Duration
 	Addresses         []netip.Addr
-	HandOvers         []HandOver // of some of the addresses
+	HandOvers         []HandOver // of some of the addresses, or of those that the node is to get
 }
 
 // node is a node whose agent has sent a message in this term.

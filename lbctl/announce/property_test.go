@@ -14,7 +14,7 @@ import (
 // upheaval makes one random change.
 func (w *world) upheaval() {
 	a := rapid.SampledFrom(w.agents).Draw(w.T, "agent")
-	switch rapid.SampledFrom([]string{"kill", "die", "start", "restart", "cut", "heal", "break", "slow", "fast", "drain", "ready", "leader", "policy", "remove"}).Draw(w.T, "change") {
+	switch rapid.SampledFrom([]string{"kill", "die", "start", "restart", "cut", "heal", "break", "slow", "fast", "drain", "ready", "leader", "no leader", "policy", "remove"}).Draw(w.T, "change") {
 	case "kill":
 		w.kill(a)
 	case "die":
@@ -44,6 +44,10 @@ func (w *world) upheaval() {
 	case "ready":
 		a.state.Ready = !a.state.Ready
 	case "leader":
+		w.newLeader()
+	case "no leader":
+		w.leader.leads = false
+		w.run(time.Duration(rapid.IntRange(0, 400).Draw(w.T, "no leader for")) * step)
 		w.newLeader()
 	case "policy":
 		n := rapid.IntRange(0, len(w.wanted)-1).Draw(w.T, "address")

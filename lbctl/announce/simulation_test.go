@@ -205,12 +205,16 @@ func (w *world) send(a *agent) {
 	a.nextSend = now.Add(messageEvery)
 	m := Message{Node: a.name, Instance: a.instance, Sequence: a.sequence, Followed: a.followed, State: a.state}
 	for addr, until := range a.rights {
-		if now.Before(until) && !a.state.Restarting {
+		switch {
+		case a.state.Restarting:
+		case now.Before(until):
 			m.Addresses = append(m.Addresses, addr)
+		default:
+			m.Former, m.FormerSince = append(m.Former, addr), now.Sub(until)
 		}
 	}
 	for addr, h := range a.handOvers {
-		if h.Left = a.handOversUntil[addr].Sub(now); h.Left > 0 && a.rights[addr] != (time.Time{}) {
+		if h.Left = a.handOversUntil[addr].Sub(now); h.Left > 0 {
 			m.HandOvers = append(m.HandOvers, h)
 		}
 	}
@@ -270,7 +274,7 @@ func (w *world) follow(a *agent, answer Answer) {
 func (w *world) followHandOvers(a *agent, answer Answer) {
 	a.handOvers, a.handOversUntil = map[netip.Addr]HandOver{}, map[netip.Addr]time.Time{}
 	for _, h := range answer.HandOvers {
-		if h.Node == a.name || !slices.Contains(answer.Addresses, h.Address) || !subnet.Contains(h.Via) || !a.state.Stays {
+		if h.Node == a.name || !subnet.Contains(h.Via) || !a.state.Stays {
 			w.Fatalf("%s is told to hand over %+v, and may announce %v", a.name, h, answer.Addresses)
 		}
 		a.handOvers[h.Address] = h

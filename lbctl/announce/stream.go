@@ -98,7 +98,7 @@ func (s *Server) receiveAll(st *stream, conn grpc.BidiStreamingServer[loadbalanc
 func parseMessage(r *loadbalancerv1.AnnounceRequest) (Message, apierr.Violations) {
 	var v apierr.Violations
 	m := Message{
-		Node: r.GetNode(), Instance: r.GetInstance(), Sequence: r.GetSequence(), Followed: r.GetFollowedAnswer(),
+		Node: r.GetNode(), Instance: r.GetInstance(), Sequence: r.GetSequence(), Followed: r.GetFollowedAnswer(), FormerSince: r.GetFormerSince().AsDuration(),
 		State: State{Ready: r.GetReady(), Draining: r.GetDraining(), Restarting: r.GetRestarting(), Stays: r.GetForwardsAlone()},
 	}
 	if m.Node == "" || len(m.Node) > maxName {
@@ -107,12 +107,15 @@ func parseMessage(r *loadbalancerv1.AnnounceRequest) (Message, apierr.Violations
 	if m.Instance == "" || len(m.Instance) > maxInstance {
 		v.Add("instance", "INVALID", "must have 1 to %d bytes", maxInstance)
 	}
-	if len(r.GetAddresses()) > maxAddresses || len(r.GetHandOvers()) > maxAddresses || len(r.GetSubnets()) > maxSubnets {
-		v.Add("addresses", "TOO_MANY", "at most %d addresses, as many hand-overs, and %d subnets are possible", maxAddresses, maxSubnets)
+	if len(r.GetAddresses()) > maxAddresses || len(r.GetHandOvers()) > maxAddresses || len(r.GetFormerAddresses()) > maxAddresses || len(r.GetSubnets()) > maxSubnets {
+		v.Add("addresses", "TOO_MANY", "at most %d addresses, as many former ones and hand-overs, and %d subnets are possible", maxAddresses, maxSubnets)
 		return m, v
 	}
 	for i, text := range r.GetAddresses() {
 		m.Addresses = append(m.Addresses, parseAddr(&v, fmt.Sprintf("addresses[%d]", i), text))
+	}
+	for i, text := range r.GetFormerAddresses() {
+		m.Former = append(m.Former, parseAddr(&v, fmt.Sprintf("former_addresses[%d]", i), text))
 	}
 	for i, text := range r.GetSubnets() {
 		subnet, err := netip.ParsePrefix(text)

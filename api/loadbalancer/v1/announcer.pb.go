@@ -51,9 +51,14 @@ type AnnounceRequest struct {
 	// message before, as the node's kernel does when the agent's process dies, such a node keeps its
 	// addresses as if the agent had said that it restarts.
 	ForwardsAlone bool `protobuf:"varint,10,opt,name=forwards_alone,json=forwardsAlone,proto3" json:"forwards_alone,omitempty"`
-	// Hand-overs of the addresses, as the last answer that the agent has followed has them. A new
-	// leader learns them from here.
-	HandOvers     []*HandOver `protobuf:"bytes,11,rep,name=hand_overs,json=handOvers,proto3" json:"hand_overs,omitempty"`
+	// Hand-overs of the addresses and former addresses, as the last answer that the agent has followed
+	// has them. A new leader learns them from here.
+	HandOvers []*HandOver `protobuf:"bytes,11,rep,name=hand_overs,json=handOvers,proto3" json:"hand_overs,omitempty"`
+	// Addresses of the last answer whose rights have ended without another answer, at most 4096. A new
+	// leader lets the node have them back once no other node can have them.
+	FormerAddresses []string `protobuf:"bytes,12,rep,name=former_addresses,json=formerAddresses,proto3" json:"former_addresses,omitempty"`
+	// Time since the rights to the former addresses have ended.
+	FormerSince   *durationpb.Duration `protobuf:"bytes,13,opt,name=former_since,json=formerSince,proto3" json:"former_since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -165,6 +170,20 @@ func (x *AnnounceRequest) GetHandOvers() []*HandOver {
 	return nil
 }
 
+func (x *AnnounceRequest) GetFormerAddresses() []string {
+	if x != nil {
+		return x.FormerAddresses
+	}
+	return nil
+}
+
+func (x *AnnounceRequest) GetFormerSince() *durationpb.Duration {
+	if x != nil {
+		return x.FormerSince
+	}
+	return nil
+}
+
 // AnnounceResponse is an answer to a node agent.
 type AnnounceResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -178,7 +197,8 @@ type AnnounceResponse struct {
 	Validity *durationpb.Duration `protobuf:"bytes,3,opt,name=validity,proto3" json:"validity,omitempty"`
 	// All addresses that the node may announce. It stops at once to announce others.
 	Addresses []string `protobuf:"bytes,4,rep,name=addresses,proto3" json:"addresses,omitempty"`
-	// Hand-overs of some of the addresses, before the agent announces them. Others have none any more.
+	// Hand-overs of some of the addresses, and of addresses that the node is to get. They begin before the
+	// agent announces the addresses. Other addresses have none any more.
 	HandOvers     []*HandOver `protobuf:"bytes,5,rep,name=hand_overs,json=handOvers,proto3" json:"hand_overs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -328,7 +348,7 @@ var File_portolan_loadbalancer_v1_announcer_proto protoreflect.FileDescriptor
 
 const file_portolan_loadbalancer_v1_announcer_proto_rawDesc = "" +
 	"\n" +
-	"(portolan/loadbalancer/v1/announcer.proto\x12\x18portolan.loadbalancer.v1\x1a\x1egoogle/protobuf/duration.proto\"\xfa\x02\n" +
+	"(portolan/loadbalancer/v1/announcer.proto\x12\x18portolan.loadbalancer.v1\x1a\x1egoogle/protobuf/duration.proto\"\xe3\x03\n" +
 	"\x0fAnnounceRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x1a\n" +
@@ -344,7 +364,9 @@ const file_portolan_loadbalancer_v1_announcer_proto_rawDesc = "" +
 	"\x0eforwards_alone\x18\n" +
 	" \x01(\bR\rforwardsAlone\x12A\n" +
 	"\n" +
-	"hand_overs\x18\v \x03(\v2\".portolan.loadbalancer.v1.HandOverR\thandOvers\"\xf1\x01\n" +
+	"hand_overs\x18\v \x03(\v2\".portolan.loadbalancer.v1.HandOverR\thandOvers\x12)\n" +
+	"\x10former_addresses\x18\f \x03(\tR\x0fformerAddresses\x12<\n" +
+	"\fformer_since\x18\r \x01(\v2\x19.google.protobuf.DurationR\vformerSince\"\xf1\x01\n" +
 	"\x10AnnounceResponse\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12)\n" +
 	"\x10answered_message\x18\x02 \x01(\x04R\x0fansweredMessage\x125\n" +
@@ -381,16 +403,17 @@ var file_portolan_loadbalancer_v1_announcer_proto_goTypes = []any{
 }
 var file_portolan_loadbalancer_v1_announcer_proto_depIdxs = []int32{
 	2, // 0: portolan.loadbalancer.v1.AnnounceRequest.hand_overs:type_name -> portolan.loadbalancer.v1.HandOver
-	3, // 1: portolan.loadbalancer.v1.AnnounceResponse.validity:type_name -> google.protobuf.Duration
-	2, // 2: portolan.loadbalancer.v1.AnnounceResponse.hand_overs:type_name -> portolan.loadbalancer.v1.HandOver
-	3, // 3: portolan.loadbalancer.v1.HandOver.left:type_name -> google.protobuf.Duration
-	0, // 4: portolan.loadbalancer.v1.AnnouncerService.Announce:input_type -> portolan.loadbalancer.v1.AnnounceRequest
-	1, // 5: portolan.loadbalancer.v1.AnnouncerService.Announce:output_type -> portolan.loadbalancer.v1.AnnounceResponse
-	5, // [5:6] is the sub-list for method output_type
-	4, // [4:5] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	3, // 1: portolan.loadbalancer.v1.AnnounceRequest.former_since:type_name -> google.protobuf.Duration
+	3, // 2: portolan.loadbalancer.v1.AnnounceResponse.validity:type_name -> google.protobuf.Duration
+	2, // 3: portolan.loadbalancer.v1.AnnounceResponse.hand_overs:type_name -> portolan.loadbalancer.v1.HandOver
+	3, // 4: portolan.loadbalancer.v1.HandOver.left:type_name -> google.protobuf.Duration
+	0, // 5: portolan.loadbalancer.v1.AnnouncerService.Announce:input_type -> portolan.loadbalancer.v1.AnnounceRequest
+	1, // 6: portolan.loadbalancer.v1.AnnouncerService.Announce:output_type -> portolan.loadbalancer.v1.AnnounceResponse
+	6, // [6:7] is the sub-list for method output_type
+	5, // [5:6] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_portolan_loadbalancer_v1_announcer_proto_init() }

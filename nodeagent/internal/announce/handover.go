@@ -19,14 +19,13 @@ type handOver struct {
 	node string // the previous one
 }
 
-// handOversOf returns the hand-overs of the addresses in an answer, ordered. Those that cannot be
-// parsed are left out.
+// handOversOf returns the hand-overs in an answer, ordered. Those that cannot be parsed are left out.
 func handOversOf(answer *loadbalancerv1.AnnounceResponse) []handOver {
 	var all []handOver
 	for _, h := range answer.GetHandOvers() {
 		addr, err := netip.ParseAddr(h.GetAddress())
 		via, viaErr := netip.ParseAddr(h.GetVia())
-		if err != nil || viaErr != nil || addr.Is6() != via.Is6() || !slices.Contains(answer.GetAddresses(), h.GetAddress()) {
+		if err != nil || viaErr != nil || addr.Is6() != via.Is6() {
 			continue
 		}
 		all = append(all, handOver{machine.HandOver{Address: addr, Via: via, Left: h.GetLeft().AsDuration()}, h.GetNode()})
@@ -52,7 +51,7 @@ func (h *Holder) handOversLocked(now time.Duration) []handOver {
 	return all
 }
 
-// HandOvers returns the previous nodes of the held addresses that have one.
+// HandOvers returns the previous nodes of the addresses that have one.
 func (h *Holder) HandOvers() map[netip.Addr]string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

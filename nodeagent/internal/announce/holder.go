@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	loadbalancerv1 "portolan.dev/api/loadbalancer/v1"
 )
 
@@ -40,7 +42,7 @@ func (h *Holder) Begin() {
 }
 
 // Message returns the next message of the stream, with the addresses that the node may announce
-// now. It must be sent after the call, because the rights in its answer count from the call.
+// now, or those that it might before the rights have ended. It must be sent after the call, because the rights in its answer count from the call.
 func (h *Holder) Message(s State) *loadbalancerv1.AnnounceRequest {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -54,8 +56,12 @@ func (h *Holder) Message(s State) *loadbalancerv1.AnnounceRequest {
 	for _, p := range s.Subnets {
 		m.Subnets = append(m.Subnets, p.String())
 	}
-	for _, addr := range h.heldLocked(now) {
-		m.Addresses = append(m.Addresses, addr.String())
+	listed := &m.Addresses
+	if now >= h.deadline && len(h.addresses) > 0 {
+		listed, m.FormerSince = &m.FormerAddresses, durationpb.New(now-h.deadline)
+	}
+	for _, addr := range slices.SortedFunc(maps.Keys(h.addresses), netip.Addr.Compare) {
+		*listed = append(*listed, addr.String())
 	}
 	for _, o := range h.handOversLocked(now) {
 		m.HandOvers = append(m.HandOvers, o.message())

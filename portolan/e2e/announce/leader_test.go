@@ -17,14 +17,18 @@ import (
 // leaderDeaths is the number of leaders that are killed one after the other.
 const leaderDeaths = 10
 
+// tooSlow is a time without an answer that is only possible if an agent takes longer to reach the new
+// leader than the rights of the former one last.
+const tooSlow = 4 * time.Second
+
 // replica is an lbctl.
 type replica struct {
 	at, health string
 	process    *labtest.Process
 }
 
-// TestTheLeaderDies kills the leading one of two lbctls again and again. No other node begins to
-// announce, and the longest time without an answer is printed.
+// TestTheLeaderDies kills the leading one of two lbctls again and again. No address moves, a connection
+// that was handed over goes on, and the longest time without an answer is printed.
 func TestTheLeaderDies(t *testing.T) {
 	replicas := map[string]*replica{}
 	var at []string
@@ -39,13 +43,20 @@ func TestTheLeaderDies(t *testing.T) {
 		l.startLBCtl(t, r)
 	}
 	l.makeService(map[string]string{object.AnnotationBalancerIPs: balanced[0].String() + "," + balanced[1].String()})
+	first, _ := l.announcer(t, balanced[0], "")
+	early := l.steady(t, balanced[0])
+	l.drain(t, l.node(first), true) // so that the owner is not the one that a new leader would choose
 	var owners [2]string
-	for n, addr := range balanced {
-		owners[n], _ = l.announcer(t, addr, "")
-	}
+	kittest.Eventually(t, "the next node", func() error {
+		if owners[0], _ = l.announcer(t, balanced[0], ""); owners[0] == first {
+			return fmt.Errorf("it is still %s", first)
+		}
+		return nil
+	})
+	l.drain(t, l.node(first), false)
+	owners[1], _ = l.announcer(t, balanced[1], "")
 	l.ask(t)
 	var gaps []time.Duration
-	moves := 0
 	for range leaderDeaths {
 		for n, addr := range balanced {
 			l.answered(t, addr, owners[n], len(l.capture.all()))
@@ -55,24 +66,23 @@ func TestTheLeaderDies(t *testing.T) {
 		r := replicas[leader]
 		r.process.Kill()
 		for n, addr := range balanced {
-			// The owner does not change unless the machine is so slow that all rights have ended.
 			if next, _ := l.announcer(t, addr, leader); next != owners[n] {
-				moves++
-				owners[n] = next
+				l.answered(t, addr, next, before)
+				if gap := l.longestGap(addr, before); gap > tooSlow {
+					t.Skipf("allowed: the machine is too slow, an agent has not reached the new leader in %s", gap)
+				}
+				t.Fatalf("%s has moved from %s to %s", addr, owners[n], next)
 			}
 			l.answered(t, addr, owners[n], len(l.capture.all()))
 			gaps = append(gaps, l.longestGap(addr, before))
 		}
+		early.goesOn(t, "under the next leader")
 		l.checkOrder(t, before)
 		l.startLBCtl(t, r)
 	}
+	early.stop()
 	slices.Sort(gaps)
 	t.Logf("leader_killed_without_answer_seconds: median %.2f, longest %.2f of %d", gaps[len(gaps)/2].Seconds(), gaps[len(gaps)-1].Seconds(), len(gaps))
-	t.Logf("leader_killed_owner_changes: %d of %d", moves, len(gaps))
-	// Without an answer for as long as the rights last, owners may change.
-	if moves > 0 && gaps[len(gaps)-1] < time.Second {
-		t.Errorf("%d owners have changed although their rights had not ended", moves)
-	}
 }
 
 // startLBCtl starts a replica, and waits until it is ready.
