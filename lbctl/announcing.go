@@ -43,8 +43,12 @@ func (d *Daemon) openAnnouncer(host app.Host) (err error) {
 	if d.announcers, err = spec.ParseSelector(d.cfg.AnnounceNodes); err != nil {
 		return fmt.Errorf("announce-nodes: %w", err)
 	}
+	handOver := d.cfg.AnnounceHandover
+	if handOver == 0 {
+		handOver = -1
+	}
 	d.announcer = announce.NewServer(announce.ServerOptions{
-		Options: announce.Options{AnySubnet: d.cfg.AnnounceAnySubnet}, Log: host.Log, Metrics: host.Metrics, Changed: d.announced.send,
+		Options: announce.Options{AnySubnet: d.cfg.AnnounceAnySubnet, Restart: d.cfg.AnnounceRestart, HandOver: handOver}, Log: host.Log, Metrics: host.Metrics, Changed: d.announced.send,
 		InForce: func() bool { return d.elector.InForce(onlyShard) },
 	})
 	return nil

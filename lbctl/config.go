@@ -24,9 +24,11 @@ type Config struct {
 	InternalPools   []string          `flag:"internal-pools" usage:"pools whose addresses only the own network reaches: services that ask for an internal load balancer get addresses of these alone, others only if they name the pool or the address; none: such services are refused"`
 	PoolsInterval   time.Duration     `flag:"pools-interval" default:"2s" usage:"interval at which the pools are read while a service waits for an address"`
 
-	Announce          bool   `flag:"announce" default:"true" usage:"decide which node answers ARP and neighbour discovery for each address (nodeagent -announce-interfaces); false: the addresses reach nodes by routes"`
-	AnnounceNodes     string `flag:"announce-nodes" usage:"selector of the nodes that may announce addresses, such as lan=office; empty: all nodes"`
-	AnnounceAnySubnet bool   `flag:"announce-any-subnet" default:"false" usage:"let nodes announce addresses that are in no subnet of their interfaces"`
+	Announce          bool          `flag:"announce" default:"true" usage:"decide which node answers ARP and neighbour discovery for each address (nodeagent -announce-interfaces); false: the addresses reach nodes by routes"`
+	AnnounceNodes     string        `flag:"announce-nodes" usage:"selector of the nodes that may announce addresses, such as lan=office; empty: all nodes"`
+	AnnounceAnySubnet bool          `flag:"announce-any-subnet" default:"false" usage:"let nodes announce addresses that are in no subnet of their interfaces"`
+	AnnounceRestart   time.Duration `flag:"announce-restart" default:"10s" usage:"time for which a node keeps its addresses while its agent restarts, planned or killed, and its kernel forwards; at least 1s"`
+	AnnounceHandover  time.Duration `flag:"announce-handover" default:"1h" usage:"longest time for which the node that gets an address sends packets of earlier connections to the previous node, if that one lives; 0: not at all"`
 
 	Workers       int           `flag:"workers" default:"32" usage:"number of services that are synced concurrently"`
 	RetryMin      time.Duration `flag:"retry-min" default:"5s" usage:"pause after the first failure of a service; each further one doubles it"`
@@ -98,6 +100,8 @@ func (c *Config) Validate() error {
 	check(c.RetryMin > 0 && c.RetryMax >= c.RetryMin, "retry-min and retry-max: must be more than nothing, and retry-min not the longer one")
 	_, err := spec.ParseSelector(c.AnnounceNodes)
 	check(err == nil, "announce-nodes: %v", err)
+	check(c.AnnounceRestart >= time.Second, "announce-restart: must be at least 1s")
+	check(c.AnnounceHandover >= 0, "announce-handover: must not be less than nothing")
 	check(c.LeaseDuration >= time.Second, "lease-duration: must be at least 1s")
 	check(spec.IsBalancerLeaseName(c.LeaseName), "lease-name: must be lbctl, or begin with lbctl-, because lbctl may write no other Lease")
 	return errors.Join(errs...)

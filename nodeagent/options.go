@@ -1,6 +1,7 @@
 package nodeagent
 
 import (
+	"errors"
 	"log/slog"
 	"net/netip"
 
@@ -60,5 +61,17 @@ func (c *Config) facts(node, zone string, nodePorts []netip.Addr) plan.Facts {
 // Cleanup removes everything from a machine's kernel that the agent with this configuration has put
 // there, and nothing else. The agent must not be running.
 func Cleanup(m machine.Machine, cfg Config, log *slog.Logger) error {
-	return proxymode.Cleanup(cfg.proxyMode(m, log, nil))
+	return errors.Join(proxymode.Cleanup(cfg.proxyMode(m, log, nil)), endHandOvers(m))
+}
+
+// endHandOvers ends the hand-overs of a machine.
+func endHandOvers(m machine.Machine) error {
+	table, err := m.HandOvers()
+	if errors.Is(err, errors.ErrUnsupported) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(table.Set(nil), table.Close())
 }

@@ -70,7 +70,7 @@ spec:
   ports: [{name: http, port: 80, targetPort: http}]
 YAML
 # announcer prints the node that answers for the address, and fails if there is none.
-announcer() { portolan describe service web-outside | sed -n "s/.*node \(node[0-9]*\) announces $address.*/\1/p" | grep .; }
+announcer() { portolan get service web-outside -o yaml | sed -n "s/.*node \(node[0-9]*\) announces $address.*/\1/p" | grep .; }
 await "a node that announces $address" announcer
 portolan get services
 asker=visitor

@@ -32,8 +32,13 @@ type address struct {
 	wanted    *Wanted // nil: no service has it any more
 	owner     *node   // the node that may announce it, once the others have stopped
 	lastOwner string
-	since     time.Time // when the owner began to announce it; zero: it does not
-	triedAt   uint64    // generation in which no eligible node was found; 0: none
+	announcer string // the node that has announced it last; empty: none
+	// formerUntil is set if the owner has the address because it was the last one under an earlier
+	// leader. The owner's right ended then.
+	formerUntil time.Time
+	handOver    handOver  // to the owner
+	since       time.Time // when the owner began to announce it; zero: it does not
+	triedAt     uint64    // generation in which no eligible node was found; 0: none
 	// holds are the rights that answers have given.
 	holds map[holder]hold
 }
@@ -109,12 +114,12 @@ func (a *Assigner) refusal(now time.Time, known *address, n *node) string {
 	return ""
 }
 
-// keeps reports whether a node keeps an address that it has. It does so for the grace if its agent
-// restarts as planned or is not ready, because its kernel forwards in that time.
+// keeps reports whether a node keeps an address that it has. It does so for some time if its agent
+// restarts or is not ready, because its kernel forwards in that time.
 func (a *Assigner) keeps(now time.Time, known *address, n *node) bool {
 	return known.wanted != nil && known.wanted.Nodes[n.name] &&
 		!n.state.Draining &&
-		(n.live(now, a.opts.guard()) || now.Before(n.graceEnd)) &&
+		(n.live(now, a.opts.guard()) || n.restarts(now)) &&
 		(n.state.Ready || now.Before(n.unreadyAt.Add(a.opts.Grace))) &&
 		(a.opts.AnySubnet || n.state.covers(known.addr))
 }
@@ -168,6 +173,9 @@ func (a *Assigner) Statuses(now time.Time) []Status {
 		case known.since.IsZero():
 			s.Reason, s.Node = Waiting, known.owner.name
 			s.Message = fmt.Sprintf("node %s has not said yet that it announces the address", s.Node)
+			if known.owner.restarts(now) {
+				s.Message = fmt.Sprintf("the agent of node %s restarts: nobody answers, and neighbours that know the node still reach the address", s.Node)
+			}
 		default:
 			s.Reason, s.Node = Announced, known.owner.name
 			s.Message = fmt.Sprintf("node %s announces the address", s.Node)

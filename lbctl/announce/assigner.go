@@ -10,6 +10,8 @@ import (
 const (
 	DefaultValidity = 2 * time.Second
 	DefaultGrace    = 30 * time.Second
+	DefaultRestart  = 10 * time.Second
+	DefaultHandOver = time.Hour
 )
 
 // Options are the settings of an Assigner.
@@ -17,9 +19,15 @@ type Options struct {
 	// Validity is the time for which a node may announce its addresses after a message that was
 	// answered. 0 means DefaultValidity.
 	Validity time.Duration
-	// Grace is the time for which the addresses of a node stay with it although its agent restarts
-	// as planned, or is not ready. 0 means DefaultGrace.
+	// Grace is the time for which the addresses of a node stay with it although its agent is not
+	// ready. 0 means DefaultGrace.
 	Grace time.Duration
+	// Restart is the time for which the addresses of a node stay with it although its agent does not
+	// run, if the node forwards without it. 0 means DefaultRestart.
+	Restart time.Duration
+	// HandOver is the longest time for which the node that gets an address sends packets of connections
+	// that it does not know to the previous node. 0 means DefaultHandOver, less than 0 none.
+	HandOver time.Duration
 	// AnySubnet lets a node announce addresses that are in no subnet of its interfaces.
 	AnySubnet bool
 }
@@ -30,6 +38,12 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Grace == 0 {
 		o.Grace = DefaultGrace
+	}
+	if o.Restart == 0 {
+		o.Restart = DefaultRestart
+	}
+	if o.HandOver == 0 {
+		o.HandOver = DefaultHandOver
 	}
 	return o
 }
@@ -110,12 +124,13 @@ func (a *Assigner) Receive(now time.Time, stream uint64, m Message) error {
 		a.nodes[m.Node] = n
 	}
 	before := n.eligibility(now, a.opts.guard())
-	if err := n.receive(now, stream, m, a.opts.Grace); err != nil {
+	if err := n.receive(now, stream, m, a.opts.Restart); err != nil {
 		return err
 	}
 	a.release(n)
 	if !a.settled(now) {
 		a.acceptClaims(now, n)
+		a.acceptFormer(now, n, m)
 	}
 	if n.eligibility(now, a.opts.guard()) != before {
 		a.generation++
@@ -125,13 +140,22 @@ func (a *Assigner) Receive(now time.Time, stream uint64, m Message) error {
 	return nil
 }
 
-// Disconnect notes that a stream of a node has ended. The node keeps its rights until they end.
-func (a *Assigner) Disconnect(now time.Time, name string, stream uint64) {
-	if n := a.nodes[name]; n != nil && n.stream == stream {
-		n.connected = false
-		a.generation++
-		a.assign(now)
+// Disconnect notes that a stream of a node has ended. The node keeps its rights until they end. died
+// says that the node's kernel has closed the connection, as it does when the agent's process dies.
+func (a *Assigner) Disconnect(now time.Time, name string, stream uint64, died bool) {
+	n := a.nodes[name]
+	if n == nil || n.stream != stream {
+		return
 	}
+	n.connected = false
+	if died {
+		n.noteDeath(now, a.opts)
+		for _, owned := range n.owned {
+			owned.since = time.Time{}
+		}
+	}
+	a.generation++
+	a.assign(now)
 }
 
 // Tick notes that time has passed. It must be called a few times in the time of a guard, so that
@@ -189,7 +213,7 @@ func (a *Assigner) Answer(now time.Time, name string, stream uint64) (Answer, bo
 		known.holds[holder{name, n.instance}] = hold{until: now.Add(a.opts.guard()), stream: stream, answer: n.answer}
 		n.held[addr] = known
 	}
-	return Answer{Sequence: n.answer, Message: n.message, Validity: a.opts.Validity, Addresses: n.granted}, true
+	return Answer{Sequence: n.answer, Message: n.message, Validity: a.opts.Validity, Addresses: n.granted, HandOvers: a.handOvers(now, n)}, true
 }
 
 // stream returns the number of a node's last stream.
@@ -202,7 +226,7 @@ func (a *Assigner) grants(now time.Time, n *node) []netip.Addr {
 	}
 	var granted []netip.Addr
 	for addr, owned := range n.owned {
-		if !owned.heldByOther(now, n.name) {
+		if !owned.heldByOther(now, n.name) && (owned.formerUntil.IsZero() || a.settled(now)) {
 			granted = append(granted, addr)
 		}
 	}
@@ -235,9 +259,27 @@ func (a *Assigner) release(n *node) {
 func (a *Assigner) acceptClaims(now time.Time, n *node) {
 	for addr := range n.claims {
 		known := a.addresses[addr]
-		if known != nil && known.wanted != nil && known.owner == nil && a.keeps(now, known, n) {
-			a.setOwner(known, n)
+		if known == nil || known.wanted == nil || !a.keeps(now, known, n) || known.owner != nil && (known.formerUntil.IsZero() || known.owner == n) {
+			continue
 		}
+		a.setOwner(now, known, n)
+		a.acceptHandOver(now, known, n)
+	}
+}
+
+// acceptFormer makes a node the owner of the addresses that it had last under an earlier leader, if no
+// node has a right to them that is in force, or has had one that ended later. The node gets no right
+// before the term has settled.
+func (a *Assigner) acceptFormer(now time.Time, n *node, m Message) {
+	until := now.Add(-max(0, m.FormerSince))
+	for _, addr := range m.Former {
+		known := a.addresses[addr]
+		if known == nil || known.wanted == nil || !a.keeps(now, known, n) || known.owner != nil && (known.formerUntil.IsZero() || !known.formerUntil.Before(until)) {
+			continue
+		}
+		a.setOwner(now, known, n)
+		known.formerUntil = until
+		a.acceptHandOver(now, known, n)
 	}
 }
 
@@ -245,25 +287,26 @@ func (a *Assigner) acceptClaims(now time.Time, n *node) {
 func (a *Assigner) assign(now time.Time) {
 	for _, known := range a.addresses {
 		if known.owner != nil && !a.keeps(now, known, known.owner) {
-			a.setOwner(known, nil)
+			a.setOwner(now, known, nil)
 			known.triedAt = 0
 		}
 		if known.owner == nil && known.wanted != nil && known.triedAt != a.generation && a.settled(now) {
 			known.triedAt = a.generation
-			a.setOwner(known, a.choose(now, known))
+			a.setOwner(now, known, a.choose(now, known))
 		}
 	}
 }
 
-func (a *Assigner) setOwner(known *address, n *node) {
+func (a *Assigner) setOwner(now time.Time, known *address, n *node) {
 	if known.owner != nil {
 		delete(known.owner.owned, known.addr)
 	}
-	known.owner, known.since, a.moved = n, time.Time{}, true
+	known.owner, known.since, known.formerUntil, a.moved = n, time.Time{}, time.Time{}, true
 	if n == nil {
 		return
 	}
 	n.owned[known.addr] = known
+	known.begin(now, n, a.opts.HandOver)
 	if known.lastOwner != n.name {
 		known.lastOwner = n.name
 		a.changes++
@@ -275,7 +318,10 @@ func (a *Assigner) noteAnnounced(now time.Time, n *node) {
 	for addr, owned := range n.owned {
 		if !n.claims[addr] {
 			owned.since = time.Time{}
-		} else if owned.since.IsZero() {
+			continue
+		}
+		owned.announcer = n.name
+		if owned.since.IsZero() {
 			owned.since = now
 		}
 	}

@@ -17,11 +17,27 @@
 // so it gives no address away before all of them have ended. In this time a node keeps the
 // addresses that it says it may announce. It must say so in a message that it sent after the
 // greeting of the new leader, because an older message may be about a right that has passed to
-// another node since.
+// another node since. If there was no leader for so long that the rights have ended, the nodes say which
+// addresses they had last. The new leader makes the one whose right has ended last the owner, and gives
+// it the right when all earlier rights have ended. So an address stays where it is, with its hand-over.
 //
-// The owner of an address is chosen by rendezvous hashing, and stays as long as it is eligible: an
-// address that moves costs its clients their connections, unless the new owner has them too.
+// The owner of an address is chosen by rendezvous hashing, and stays as long as it is eligible. An
+// address that moves costs its clients their connections, unless the previous owner lives: then the
+// answers to the new owner name it (HandOver), and the new owner sends packets of connections that it
+// does not know there. Only the node that has announced the address last is named, and not while it
+// says that it sends packets to the address on itself. So hand-overs make no chain and no loop. Like
+// rights they are stored nowhere: the agents report theirs, and a new leader believes the nodes that
+// list the address. It counts a previous owner that it has not heard of as alive for the time of a
+// restart.
 //
-// The rejected alternative is a Lease in the registry for each address or node. Each renewal would
+// A node whose agent does not run still forwards in the modes of the kernel. So its addresses stay
+// with it for a time (Options.Restart) if the agent has said that it stops, or if its connection was
+// closed: the kernel of a living machine does that when a process dies. A machine that is dead or cut
+// off is silent, and loses its addresses when its rights have ended. The invariant depends on neither:
+// the time of a restart only lengthens the time in which an address has no other owner. The
+// alternative, to ask the node over another path whether it lives, would need a second connection that
+// fails in the same ways.
+//
+// The rejected alternative to rights is a Lease in the registry for each address or node. Each renewal would
 // be a change on the stream: two a second for each node, which every follower reads.
 package announce

@@ -15,7 +15,9 @@ const greeting = 1
 // State is the part of a node's state on which its eligibility depends.
 type State struct {
 	Ready, Draining, Restarting bool
-	Subnets                     []netip.Prefix // of the interfaces on which it announces
+	// Stays: the node forwards although its agent does not run.
+	Stays   bool
+	Subnets []netip.Prefix // of the interfaces on which it announces
 }
 
 // Message is a message of a node.
@@ -23,6 +25,9 @@ type Message struct {
 	Node, Instance     string
 	Sequence, Followed uint64 // of this message, and of the answer that the agent has followed last
 	Addresses          []netip.Addr
+	Former             []netip.Addr  // addresses of the last answer whose rights have ended
+	FormerSince        time.Duration // since then
+	HandOvers          []HandOver    // of the addresses and former ones, as the last answer has them
 	State              State
 }
 
@@ -31,6 +36,7 @@ type Answer struct {
 	Sequence, Message uint64 // of this answer, and of the message that it answers
 	Validity          time.Duration
 	Addresses         []netip.Addr
+	HandOvers         []HandOver // of some of the addresses, or of those that the node is to get
 }
 
 // node is a node whose agent has sent a message in this term.
@@ -48,17 +54,18 @@ type node struct {
 	state      State
 	stateCount uint64 // number of changes of state
 	unreadyAt  time.Time
-	graceEnd   time.Time // of a planned restart; zero: there was none
+	graceEnd   time.Time // of a restart of the agent; zero: it runs
 	wasLive    bool      // the result of live at the last tick
 
-	claims  map[netip.Addr]bool // addresses that the last message lists
-	granted []netip.Addr        // addresses in the last answer, ordered
-	owned   map[netip.Addr]*address
-	held    map[netip.Addr]*address // addresses with a hold of the instance, and some without
+	claims    map[netip.Addr]bool // addresses that the last message lists
+	handOvers []HandOver          // of the last message
+	granted   []netip.Addr        // addresses in the last answer, ordered
+	owned     map[netip.Addr]*address
+	held      map[netip.Addr]*address // addresses with a hold of the instance, and some without
 }
 
 // receive takes a message. It changes nothing if it returns an error.
-func (n *node) receive(now time.Time, stream uint64, m Message, grace time.Duration) error {
+func (n *node) receive(now time.Time, stream uint64, m Message, restart time.Duration) error {
 	if err := n.checkOrder(stream, m); err != nil {
 		return err
 	}
@@ -75,7 +82,7 @@ func (n *node) receive(now time.Time, stream uint64, m Message, grace time.Durat
 	case !m.State.Restarting:
 		n.graceEnd = time.Time{}
 	case n.graceEnd.IsZero():
-		n.graceEnd = now.Add(grace)
+		n.graceEnd = now.Add(restart)
 	}
 	n.connected, n.wasLive, n.unanswered = true, true, true
 	n.instance, n.received, n.message, n.followed = m.Instance, now, m.Sequence, m.Followed
@@ -83,12 +90,24 @@ func (n *node) receive(now time.Time, stream uint64, m Message, grace time.Durat
 		n.state = m.State
 		n.stateCount++
 	}
+	n.handOvers = m.HandOvers
 	n.claims = make(map[netip.Addr]bool, len(m.Addresses))
 	for _, addr := range m.Addresses {
 		n.claims[addr] = true
 	}
 	return nil
 }
+
+// noteDeath notes that the agent's process has died, by the time at which the connection was closed.
+// The node keeps its addresses for some time. A node that was silent before has lost them already.
+func (n *node) noteDeath(now time.Time, o Options) {
+	if n.graceEnd.IsZero() && n.state.Stays && n.live(now, o.guard()) {
+		n.graceEnd = now.Add(o.Restart)
+	}
+}
+
+// restarts reports whether the agent of the node is expected back.
+func (n *node) restarts(now time.Time) bool { return now.Before(n.graceEnd) }
 
 // checkOrder returns an error unless a message can come after the earlier ones.
 func (n *node) checkOrder(stream uint64, m Message) error {
@@ -108,7 +127,7 @@ func (n *node) checkOrder(stream uint64, m Message) error {
 }
 
 func (s State) equal(other State) bool {
-	return s.Ready == other.Ready && s.Draining == other.Draining && s.Restarting == other.Restarting && slices.Equal(s.Subnets, other.Subnets)
+	return s.Ready == other.Ready && s.Draining == other.Draining && s.Restarting == other.Restarting && s.Stays == other.Stays && slices.Equal(s.Subnets, other.Subnets)
 }
 
 // eligibility is different after a message that may make a node eligible for other addresses.

@@ -14,10 +14,11 @@ import (
 // upheaval makes one random change.
 func (w *world) upheaval() {
 	a := rapid.SampledFrom(w.agents).Draw(w.T, "agent")
-	switch rapid.SampledFrom([]string{"kill", "start", "restart", "cut", "heal", "break", "slow", "fast", "drain", "ready", "leader", "policy", "remove"}).Draw(w.T, "change") {
+	switch rapid.SampledFrom([]string{"kill", "die", "start", "restart", "cut", "heal", "break", "slow", "fast", "drain", "ready", "leader", "no leader", "policy", "remove"}).Draw(w.T, "change") {
 	case "kill":
-		w.breakConnection(a)
-		a.alive = false
+		w.kill(a)
+	case "die":
+		w.die(a)
 	case "start":
 		if !a.alive {
 			w.start(a)
@@ -32,8 +33,8 @@ func (w *world) upheaval() {
 		a.cut = true
 	case "heal":
 		a.cut = false
-	case "break":
-		w.breakConnection(a)
+	case "break": // the process lives
+		w.breakConnection(a, rapid.Bool().Draw(w.T, "closed by the agent's machine"))
 	case "slow":
 		w.slow = true
 	case "fast":
@@ -43,6 +44,10 @@ func (w *world) upheaval() {
 	case "ready":
 		a.state.Ready = !a.state.Ready
 	case "leader":
+		w.newLeader()
+	case "no leader":
+		w.leader.leads = false
+		w.run(time.Duration(rapid.IntRange(0, 400).Draw(w.T, "no leader for")) * step)
 		w.newLeader()
 	case "policy":
 		n := rapid.IntRange(0, len(w.wanted)-1).Draw(w.T, "address")
@@ -103,6 +108,7 @@ func TestOneNodeAnnouncesEachAddress(t *testing.T) {
 		}
 		w.calm()
 		w.run(settleTime)
+		w.checkHandOvers()
 		before := map[string]string{}
 		for _, wanted := range w.wanted {
 			owners, eligible := w.owners(wanted.Address), w.eligible(wanted)
@@ -132,14 +138,53 @@ func TestOneNodeAnnouncesEachAddress(t *testing.T) {
 func (w *world) commotion(owners map[string]string) {
 	for _, a := range w.agents {
 		if !slices.Contains(slices.Collect(maps.Values(owners)), a.name) {
-			w.breakConnection(a)
+			w.breakConnection(a, false)
 			w.start(a)
 		}
 	}
 	a := rapid.SampledFrom(w.agents).Draw(w.T, "broken connection")
-	w.breakConnection(a)
+	w.breakConnection(a, rapid.Bool().Draw(w.T, "closed by the agent's machine"))
 	w.run(time.Second)
 	w.newLeader()
+}
+
+// TestTheAddressWaitsForAnAgentThatDied checks that the addresses of a node whose agent dies move as
+// soon as those of a node that dies, unless the node forwards without its agent: then they stay with
+// it for the time of a restart, and the restarted agent announces them at once.
+func TestTheAddressWaitsForAnAgentThatDied(t *testing.T) {
+	// The longest time that a fail-over takes: a guard by a slow clock, a tick, and the messages.
+	const failOver = DefaultValidity + DefaultValidity/8 + DefaultValidity/4
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld(rt)
+		w.run(settleTime)
+		addr := w.wanted[0].Address
+		owner := w.agents[slices.IndexFunc(w.agents, func(a *agent) bool { return a.announces(w.real, addr) })]
+		machine := rapid.Bool().Draw(rt, "the machine dies too")
+		if machine {
+			w.die(owner)
+		} else {
+			w.kill(owner)
+		}
+		stays := owner.state.Stays && !machine
+		away := time.Duration(rapid.IntRange(1, 600).Draw(rt, "steps until it is back")) * step
+		for until := w.real + away; w.real < until; w.run(step) {
+			others := w.owners(addr)
+			if restart := simGrace * 9 / 10; stays && w.real < until-away+restart && len(others) > 0 {
+				rt.Fatalf("%v announce after %s of a restart", others, w.real-until+away)
+			}
+			if !stays && w.real > until-away+failOver && len(others) == 0 {
+				rt.Fatalf("nobody announces %s after the death", w.real-until+away)
+			}
+		}
+		w.start(owner)
+		w.run(time.Second)
+		switch names := w.owners(addr); {
+		case stays && away < simGrace*9/10 && !slices.Equal(names, []string{owner.name}):
+			rt.Fatalf("%v announce after a restart of the agent of %s that took %s", names, owner.name, away)
+		case !stays && away > failOver && slices.Contains(names, owner.name):
+			rt.Fatalf("the address went back to %s", owner.name)
+		}
+	})
 }
 
 // TestTheChoiceIsTheSameEverywhere checks that the owner depends on the nodes and the address only,

@@ -11,6 +11,7 @@ import (
 
 	loadbalancerv1 "portolan.dev/api/loadbalancer/v1"
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/rpc"
 )
 
 const (
@@ -22,9 +23,9 @@ const (
 	retryAfter = 100 * time.Millisecond
 )
 
-// MaxMessage is the largest message of an agent in bytes. It has room for the addresses and subnets
-// that Announce allows. A daemon sets it in rpc.ServerOptions.MaxRequest.
-const MaxMessage = 256 << 10
+// MaxMessage is the largest message of an agent in bytes. It has room for the addresses, hand-overs
+// and subnets that Announce allows. A daemon sets it in rpc.ServerOptions.MaxRequest.
+const MaxMessage = 2 << 20
 
 // ServerOptions are the settings of a Server. Log and Metrics are required.
 type ServerOptions struct {
@@ -109,7 +110,7 @@ func (s *Server) Announce(conn grpc.BidiStreamingServer[loadbalancerv1.AnnounceR
 	if err != nil {
 		return err
 	}
-	defer s.close(st)
+	defer func() { s.close(st, rpc.ClientLeft(conn.Context())) }()
 	if err := conn.Send(&loadbalancerv1.AnnounceResponse{Sequence: greeting}); err != nil {
 		return err
 	}
@@ -151,11 +152,12 @@ func (s *Server) open() (*stream, context.Context, error) {
 	return st, s.term, nil
 }
 
-func (s *Server) close(st *stream) {
+// close notes that a stream has ended. died says that the agent's machine has closed its connection.
+func (s *Server) close(st *stream, died bool) {
 	s.mu.Lock()
 	delete(s.streams, st.number)
 	if st.node != "" {
-		s.assigner.Disconnect(time.Now(), st.node, st.number)
+		s.assigner.Disconnect(time.Now(), st.node, st.number, died)
 		s.wakeDue(time.Now())
 	}
 	s.mu.Unlock()

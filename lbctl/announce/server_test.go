@@ -198,3 +198,58 @@ func TestServerChecksTheCertificate(t *testing.T) {
 		}
 	}
 }
+
+// TestServerTellsDeathFromSilence checks that a node whose agent's connection is closed keeps its
+// address for a restart if it forwards alone, and that a node whose agent gives up its stream does
+// not wait for one.
+func TestServerTellsDeathFromSilence(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		end  func(conn *grpc.ClientConn, cancel func()) error
+		want string
+	}{
+		{"the connection is closed", func(conn *grpc.ClientConn, _ func()) error { return conn.Close() }, "the agent of node n1 restarts"},
+		{"the stream is given up", func(_ *grpc.ClientConn, cancel func()) error { cancel(); return nil }, "node n1 announces"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := NewServer(ServerOptions{Log: kittest.Logger(t), Metrics: obs.NewMetrics()})
+			s.SetWanted([]Wanted{{Address: web, Nodes: map[string]bool{"n1": true}}})
+			conn := kittest.Conn(t, func(r grpc.ServiceRegistrar) { loadbalancerv1.RegisterAnnouncerServiceServer(r, s) })
+			lead(t, s)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			stream, err := loadbalancerv1.NewAnnouncerServiceClient(conn).Announce(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := request("n1", 1, 0, web.String())
+			r.ForwardsAlone = true
+			for range 2 { // the greeting, and the answer
+				answer, err := stream.Recv()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r.FollowedAnswer = answer.GetSequence(); answer.GetAnsweredMessage() == 0 {
+					err = stream.Send(r)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := c.end(conn, cancel); err != nil {
+				t.Fatal(err)
+			}
+			kittest.Eventually(t, "the end of the stream", func() error {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				if len(s.streams) > 0 {
+					return errors.New("it is open")
+				}
+				return nil
+			})
+			if all, _ := s.Statuses(); len(all) != 1 || all[0].Node != "n1" || !strings.HasPrefix(all[0].Message, c.want) {
+				t.Errorf("statuses %+v, want %q", all, c.want)
+			}
+		})
+	}
+}

@@ -16,6 +16,7 @@ const (
 	step         = 10 * time.Millisecond
 	messageEvery = 500 * time.Millisecond
 	simGrace     = 3 * time.Second
+	simHandOver  = 30 * time.Second
 )
 
 var subnet = netip.MustParsePrefix("192.0.2.0/24")
@@ -40,6 +41,8 @@ type agent struct {
 	alive             bool
 	state             State
 	rights            rights
+	handOvers         map[netip.Addr]HandOver // in the kernel, which has them without the process
+	handOversUntil    map[netip.Addr]time.Time
 	conn              *connection // nil: none
 	sequence          uint64
 	followed          uint64
@@ -97,7 +100,7 @@ func newWorld(t *rapid.T) *world {
 	w.delays = func() uint64 { seed = seed*6364136223846793005 + 1442695040888963407; return seed >> 33 }
 	for n := range rapid.IntRange(2, 4).Draw(t, "nodes") {
 		a := &agent{name: fmt.Sprintf("n%d", n), clock: w.drawClock("clock of the node")}
-		a.state = State{Ready: true, Subnets: []netip.Prefix{subnet}}
+		a.state = State{Ready: true, Stays: rapid.Bool().Draw(t, "forwards alone"), Subnets: []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(100 + n)}), subnet.Bits())}}
 		w.agents = append(w.agents, a)
 		w.start(a)
 	}
@@ -133,7 +136,7 @@ func (w *world) newLeader() {
 	if w.leader != nil {
 		w.leader.leads = false
 	}
-	w.leader = &leader{assigner: NewAssigner(Options{Grace: simGrace}), clock: w.drawClock("clock of the leader"), leads: true}
+	w.leader = &leader{assigner: NewAssigner(Options{Grace: simGrace, Restart: simGrace, HandOver: simHandOver}), clock: w.drawClock("clock of the leader"), leads: true}
 	w.leader.assigner.Begin(w.leader.clock.at(w.real))
 	w.setWanted()
 }
@@ -202,8 +205,17 @@ func (w *world) send(a *agent) {
 	a.nextSend = now.Add(messageEvery)
 	m := Message{Node: a.name, Instance: a.instance, Sequence: a.sequence, Followed: a.followed, State: a.state}
 	for addr, until := range a.rights {
-		if now.Before(until) && !a.state.Restarting {
+		switch {
+		case a.state.Restarting:
+		case now.Before(until):
 			m.Addresses = append(m.Addresses, addr)
+		default:
+			m.Former, m.FormerSince = append(m.Former, addr), now.Sub(until)
+		}
+	}
+	for addr, h := range a.handOvers {
+		if h.Left = a.handOversUntil[addr].Sub(now); h.Left > 0 {
+			m.HandOvers = append(m.HandOvers, h)
 		}
 	}
 	a.conn.toLeader = append(a.conn.toLeader, packet{arrives: w.delay(a.conn.toLeader), message: m})
@@ -243,6 +255,7 @@ func (w *world) follow(a *agent, answer Answer) {
 	a.followed = answer.Sequence
 	if answer.Message > 0 {
 		until := a.sent[answer.Message].Add(answer.Validity)
+		w.followHandOvers(a, answer)
 		before := a.rights
 		a.rights = rights{}
 		for _, addr := range answer.Addresses {
@@ -255,6 +268,26 @@ func (w *world) follow(a *agent, answer Answer) {
 		return
 	}
 	a.nextSend = a.clock.at(w.real)
+}
+
+// followHandOvers makes an agent's kernel follow the hand-overs of an answer.
+func (w *world) followHandOvers(a *agent, answer Answer) {
+	a.handOvers, a.handOversUntil = map[netip.Addr]HandOver{}, map[netip.Addr]time.Time{}
+	for _, h := range answer.HandOvers {
+		if h.Node == a.name || !subnet.Contains(h.Via) || !a.state.Stays {
+			w.Fatalf("%s is told to hand over %+v, and may announce %v", a.name, h, answer.Addresses)
+		}
+		a.handOvers[h.Address] = h
+		a.handOversUntil[h.Address] = a.clock.at(w.real).Add(h.Left)
+	}
+}
+
+// handsOver returns the node to which an agent's kernel sends packets to an address on; empty: none.
+func (w *world) handsOver(a *agent, addr netip.Addr) string {
+	if until, ok := a.handOversUntil[addr]; !ok || !a.clock.at(w.real).Before(until) {
+		return ""
+	}
+	return a.handOvers[addr].Node
 }
 
 // answerDue sends the answers that are due.
@@ -273,16 +306,31 @@ func (w *world) answerDue() {
 	}
 }
 
-// breakConnection ends the connection of an agent. Packets under way are lost.
-func (w *world) breakConnection(a *agent) {
+// breakConnection ends the connection of an agent. Packets under way are lost. closed says that the
+// agent's machine has closed it.
+func (w *world) breakConnection(a *agent, closed bool) {
 	if a.conn == nil {
 		return
 	}
 	a.conn.open, a.conn.toLeader, a.conn.toNode = false, nil, nil
 	if a.conn.leader == w.leader {
-		w.leader.assigner.Disconnect(w.leader.clock.at(w.real), a.name, a.conn.number)
+		w.leader.assigner.Disconnect(w.leader.clock.at(w.real), a.name, a.conn.number, closed)
 	}
 	a.conn = nil
+}
+
+// kill kills the process of an agent, whose machine closes its connection.
+func (w *world) kill(a *agent) {
+	w.breakConnection(a, true)
+	a.alive = false
+}
+
+// die ends a machine. Its connection stays open, and nothing comes any more.
+func (w *world) die(a *agent) {
+	if a.conn != nil {
+		a.conn.toLeader = nil
+	}
+	a.alive, a.conn = false, nil
 }
 
 // owners returns the agents that announce an address.

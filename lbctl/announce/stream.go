@@ -98,8 +98,8 @@ func (s *Server) receiveAll(st *stream, conn grpc.BidiStreamingServer[loadbalanc
 func parseMessage(r *loadbalancerv1.AnnounceRequest) (Message, apierr.Violations) {
 	var v apierr.Violations
 	m := Message{
-		Node: r.GetNode(), Instance: r.GetInstance(), Sequence: r.GetSequence(), Followed: r.GetFollowedAnswer(),
-		State: State{Ready: r.GetReady(), Draining: r.GetDraining(), Restarting: r.GetRestarting()},
+		Node: r.GetNode(), Instance: r.GetInstance(), Sequence: r.GetSequence(), Followed: r.GetFollowedAnswer(), FormerSince: r.GetFormerSince().AsDuration(),
+		State: State{Ready: r.GetReady(), Draining: r.GetDraining(), Restarting: r.GetRestarting(), Stays: r.GetForwardsAlone()},
 	}
 	if m.Node == "" || len(m.Node) > maxName {
 		v.Add("node", "INVALID", "must have 1 to %d bytes", maxName)
@@ -107,16 +107,15 @@ func parseMessage(r *loadbalancerv1.AnnounceRequest) (Message, apierr.Violations
 	if m.Instance == "" || len(m.Instance) > maxInstance {
 		v.Add("instance", "INVALID", "must have 1 to %d bytes", maxInstance)
 	}
-	if len(r.GetAddresses()) > maxAddresses || len(r.GetSubnets()) > maxSubnets {
-		v.Add("addresses", "TOO_MANY", "at most %d addresses and %d subnets are possible", maxAddresses, maxSubnets)
+	if len(r.GetAddresses()) > maxAddresses || len(r.GetHandOvers()) > maxAddresses || len(r.GetFormerAddresses()) > maxAddresses || len(r.GetSubnets()) > maxSubnets {
+		v.Add("addresses", "TOO_MANY", "at most %d addresses, as many former ones and hand-overs, and %d subnets are possible", maxAddresses, maxSubnets)
 		return m, v
 	}
 	for i, text := range r.GetAddresses() {
-		addr, err := netip.ParseAddr(text)
-		if err != nil || addr.Zone() != "" || addr.Is4In6() {
-			v.Add(fmt.Sprintf("addresses[%d]", i), "INVALID", "%q is no IP address", text)
-		}
-		m.Addresses = append(m.Addresses, addr)
+		m.Addresses = append(m.Addresses, parseAddr(&v, fmt.Sprintf("addresses[%d]", i), text))
+	}
+	for i, text := range r.GetFormerAddresses() {
+		m.Former = append(m.Former, parseAddr(&v, fmt.Sprintf("former_addresses[%d]", i), text))
 	}
 	for i, text := range r.GetSubnets() {
 		subnet, err := netip.ParsePrefix(text)
@@ -125,7 +124,25 @@ func parseMessage(r *loadbalancerv1.AnnounceRequest) (Message, apierr.Violations
 		}
 		m.State.Subnets = append(m.State.Subnets, subnet)
 	}
+	for i, h := range r.GetHandOvers() {
+		field := fmt.Sprintf("hand_overs[%d].", i)
+		if h.GetNode() == "" || len(h.GetNode()) > maxName {
+			v.Add(field+"node", "INVALID", "must have 1 to %d bytes", maxName)
+		}
+		m.HandOvers = append(m.HandOvers, HandOver{
+			Address: parseAddr(&v, field+"address", h.GetAddress()), Node: h.GetNode(), Via: parseAddr(&v, field+"via", h.GetVia()),
+			Left: h.GetLeft().AsDuration(),
+		})
+	}
 	return m, v
+}
+
+func parseAddr(v *apierr.Violations, field, text string) netip.Addr {
+	addr, err := netip.ParseAddr(text)
+	if err != nil || addr.Zone() != "" || addr.Is4In6() {
+		v.Add(field, "INVALID", "%q is no IP address", text)
+	}
+	return addr
 }
 
 // message returns the answer as a message of the contract.
@@ -133,6 +150,11 @@ func (a Answer) message() *loadbalancerv1.AnnounceResponse {
 	m := &loadbalancerv1.AnnounceResponse{Sequence: a.Sequence, AnsweredMessage: a.Message, Validity: durationpb.New(a.Validity)}
 	for _, addr := range a.Addresses {
 		m.Addresses = append(m.Addresses, addr.String())
+	}
+	for _, h := range a.HandOvers {
+		m.HandOvers = append(m.HandOvers, &loadbalancerv1.HandOver{
+			Address: h.Address.String(), Node: h.Node, Via: h.Via.String(), Left: durationpb.New(h.Left),
+		})
 	}
 	return m
 }

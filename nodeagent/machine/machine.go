@@ -20,6 +20,9 @@ type Machine interface {
 	// Neighbors opens an interface for answering neighbours, those of IPv6 or those of IPv4. If the
 	// machine cannot, the error is errors.ErrUnsupported.
 	Neighbors(i Interface, v6 bool) (Neighbors, error)
+	// HandOvers opens the hand-overs of addresses that have moved to this node. If the machine cannot
+	// send packets to another node, the error is errors.ErrUnsupported.
+	HandOvers() (HandOvers, error)
 	// Listeners returns the addresses that programs of the machine listen on.
 	Listeners() []plan.Frontend
 	// OpenSpeaker opens sessions of BGP. If the machine cannot, the error is errors.ErrUnsupported.

@@ -27,6 +27,9 @@ func (Userspace) Interfaces() ([]Interface, error) { return interfaces() }
 // Neighbors implements Machine.
 func (Userspace) Neighbors(Interface, bool) (Neighbors, error) { return nil, errors.ErrUnsupported }
 
+// HandOvers implements Machine.
+func (Userspace) HandOvers() (HandOvers, error) { return nil, errors.ErrUnsupported }
+
 // Listeners implements Machine. On other systems than Linux it finds none.
 func (Userspace) Listeners() []plan.Frontend { return listeners() }
 

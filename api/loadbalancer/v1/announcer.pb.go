@@ -37,15 +37,28 @@ type AnnounceRequest struct {
 	// Addresses that the agent has the right to announce at the time of sending, at most 4096. The
 	// server gives an address that the agent no longer lists to another node at once.
 	Addresses []string `protobuf:"bytes,5,rep,name=addresses,proto3" json:"addresses,omitempty"`
-	// Prefixes of the interfaces on which the agent announces, such as 192.0.2.0/24, at most 256.
+	// The node's addresses on the interfaces on which the agent announces, with the lengths of their
+	// subnets, such as 192.0.2.7/24, at most 256.
 	Subnets []string `protobuf:"bytes,6,rep,name=subnets,proto3" json:"subnets,omitempty"`
 	// Whether the node forwards services as planned.
 	Ready bool `protobuf:"varint,7,opt,name=ready,proto3" json:"ready,omitempty"`
 	// Whether the node drains: its addresses move to other nodes.
 	Draining bool `protobuf:"varint,8,opt,name=draining,proto3" json:"draining,omitempty"`
 	// Whether the agent stops for a restart, and its kernel forwards in the meantime. The node keeps
-	// its addresses for some time (the server's grace), in which no node announces them.
-	Restarting    bool `protobuf:"varint,9,opt,name=restarting,proto3" json:"restarting,omitempty"`
+	// its addresses for some time (the server's -announce-restart), in which no node announces them.
+	Restarting bool `protobuf:"varint,9,opt,name=restarting,proto3" json:"restarting,omitempty"`
+	// Whether the node forwards although its agent does not run. If the connection is closed without a
+	// message before, as the node's kernel does when the agent's process dies, such a node keeps its
+	// addresses as if the agent had said that it restarts.
+	ForwardsAlone bool `protobuf:"varint,10,opt,name=forwards_alone,json=forwardsAlone,proto3" json:"forwards_alone,omitempty"`
+	// Hand-overs of the addresses and former addresses, as the last answer that the agent has followed
+	// has them. A new leader learns them from here.
+	HandOvers []*HandOver `protobuf:"bytes,11,rep,name=hand_overs,json=handOvers,proto3" json:"hand_overs,omitempty"`
+	// Addresses of the last answer whose rights have ended without another answer, at most 4096. A new
+	// leader lets the node have them back once no other node can have them.
+	FormerAddresses []string `protobuf:"bytes,12,rep,name=former_addresses,json=formerAddresses,proto3" json:"former_addresses,omitempty"`
+	// Time since the rights to the former addresses have ended.
+	FormerSince   *durationpb.Duration `protobuf:"bytes,13,opt,name=former_since,json=formerSince,proto3" json:"former_since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -143,6 +156,34 @@ func (x *AnnounceRequest) GetRestarting() bool {
 	return false
 }
 
+func (x *AnnounceRequest) GetForwardsAlone() bool {
+	if x != nil {
+		return x.ForwardsAlone
+	}
+	return false
+}
+
+func (x *AnnounceRequest) GetHandOvers() []*HandOver {
+	if x != nil {
+		return x.HandOvers
+	}
+	return nil
+}
+
+func (x *AnnounceRequest) GetFormerAddresses() []string {
+	if x != nil {
+		return x.FormerAddresses
+	}
+	return nil
+}
+
+func (x *AnnounceRequest) GetFormerSince() *durationpb.Duration {
+	if x != nil {
+		return x.FormerSince
+	}
+	return nil
+}
+
 // AnnounceResponse is an answer to a node agent.
 type AnnounceResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -155,7 +196,10 @@ type AnnounceResponse struct {
 	// answered message.
 	Validity *durationpb.Duration `protobuf:"bytes,3,opt,name=validity,proto3" json:"validity,omitempty"`
 	// All addresses that the node may announce. It stops at once to announce others.
-	Addresses     []string `protobuf:"bytes,4,rep,name=addresses,proto3" json:"addresses,omitempty"`
+	Addresses []string `protobuf:"bytes,4,rep,name=addresses,proto3" json:"addresses,omitempty"`
+	// Hand-overs of some of the addresses, and of addresses that the node is to get. They begin before the
+	// agent announces the addresses. Other addresses have none any more.
+	HandOvers     []*HandOver `protobuf:"bytes,5,rep,name=hand_overs,json=handOvers,proto3" json:"hand_overs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -218,11 +262,93 @@ func (x *AnnounceResponse) GetAddresses() []string {
 	return nil
 }
 
+func (x *AnnounceResponse) GetHandOvers() []*HandOver {
+	if x != nil {
+		return x.HandOvers
+	}
+	return nil
+}
+
+// HandOver names the node that has announced an address before, as long as it lives. The node that
+// announces it now sends packets to it that belong to no connection that it knows, and open none, so
+// that earlier connections go on.
+type HandOver struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The address.
+	Address string `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
+	// Name of the previous node.
+	Node string `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	// Address of the previous node on a network of both nodes.
+	Via string `protobuf:"bytes,3,opt,name=via,proto3" json:"via,omitempty"`
+	// Time until the hand-over ends.
+	Left          *durationpb.Duration `protobuf:"bytes,4,opt,name=left,proto3" json:"left,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HandOver) Reset() {
+	*x = HandOver{}
+	mi := &file_portolan_loadbalancer_v1_announcer_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HandOver) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HandOver) ProtoMessage() {}
+
+func (x *HandOver) ProtoReflect() protoreflect.Message {
+	mi := &file_portolan_loadbalancer_v1_announcer_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HandOver.ProtoReflect.Descriptor instead.
+func (*HandOver) Descriptor() ([]byte, []int) {
+	return file_portolan_loadbalancer_v1_announcer_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *HandOver) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *HandOver) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *HandOver) GetVia() string {
+	if x != nil {
+		return x.Via
+	}
+	return ""
+}
+
+func (x *HandOver) GetLeft() *durationpb.Duration {
+	if x != nil {
+		return x.Left
+	}
+	return nil
+}
+
 var File_portolan_loadbalancer_v1_announcer_proto protoreflect.FileDescriptor
 
 const file_portolan_loadbalancer_v1_announcer_proto_rawDesc = "" +
 	"\n" +
-	"(portolan/loadbalancer/v1/announcer.proto\x12\x18portolan.loadbalancer.v1\x1a\x1egoogle/protobuf/duration.proto\"\x90\x02\n" +
+	"(portolan/loadbalancer/v1/announcer.proto\x12\x18portolan.loadbalancer.v1\x1a\x1egoogle/protobuf/duration.proto\"\xe3\x03\n" +
 	"\x0fAnnounceRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x1a\n" +
@@ -234,12 +360,25 @@ const file_portolan_loadbalancer_v1_announcer_proto_rawDesc = "" +
 	"\bdraining\x18\b \x01(\bR\bdraining\x12\x1e\n" +
 	"\n" +
 	"restarting\x18\t \x01(\bR\n" +
-	"restarting\"\xae\x01\n" +
+	"restarting\x12%\n" +
+	"\x0eforwards_alone\x18\n" +
+	" \x01(\bR\rforwardsAlone\x12A\n" +
+	"\n" +
+	"hand_overs\x18\v \x03(\v2\".portolan.loadbalancer.v1.HandOverR\thandOvers\x12)\n" +
+	"\x10former_addresses\x18\f \x03(\tR\x0fformerAddresses\x12<\n" +
+	"\fformer_since\x18\r \x01(\v2\x19.google.protobuf.DurationR\vformerSince\"\xf1\x01\n" +
 	"\x10AnnounceResponse\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12)\n" +
 	"\x10answered_message\x18\x02 \x01(\x04R\x0fansweredMessage\x125\n" +
 	"\bvalidity\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\bvalidity\x12\x1c\n" +
-	"\taddresses\x18\x04 \x03(\tR\taddresses2y\n" +
+	"\taddresses\x18\x04 \x03(\tR\taddresses\x12A\n" +
+	"\n" +
+	"hand_overs\x18\x05 \x03(\v2\".portolan.loadbalancer.v1.HandOverR\thandOvers\"y\n" +
+	"\bHandOver\x12\x18\n" +
+	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x12\x10\n" +
+	"\x03via\x18\x03 \x01(\tR\x03via\x12-\n" +
+	"\x04left\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x04left2y\n" +
 	"\x10AnnouncerService\x12e\n" +
 	"\bAnnounce\x12).portolan.loadbalancer.v1.AnnounceRequest\x1a*.portolan.loadbalancer.v1.AnnounceResponse(\x010\x01B1Z/portolan.dev/api/loadbalancer/v1;loadbalancerv1b\x06proto3"
 
@@ -255,21 +394,26 @@ func file_portolan_loadbalancer_v1_announcer_proto_rawDescGZIP() []byte {
 	return file_portolan_loadbalancer_v1_announcer_proto_rawDescData
 }
 
-var file_portolan_loadbalancer_v1_announcer_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_portolan_loadbalancer_v1_announcer_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_portolan_loadbalancer_v1_announcer_proto_goTypes = []any{
 	(*AnnounceRequest)(nil),     // 0: portolan.loadbalancer.v1.AnnounceRequest
 	(*AnnounceResponse)(nil),    // 1: portolan.loadbalancer.v1.AnnounceResponse
-	(*durationpb.Duration)(nil), // 2: google.protobuf.Duration
+	(*HandOver)(nil),            // 2: portolan.loadbalancer.v1.HandOver
+	(*durationpb.Duration)(nil), // 3: google.protobuf.Duration
 }
 var file_portolan_loadbalancer_v1_announcer_proto_depIdxs = []int32{
-	2, // 0: portolan.loadbalancer.v1.AnnounceResponse.validity:type_name -> google.protobuf.Duration
-	0, // 1: portolan.loadbalancer.v1.AnnouncerService.Announce:input_type -> portolan.loadbalancer.v1.AnnounceRequest
-	1, // 2: portolan.loadbalancer.v1.AnnouncerService.Announce:output_type -> portolan.loadbalancer.v1.AnnounceResponse
-	2, // [2:3] is the sub-list for method output_type
-	1, // [1:2] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	2, // 0: portolan.loadbalancer.v1.AnnounceRequest.hand_overs:type_name -> portolan.loadbalancer.v1.HandOver
+	3, // 1: portolan.loadbalancer.v1.AnnounceRequest.former_since:type_name -> google.protobuf.Duration
+	3, // 2: portolan.loadbalancer.v1.AnnounceResponse.validity:type_name -> google.protobuf.Duration
+	2, // 3: portolan.loadbalancer.v1.AnnounceResponse.hand_overs:type_name -> portolan.loadbalancer.v1.HandOver
+	3, // 4: portolan.loadbalancer.v1.HandOver.left:type_name -> google.protobuf.Duration
+	0, // 5: portolan.loadbalancer.v1.AnnouncerService.Announce:input_type -> portolan.loadbalancer.v1.AnnounceRequest
+	1, // 6: portolan.loadbalancer.v1.AnnouncerService.Announce:output_type -> portolan.loadbalancer.v1.AnnounceResponse
+	6, // [6:7] is the sub-list for method output_type
+	5, // [5:6] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_portolan_loadbalancer_v1_announcer_proto_init() }
@@ -283,7 +427,7 @@ func file_portolan_loadbalancer_v1_announcer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_portolan_loadbalancer_v1_announcer_proto_rawDesc), len(file_portolan_loadbalancer_v1_announcer_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -304,7 +304,8 @@ type Announcing struct {
 	// Seconds until the node's rights end if the controller sends no further answer; 0: they have
 	// ended, or there was none yet.
 	RightsEndSeconds float64 `protobuf:"fixed64,4,opt,name=rights_end_seconds,json=rightsEndSeconds,proto3" json:"rights_end_seconds,omitempty"`
-	// Reason why the agent has no controller, or why an interface is not used; empty: none.
+	// Reason why the agent has no controller, why an interface is not used, or why packets of earlier
+	// connections are not sent to the previous node; empty: none.
 	Error         string `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -381,7 +382,10 @@ type AnnouncedAddress struct {
 	// The address.
 	Address string `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
 	// Time since which the agent has had the right without interruption.
-	Since         *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
+	Since *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
+	// Node that announced the address before, and to which the node sends the packets of connections
+	// from that time; empty: none.
+	PreviousNode  string `protobuf:"bytes,3,opt,name=previous_node,json=previousNode,proto3" json:"previous_node,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -428,6 +432,13 @@ func (x *AnnouncedAddress) GetSince() *timestamppb.Timestamp {
 		return x.Since
 	}
 	return nil
+}
+
+func (x *AnnouncedAddress) GetPreviousNode() string {
+	if x != nil {
+		return x.PreviousNode
+	}
+	return ""
 }
 
 // Routing is the state of advertising load-balancer addresses to routers by BGP.
@@ -1417,10 +1428,11 @@ const file_portolan_nodeagent_v1_nodeagent_proto_rawDesc = "" +
 	"controller\x18\x03 \x01(\tR\n" +
 	"controller\x12,\n" +
 	"\x12rights_end_seconds\x18\x04 \x01(\x01R\x10rightsEndSeconds\x12\x14\n" +
-	"\x05error\x18\x05 \x01(\tR\x05error\"^\n" +
+	"\x05error\x18\x05 \x01(\tR\x05error\"\x83\x01\n" +
 	"\x10AnnouncedAddress\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x120\n" +
-	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\xcd\x01\n" +
+	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12#\n" +
+	"\rprevious_node\x18\x03 \x01(\tR\fpreviousNode\"\xcd\x01\n" +
 	"\aRouting\x12\x1b\n" +
 	"\tas_number\x18\x01 \x01(\rR\basNumber\x12\x1b\n" +
 	"\trouter_id\x18\x02 \x01(\tR\brouterId\x128\n" +

@@ -174,6 +174,9 @@ func (t *table) guards() []chain {
 			{verdict(expr.VerdictGoto, "guard-outside")},
 		}},
 		{name: "guard-node", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookOutput, priority: -150, rules: []rule{
+			// Packets of clients that the node sends on to another one (package handover) are not the
+			// node's own.
+			join(inState(expr.CtStateBitUNTRACKED), verdict(expr.VerdictReturn, "")),
 			join(t.frontend(), in(DropInside), drop()),
 			join(t.frontend(), in(LimitNode), drop()),
 		}},

@@ -3,6 +3,7 @@ package announce
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"log/slog"
 	"net/netip"
 	"slices"
@@ -41,6 +42,9 @@ type Announcer struct {
 	client    *Client
 	metrics   *metrics
 	life      atomic.Pointer[context.Context] // of Run; nil: it has not begun
+	handOvers machine.HandOvers               // nil: the node has none; set before life
+	// handOverError is the reason why hand-overs are not in force; nil or empty: they are.
+	handOverError atomic.Pointer[string]
 }
 
 // New returns an announcer.
@@ -48,15 +52,16 @@ func New(o Options) *Announcer {
 	a := &Announcer{opts: o, holder: NewHolder(bootTime, rand.Text())}
 	a.metrics = newMetrics(o.Metrics, a.holder, a.Enabled())
 	a.responder = newResponder(o.Interfaces, o.Machine.Neighbors, a.holder, a.metrics, o.Log)
-	a.client = newClient(o.Controllers, a.holder, a.state, a.followed, o.Log)
+	a.client = newClient(o.Controllers, a.holder, a.state, a.handOver, a.followed, o.Log)
 	return a
 }
 
 // Enabled reports whether the node announces at all.
 func (a *Announcer) Enabled() bool { return len(a.opts.Interfaces) > 0 }
 
-// Run announces until ctx is done. Then it says so to lbctl.
+// Run announces until ctx is done. Then it says so to lbctl. Hand-overs stay in force.
 func (a *Announcer) Run(ctx context.Context) error {
+	a.openHandOvers()
 	if !a.Enabled() {
 		<-ctx.Done()
 		return nil
@@ -64,14 +69,23 @@ func (a *Announcer) Run(ctx context.Context) error {
 	a.life.Store(&ctx)
 	defer a.responder.close()
 	a.Refresh()
-	return a.client.Run(ctx)
+	err := a.client.Run(ctx)
+	if a.handOvers != nil {
+		err = errors.Join(err, a.handOvers.Close())
+	}
+	return err
 }
 
-// Refresh reads the interfaces again. The machine may have changed them.
+// Refresh reads the interfaces again, and checks the hand-overs. The machine may have changed them.
 func (a *Announcer) Refresh() {
 	life := a.life.Load()
-	if life == nil {
+	if life == nil || (*life).Err() != nil {
 		return
+	}
+	if a.handOvers != nil {
+		if err := a.handOvers.Check(); err != nil {
+			a.noteHandOvers(err)
+		}
 	}
 	all, err := a.opts.Machine.Interfaces()
 	if err != nil {
@@ -95,6 +109,7 @@ func (a *Announcer) state() State {
 	return State{
 		Node: a.opts.Node, Ready: a.opts.Ready(), Subnets: a.responder.Subnets(),
 		Draining: a.opts.Draining() || stopping && !a.opts.Stays, Restarting: stopping && a.opts.Stays,
+		Stays: a.opts.Stays,
 	}
 }
 
@@ -113,12 +128,18 @@ func (a *Announcer) Status() *nodeagentv1.Announcing {
 		return nil
 	}
 	s := &nodeagentv1.Announcing{}
+	previous := a.holder.HandOvers()
 	for _, addr := range a.holder.Held() {
-		s.Addresses = append(s.Addresses, &nodeagentv1.AnnouncedAddress{Address: addr.String(), Since: timestamppb.New(a.holder.Since(addr))})
+		s.Addresses = append(s.Addresses, &nodeagentv1.AnnouncedAddress{
+			Address: addr.String(), Since: timestamppb.New(a.holder.Since(addr)), PreviousNode: previous[addr],
+		})
 	}
 	left, _ := a.holder.Left()
 	s.RightsEndSeconds = seconds(left)
 	s.Interfaces, s.Error = a.responder.state()
+	if text := a.handOverError.Load(); text != nil && *text != "" {
+		s.Error = *text
+	}
 	addr, err := a.client.Connected()
 	s.Controller = addr
 	if err != nil {

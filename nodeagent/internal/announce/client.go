@@ -35,6 +35,7 @@ const (
 type State struct {
 	Node                        string
 	Ready, Draining, Restarting bool
+	Stays                       bool // the node forwards although its agent does not run
 	Subnets                     []netip.Prefix
 }
 
@@ -51,6 +52,8 @@ type Client struct {
 	controllers []Controller
 	holder      *Holder
 	state       func() State
+	// handOver is called before each answer is followed.
+	handOver func([]handOver)
 	// followed is called after each answer with the addresses that the node may announce since, and
 	// no longer.
 	followed func(began, ended []netip.Addr)
@@ -62,8 +65,8 @@ type Client struct {
 	err       error  // why there is none
 }
 
-func newClient(controllers []Controller, holder *Holder, state func() State, followed func(began, ended []netip.Addr), log *slog.Logger) *Client {
-	return &Client{controllers: controllers, holder: holder, state: state, followed: followed, log: log, wake: make(chan struct{}, 1)}
+func newClient(controllers []Controller, holder *Holder, state func() State, handOver func([]handOver), followed func(began, ended []netip.Addr), log *slog.Logger) *Client {
+	return &Client{controllers: controllers, holder: holder, state: state, handOver: handOver, followed: followed, log: log, wake: make(chan struct{}, 1)}
 }
 
 // Wake sends a message at once, because the state has changed.
@@ -237,6 +240,9 @@ func (c *Client) send(stream announceStream) error {
 
 // follow takes an answer, and reports whether the rights have changed.
 func (c *Client) follow(answer *loadbalancerv1.AnnounceResponse) bool {
+	if answer.GetAnsweredMessage() > 0 {
+		c.handOver(handOversOf(answer))
+	}
 	began, ended := c.holder.Follow(answer, time.Now())
 	c.followed(began, ended)
 	return len(began)+len(ended) > 0

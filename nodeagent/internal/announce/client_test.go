@@ -94,7 +94,7 @@ func TestClientFollowsTheLeader(t *testing.T) {
 	var stopping, draining atomic.Bool
 	client := newClient(controllers, holder, func() State {
 		return State{Node: "n1", Ready: true, Restarting: stopping.Load(), Draining: draining.Load()}
-	}, func(_, _ []netip.Addr) {}, kittest.Logger(t))
+	}, func([]handOver) {}, func(_, _ []netip.Addr) {}, kittest.Logger(t))
 	stop := kittest.Run(t, "client", func(ctx context.Context) error {
 		defer context.AfterFunc(ctx, func() { stopping.Store(true) })()
 		return client.Run(ctx)

@@ -10,6 +10,11 @@
 // later than that. The clock includes the time in which the machine was suspended; Go's does not on
 // Linux.
 //
+// An answer may also name the previous node of an address (hand-over). The kernel sends packets of
+// connections that it does not know to that node before the agent announces the address, and no longer
+// by the time the agent says that it does not announce it. So a packet never finds two nodes that send
+// to each other, unless one of them has no agent, and then its time to live ends it.
+//
 // A node without a right still forwards. So a neighbour that has learned the node's hardware address
 // keeps its connections while lbctl is away, until it asks again.
 //

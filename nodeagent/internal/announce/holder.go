@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	loadbalancerv1 "portolan.dev/api/loadbalancer/v1"
 )
 
@@ -21,6 +23,9 @@ type Holder struct {
 	sent      map[uint64]time.Duration // when the messages were sent that have no later answer
 	deadline  time.Duration            // when all rights end; 0: there were none
 	addresses map[netip.Addr]time.Time // the addresses of the last answer, since when they are held
+
+	handOvers   []handOver // of the last answer, which came at handOversAt
+	handOversAt time.Duration
 }
 
 // NewHolder returns a holder without rights. instance is the random name of the process.
@@ -37,7 +42,7 @@ func (h *Holder) Begin() {
 }
 
 // Message returns the next message of the stream, with the addresses that the node may announce
-// now. It must be sent after the call, because the rights in its answer count from the call.
+// now, or those that it might before the rights have ended. It must be sent after the call, because the rights in its answer count from the call.
 func (h *Holder) Message(s State) *loadbalancerv1.AnnounceRequest {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -46,13 +51,20 @@ func (h *Holder) Message(s State) *loadbalancerv1.AnnounceRequest {
 	h.sent[h.sequence] = now
 	m := &loadbalancerv1.AnnounceRequest{
 		Node: s.Node, Instance: h.instance, Sequence: h.sequence, FollowedAnswer: h.followed,
-		Ready: s.Ready, Draining: s.Draining, Restarting: s.Restarting,
+		Ready: s.Ready, Draining: s.Draining, Restarting: s.Restarting, ForwardsAlone: s.Stays,
 	}
 	for _, p := range s.Subnets {
 		m.Subnets = append(m.Subnets, p.String())
 	}
-	for _, addr := range h.heldLocked(now) {
-		m.Addresses = append(m.Addresses, addr.String())
+	listed := &m.Addresses
+	if now >= h.deadline && len(h.addresses) > 0 {
+		listed, m.FormerSince = &m.FormerAddresses, durationpb.New(now-h.deadline)
+	}
+	for _, addr := range slices.SortedFunc(maps.Keys(h.addresses), netip.Addr.Compare) {
+		*listed = append(*listed, addr.String())
+	}
+	for _, o := range h.handOversLocked(now) {
+		m.HandOvers = append(m.HandOvers, o.message())
 	}
 	return m
 }
@@ -71,6 +83,7 @@ func (h *Holder) Follow(answer *loadbalancerv1.AnnounceResponse, at time.Time) (
 	now := h.clock()
 	before := h.heldLocked(now)
 	h.deadline = sent + answer.GetValidity().AsDuration()
+	h.followHandOvers(now, answer)
 	since := h.addresses
 	h.addresses = make(map[netip.Addr]time.Time, len(answer.GetAddresses()))
 	for _, text := range answer.GetAddresses() {

@@ -40,6 +40,9 @@ func TestRightsEndWithTheMessage(t *testing.T) {
 				if m.GetSequence() != sequence || m.GetFollowedAnswer() != answers || !slices.Equal(m.GetAddresses(), held) {
 					rt.Fatalf("message %v, want number %d after answer %d with %v", m, sequence, answers, held)
 				}
+				if former := texts(last); now >= until && len(former) > 0 && (!slices.Equal(m.GetFormerAddresses(), former) || m.GetFormerSince().AsDuration() != now-until) {
+					rt.Fatalf("message %v, want the former addresses %v", m, former)
+				}
 			},
 			"answer": func(rt *rapid.T) {
 				if sequence == 0 {

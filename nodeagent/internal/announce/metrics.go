@@ -32,6 +32,9 @@ func newMetrics(reg prometheus.Registerer, holder *Holder, enabled bool) *metric
 	held := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "portolan_nodeagent_announced_addresses", Help: "Load-balancer addresses that the node announces now.",
 	}, func() float64 { return float64(len(holder.Held())) })
+	handed := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "portolan_nodeagent_handovers", Help: "Load-balancer addresses of which the node sends the packets of earlier connections to the previous node now.",
+	}, func() float64 { return float64(len(holder.HandOvers())) })
 	begun := bootTime()
 	without := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "portolan_nodeagent_announce_without_right_seconds", Help: "Time since lbctl's last answer has lost its force, or since the agent's start if there was none; 0: it is in force, or announcing is off.",
@@ -45,7 +48,7 @@ func newMetrics(reg prometheus.Registerer, holder *Holder, enabled bool) *metric
 		}
 		return max(0, -left).Seconds()
 	})
-	reg.MustRegister(m.answers, m.announcements, m.changes, held, without)
+	reg.MustRegister(m.answers, m.announcements, m.changes, held, handed, without)
 	return m
 }
 

@@ -253,7 +253,8 @@ func (r *Responder) open4And6() []*conn {
 	return all
 }
 
-// Subnets returns the prefixes of the interfaces on which the node announces, ordered.
+// Subnets returns the node's addresses on the interfaces on which it announces, with the lengths of
+// their subnets, ordered.
 func (r *Responder) Subnets() []netip.Prefix {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -261,7 +262,7 @@ func (r *Responder) Subnets() []netip.Prefix {
 	for key, c := range r.conns {
 		for _, p := range c.of.Prefixes {
 			if p.Addr().Is6() == key.v6 && !p.Addr().IsLinkLocalUnicast() {
-				all = append(all, p.Masked())
+				all = append(all, p)
 			}
 		}
 	}

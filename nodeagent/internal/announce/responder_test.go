@@ -162,7 +162,7 @@ func TestResponderAnswersForHeldAddresses(t *testing.T) {
 			return nil
 		})
 	}
-	if want := []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("2001:db8::/64")}; !slices.Equal(b.Subnets(), want) {
+	if want := []netip.Prefix{netip.MustParsePrefix("192.0.2.200/24"), netip.MustParsePrefix("198.51.100.2/24"), netip.MustParsePrefix("2001:db8::2/64")}; !slices.Equal(b.Subnets(), want) {
 		t.Errorf("subnets %v, want %v", b.Subnets(), want)
 	}
 	l := b.network.link("eth0", false)

@@ -9,6 +9,7 @@ import (
 	"portolan.dev/nodeagent/dataplane/kernelmode"
 	"portolan.dev/nodeagent/dataplane/nftables"
 	"portolan.dev/nodeagent/internal/bgp/speaker"
+	"portolan.dev/nodeagent/internal/handover"
 	"portolan.dev/nodeagent/internal/neighbor"
 	"portolan.dev/nodeagent/machine"
 )
@@ -31,6 +32,9 @@ func (Machine) Neighbors(i machine.Interface, v6 bool) (machine.Neighbors, error
 
 // OpenSpeaker implements machine.Machine.
 func (Machine) OpenSpeaker(o machine.SpeakerOptions) (machine.Speaker, error) { return speaker.Open(o) }
+
+// HandOvers implements machine.Machine.
+func (Machine) HandOvers() (machine.HandOvers, error) { return handover.Open("") }
 
 // Modes implements machine.Machine.
 func (Machine) Modes() []kernelmode.Mode {

@@ -3,21 +3,22 @@ package announce
 import (
 	"fmt"
 	"slices"
-	"syscall"
 	"testing"
 	"time"
 
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
+	lbannounce "portolan.dev/lbctl/announce"
+	"portolan.dev/portolan/e2e/labtest"
 	"portolan.dev/services/kit/kittest"
 )
 
-// kills is the number of owners that are killed one after the other.
-const kills = 20
+// deaths is the number of owners that die one after the other.
+const deaths = 20
 
 // TestOnlyTheOwnerAnswers runs one installation through all that can happen to an owner. The order
 // of claims is checked after each part, and the times are printed.
 func TestOnlyTheOwnerAnswers(t *testing.T) {
-	l := install(t)
+	l := install(t, kernelModes(t)[0], lbannounce.DefaultValidity)
 	l.ask(t)
 	for _, addr := range balanced {
 		owner := l.owner(t, addr, "")
@@ -31,7 +32,8 @@ func TestOnlyTheOwnerAnswers(t *testing.T) {
 	t.Run("planned restart", l.keepsThroughARestart)
 	t.Run("drain", l.leavesWhenDraining)
 	t.Run("cut off from the control plane", l.stopsWhenCutOff)
-	t.Run("killed", l.failsOver)
+	t.Run("agent killed", l.keepsThroughADeath)
+	t.Run("node dead", l.failsOver)
 	for _, addr := range nobodys {
 		if got := l.claimants(addr, 0); len(got) > 0 {
 			t.Errorf("%s, which no service has, is claimed by %v", addr, got)
@@ -82,17 +84,9 @@ func (l *lan) leavesWhenDraining(t *testing.T) {
 	before := len(l.capture.all())
 	name := l.owner(t, balanced[0], "")
 	owner := l.node(name)
-	kittest.Eventually(t, "the connection to the agent, which was restarted", func() error {
-		_, err := owner.Agent.GetStatus(t.Context(), &nodeagentv1.GetStatusRequest{})
-		return err
-	})
-	drain := func(on bool) {
-		if _, err := owner.Agent.SetDraining(t.Context(), &nodeagentv1.SetDrainingRequest{Draining: on}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	l.drain(t, owner, false) // the connection to the agent, which was restarted
 	begun := time.Now()
-	drain(true)
+	l.drain(t, owner, true)
 	next := l.owner(t, balanced[0], name)
 	first := l.answered(t, balanced[0], next, before)
 	t.Logf("drain_to_first_answer_seconds: %.3f", first.at.Sub(begun).Seconds())
@@ -100,7 +94,17 @@ func (l *lan) leavesWhenDraining(t *testing.T) {
 		t.Error(err)
 	}
 	l.checkOrder(t, before)
-	drain(false)
+	l.drain(t, owner, false)
+}
+
+// drain drains a node, or ends that.
+func (l *lan) drain(t *testing.T, node *labtest.Node, on bool) {
+	t.Helper()
+	// The connection to an agent that was restarted may take some time.
+	kittest.Eventually(t, "the agent of "+node.Name, func() error {
+		_, err := node.Agent.SetDraining(t.Context(), &nodeagentv1.SetDrainingRequest{Draining: on})
+		return err
+	})
 }
 
 // stopsWhenCutOff cuts an owner off from the control plane, but not from the LAN.
@@ -126,32 +130,85 @@ func (l *lan) stopsWhenCutOff(t *testing.T) {
 	l.cut(t, l.node(name), false)
 }
 
-// failsOver kills the owner again and again.
+// keepsThroughADeath kills the agent of an owner. The node keeps the address, and forwards for a
+// client that knows it, until the restarted agent answers again.
+func (l *lan) keepsThroughADeath(t *testing.T) {
+	before := len(l.capture.all())
+	name := l.owner(t, balanced[0], "")
+	owner := l.node(name)
+	open := l.dial(t, balanced[0])
+	killed := time.Now()
+	owner.Process.Kill()
+	dead := len(l.capture.all())
+	for range ticks(t, longerThanAFailOver) {
+		if err := open.echo(); err != nil {
+			t.Fatalf("an open connection, %s after the death of the agent: %v", time.Since(killed), err)
+		}
+		if err := l.reach(balanced[0]); err != nil {
+			t.Fatalf("a new connection, %s after the death of the agent: %v", time.Since(killed), err)
+		}
+	}
+	if got := l.claimants(balanced[0], dead); len(got) > 0 {
+		t.Errorf("%v answer while the agent of %s does not run", got, name)
+	}
+	l.StartAgent(owner)
+	first := l.answered(t, balanced[0], name, dead)
+	t.Logf("agent_killed_to_its_answer_seconds: %.2f", first.at.Sub(killed).Seconds())
+	if got := l.claimants(balanced[0], before); !slices.Equal(got, []string{name}) {
+		t.Errorf("claimed by %v, and the owner is %s", got, name)
+	}
+	if err := open.echo(); err != nil {
+		t.Errorf("an open connection, after the restart: %v", err)
+	}
+	awaitReady(t, owner)
+}
+
+// longerThanAFailOver is a time in which another node would have taken over.
+const longerThanAFailOver = 4 * time.Second
+
+// ticks returns a channel with a few ticks a second, which is closed after a time.
+func ticks(t *testing.T, long time.Duration) <-chan time.Time {
+	out := make(chan time.Time)
+	go func() {
+		defer close(out)
+		ticker, end := time.NewTicker(100*time.Millisecond), time.NewTimer(long)
+		defer ticker.Stop()
+		for {
+			select {
+			case at := <-ticker.C:
+				out <- at
+			case <-end.C:
+				return
+			case <-t.Context().Done():
+				return
+			}
+		}
+	}()
+	return out
+}
+
+// failsOver ends the node of the owner again and again.
 func (l *lan) failsOver(t *testing.T) {
 	var answers, connections []time.Duration
-	for range kills {
+	for range deaths {
 		before := len(l.capture.all())
 		name := l.owner(t, balanced[0], "")
 		owner := l.node(name)
-		killed := time.Now()
-		if err := syscall.Kill(owner.Process.PID(), syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
-		<-owner.Process.Ended()
+		died := time.Now()
+		l.die(t, owner)
 		next := l.owner(t, balanced[0], name)
 		first := l.answered(t, balanced[0], next, before)
-		answers = append(answers, first.at.Sub(killed))
+		answers = append(answers, first.at.Sub(died))
 		kittest.Eventually(t, "the service", func() error { return l.reach(balanced[0]) })
-		connections = append(connections, time.Since(killed))
+		connections = append(connections, time.Since(died))
 		l.checkOrder(t, before)
-		l.StartAgent(owner)
-		awaitReady(t, owner)
+		l.revive(t, owner)
 	}
 	for _, one := range []struct {
 		name  string
 		times []time.Duration
-	}{{"kill_to_first_answer_seconds", answers}, {"kill_to_connection_seconds", connections}} {
+	}{{"death_to_first_answer_seconds", answers}, {"death_to_connection_seconds", connections}} {
 		slices.Sort(one.times)
-		t.Logf("%s: median %.2f, longest %.2f of %d", one.name, one.times[kills/2].Seconds(), one.times[kills-1].Seconds(), kills)
+		t.Logf("%s: median %.2f, longest %.2f of %d", one.name, one.times[deaths/2].Seconds(), one.times[deaths-1].Seconds(), deaths)
 	}
 }

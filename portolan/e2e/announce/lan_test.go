@@ -44,27 +44,35 @@ var (
 type lan struct {
 	*labtest.Installation
 	server  *lbannounce.Server
+	resign  func() // ends the term of the leader
+	bridge  *topology.Namespace
 	client  *topology.Namespace
 	capture *capture
 }
 
-// install starts three nodes and a client on a bridge, the announcing side of lbctl, and a service
-// with a load-balancer address of each family.
-func install(t *testing.T) *lan {
+// install starts a LAN, the announcing side of lbctl, and a service with a load-balancer address of
+// each family. validity is that of the rights to announce.
+func install(t *testing.T, mode string, validity time.Duration) *lan {
 	t.Helper()
-	labtest.Need(t)
-	mode := labtest.Modes()[0]
-	if mode == "userspace" {
-		t.Skip("allowed: the kernel has no plane, and without one no node can forward an address that it lacks")
-	}
+	l := build(t, mode, map[string][]string{"nodeagent": {"-lbctl", lbctlAt}})
+	l.serve(t, validity)
+	l.server.SetWanted([]lbannounce.Wanted{l.wanted(balanced[0]), l.wanted(balanced[1])})
+	l.makeService(nil)
+	l.giveAddresses()
+	return l
+}
+
+// build starts three nodes and a client on a bridge, and a backend behind the nodes. flags are flags of
+// the daemons.
+func build(t *testing.T, mode string, flags map[string][]string) *lan {
+	t.Helper()
 	names := []string{"node-a", "node-b", "node-c"}
-	options := labtest.Options{Flags: map[string][]string{"nodeagent": {"-lbctl", lbctlAt, "-announce-interfaces", "la*"}}}
+	flags["nodeagent"] = append(flags["nodeagent"], "-announce-interfaces", "la*")
+	options := labtest.Options{Flags: flags}
 	for _, name := range names {
 		options.Nodes = append(options.Nodes, labtest.NodeOptions{Name: name, Zone: "z", ProxyMode: mode})
 	}
-	l := &lan{Installation: labtest.Install(t, options)}
-	bridge := topology.New(t, "lan")
-	l.client = topology.New(t, "client")
+	l := &lan{Installation: labtest.Install(t, options), bridge: topology.New(t, "lan"), client: topology.New(t, "client")}
 	on := func(host int) []netip.Prefix {
 		return []netip.Prefix{
 			netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 168, 77, byte(host)}), 24),
@@ -72,32 +80,51 @@ func install(t *testing.T) *lan {
 		}
 	}
 	for n, node := range l.Nodes {
-		topology.Connect(t, bridge, node.Namespace, nil, on(n+1))
+		topology.Connect(t, l.bridge, node.Namespace, nil, on(n+1))
 	}
-	topology.Connect(t, bridge, l.client, nil, on(100))
-	bridge.Bridge(t, "br")
-	l.capture = start(t, bridge, names)
-	l.server = serve(t)
-	l.server.SetWanted([]lbannounce.Wanted{l.wanted(balanced[0]), l.wanted(balanced[1])})
+	topology.Connect(t, l.bridge, l.client, nil, on(100))
+	l.bridge.Bridge(t, "br")
+	l.capture = start(t, l.bridge, names)
 	l.ServeBackends([]int32{8080})
-	l.makeService()
 	return l
 }
 
+// kernelModes returns the modes of the kernel that this machine has.
+func kernelModes(t *testing.T) []string {
+	t.Helper()
+	labtest.Need(t)
+	modes := slices.DeleteFunc(labtest.Modes(), func(mode string) bool { return mode == "userspace" })
+	if len(modes) == 0 {
+		t.Skip("allowed: the kernel has no plane, and without one no node can forward an address that it lacks")
+	}
+	return modes
+}
+
 // serve serves the agents as lbctl does.
-func serve(t *testing.T) *lbannounce.Server {
+func (l *lan) serve(t *testing.T, validity time.Duration) {
 	t.Helper()
 	log := kittest.Logger(t)
-	server := lbannounce.NewServer(lbannounce.ServerOptions{Log: log, Metrics: prometheus.NewRegistry()})
+	l.server = lbannounce.NewServer(lbannounce.ServerOptions{
+		// The restart is longer than the default, so that a slow machine is no failure.
+		Options: lbannounce.Options{Validity: validity, Restart: time.Minute}, Log: log, Metrics: prometheus.NewRegistry(),
+	})
 	srv := rpc.NewServer(rpc.ServerOptions{Log: log, Metrics: prometheus.NewRegistry(), Health: health.New(log)})
-	loadbalancerv1.RegisterAnnouncerServiceServer(srv, server)
+	loadbalancerv1.RegisterAnnouncerServiceServer(srv, l.server)
 	lis, err := rpc.TCP().Listen(lbctlAt)
 	if err != nil {
 		t.Fatal(err)
 	}
 	kittest.Run(t, "lbctl", func(ctx context.Context) error { return srv.Serve(ctx, lis) })
-	kittest.Run(t, "leader", func(ctx context.Context) error { server.Lead(ctx); return nil })
-	return server
+	l.lead(t)
+}
+
+// lead begins a term, and ends the one before it.
+func (l *lan) lead(t *testing.T) {
+	t.Helper()
+	if l.resign != nil {
+		l.resign()
+	}
+	l.resign = kittest.Run(l.TB, "leader", func(ctx context.Context) error { l.server.Lead(ctx); return nil })
 }
 
 func (l *lan) wanted(addr netip.Addr) lbannounce.Wanted {
@@ -108,12 +135,12 @@ func (l *lan) wanted(addr netip.Addr) lbannounce.Wanted {
 	return w
 }
 
-// makeService makes a service with the addresses and one backend.
-func (l *lan) makeService() {
+// makeService makes a service for addresses of both families, with one backend.
+func (l *lan) makeService(annotations map[string]string) {
 	l.Helper()
 	port := int32(8080)
 	for _, o := range []object.Object{
-		&corev1.Service{Metadata: &corev1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: &corev1.ServiceSpec{
+		&corev1.Service{Metadata: &corev1.ObjectMeta{Namespace: "default", Name: "web", Annotations: annotations}, Spec: &corev1.ServiceSpec{
 			Type: corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER, IpFamilyPolicy: corev1.IPFamilyPolicy_IP_FAMILY_POLICY_REQUIRE_DUAL_STACK,
 			Ports: []*corev1.ServicePort{{Port: 80, Protocol: corev1.Protocol_PROTOCOL_TCP}},
 		}},
@@ -124,6 +151,11 @@ func (l *lan) makeService() {
 			l.Fatalf("apply %s: %v", object.KeyOf(o), err)
 		}
 	}
+}
+
+// giveAddresses gives the service its addresses, as lbctl does.
+func (l *lan) giveAddresses() {
+	l.Helper()
 	status := &corev1.Service{Metadata: &corev1.ObjectMeta{Namespace: "default", Name: "web"}, Status: &corev1.ServiceStatus{
 		LoadBalancer: &corev1.LoadBalancerStatus{Ingress: []*corev1.LoadBalancerIngress{{Ip: balanced[0].String()}, {Ip: balanced[1].String()}}},
 	}}
@@ -259,6 +291,65 @@ func (l *lan) reach(addr netip.Addr) error {
 		}
 		return err
 	})
+}
+
+// connection is an open connection to the service.
+type connection struct {
+	net.Conn
+	lines *bufio.Reader
+}
+
+// dial opens a connection from the client to an address of the service, until the test ends.
+func (l *lan) dial(t *testing.T, addr netip.Addr) *connection {
+	t.Helper()
+	c := &connection{}
+	kittest.Eventually(t, "a connection to "+addr.String(), func() error {
+		return l.client.Do(func() (err error) {
+			c.Conn, err = net.DialTimeout("tcp", netip.AddrPortFrom(addr, 80).String(), time.Second)
+			return err
+		})
+	})
+	t.Cleanup(func() { _ = c.Close() })
+	c.lines = bufio.NewReader(c)
+	if _, err := c.lines.ReadString('\n'); err != nil { // where the backend was reached
+		t.Fatal(err)
+	}
+	return c
+}
+
+// echo sends a line and waits until it comes back.
+func (c *connection) echo() error {
+	if err := c.SetDeadline(time.Now().Add(echoTimeout)); err != nil {
+		return err
+	}
+	const sent = "still there\n"
+	if _, err := c.Write([]byte(sent)); err != nil {
+		return err
+	}
+	if line, err := c.lines.ReadString('\n'); err != nil || line != sent {
+		return fmt.Errorf("%q came back, %w", line, err)
+	}
+	return nil
+}
+
+// echoTimeout has room for retransmissions.
+const echoTimeout = 30 * time.Second
+
+// die ends a node: nothing leaves it any more, and then its agent is killed.
+func (l *lan) die(t *testing.T, node *labtest.Node) {
+	t.Helper()
+	l.bridge.Down(t, node.Name)
+	l.cut(t, node, true)
+	node.Process.Kill()
+}
+
+// revive starts a node that has died.
+func (l *lan) revive(t *testing.T, node *labtest.Node) {
+	t.Helper()
+	l.bridge.Link(t, node.Name, nil)
+	l.cut(t, node, false)
+	l.StartAgent(node)
+	awaitReady(t, node)
 }
 
 // cut keeps a node from sending to the control plane, or ends that.

@@ -88,7 +88,11 @@ func AgentStatus(w io.Writer, s *nodeagentv1.GetStatusResponse) error {
 func announcingOf(a *nodeagentv1.Announcing) string {
 	var addresses []string
 	for _, one := range a.GetAddresses() {
-		addresses = append(addresses, fmt.Sprintf("%s (for %s)", one.GetAddress(), Age(one.GetSince().AsTime(), time.Now())))
+		text := fmt.Sprintf("%s (for %s", one.GetAddress(), Age(one.GetSince().AsTime(), time.Now()))
+		if previous := one.GetPreviousNode(); previous != "" {
+			text += ", earlier connections at " + previous
+		}
+		addresses = append(addresses, text+")")
 	}
 	text := cmp.Or(strings.Join(addresses, ", "), "nothing") + " on " + cmp.Or(strings.Join(a.GetInterfaces(), ", "), "no interface")
 	if a.GetError() != "" {

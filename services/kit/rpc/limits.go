@@ -3,7 +3,6 @@ package rpc
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/netip"
 	"sync"
 
@@ -43,8 +42,8 @@ func clientOf(ctx context.Context) (c client, identified bool) {
 		return client{id: id}, true
 	}
 	if p, ok := peer.FromContext(ctx); ok {
-		if tcp, ok := p.Addr.(*net.TCPAddr); ok {
-			return client{id: id, addr: tcp.AddrPort().Addr().Unmap().WithZone("")}, true
+		if addr, ok := ipOf(p.Addr); ok {
+			return client{id: id, addr: addr}, true
 		}
 	}
 	return client{id: id}, true

@@ -210,7 +210,7 @@ func (s *Server) Serve(ctx context.Context, lis net.Listener) error {
 	defer stopWatching()
 
 	failed := make(chan error, 1)
-	go func() { failed <- s.grpc.Serve(lis) }()
+	go func() { failed <- s.grpc.Serve(departures{lis}) }()
 	select {
 	case err := <-failed:
 		s.startDrain()

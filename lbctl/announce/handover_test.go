@@ -1,0 +1,126 @@
+package announce
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// checkHandOvers fails unless only nodes that announce an address send packets to it on. So none of
+// them arrives at a node that sends it on again.
+func (w *world) checkHandOvers() {
+	for _, wanted := range w.wanted {
+		for _, a := range w.agents {
+			if to := w.handsOver(a, wanted.Address); to != "" && !a.announces(w.real, wanted.Address) {
+				w.Fatalf("%s sends packets to %s on to %s, and does not announce it", a.name, wanted.Address, to)
+			}
+		}
+	}
+}
+
+// TestHandOver checks that the next node of an address is told the previous one if that one lives
+// and both forward alone, also after a change of the leader and a restart of an agent, and that this
+// ends when the previous node dies, when the time is over, and when the address moves on.
+func TestHandOver(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld(rt)
+		w.run(settleTime)
+		addr := w.wanted[0].Address
+		first := w.announcer(addr)
+		first.state.Draining = true
+		w.run(2 * time.Second)
+		second := w.announcer(addr)
+		want := ""
+		if first.state.Stays && second.state.Stays {
+			want = first.name
+		}
+		w.expectHandOver(addr, want)
+
+		switch rapid.SampledFrom([]string{"leader", "agent of the first", "agent of the second", "connection"}).Draw(rt, "upheaval") {
+		case "leader":
+			w.newLeader()
+		case "agent of the first":
+			w.kill(first)
+			w.run(500 * time.Millisecond)
+			w.start(first)
+			first.state.Draining = true
+		case "agent of the second":
+			if second.state.Stays { // otherwise the address moves
+				w.kill(second)
+				w.run(500 * time.Millisecond)
+				w.start(second)
+				w.run(time.Second)
+			}
+		case "connection":
+			w.breakConnection(first, rapid.Bool().Draw(rt, "closed by the agent's machine"))
+		}
+		for range 60 {
+			w.run(50 * time.Millisecond)
+			w.expectHandOver(addr, want)
+		}
+
+		switch rapid.SampledFrom([]string{"death", "time", "next move"}).Draw(rt, "end") {
+		case "death":
+			w.die(first)
+			w.run(4 * time.Second)
+			w.expectHandOver(addr, "")
+		case "time":
+			w.run(simHandOver)
+			w.expectHandOver(addr, "")
+		case "next move":
+			first.state.Draining, second.state.Draining = false, true
+			w.run(4 * time.Second)
+			third := w.announcer(addr)
+			if want = ""; second.state.Stays && third.state.Stays {
+				want = second.name
+			}
+			w.expectHandOver(addr, want)
+		}
+		w.checkHandOvers()
+	})
+}
+
+// announcer returns the agent that announces an address.
+func (w *world) announcer(addr netip.Addr) *agent {
+	i := slices.IndexFunc(w.agents, func(a *agent) bool { return a.announces(w.real, addr) })
+	if i < 0 {
+		w.Fatalf("nobody announces %s: %+v", addr, w.leader.assigner.Statuses(w.leader.clock.at(w.real)))
+	}
+	return w.agents[i]
+}
+
+// expectHandOver fails unless the node that announces an address sends packets on to a node.
+func (w *world) expectHandOver(addr netip.Addr, to string) {
+	if a := w.announcer(addr); w.handsOver(a, addr) != to {
+		w.Fatalf("after %s, %s sends packets to %s on to %q, want %q", w.real, a.name, addr, w.handsOver(a, addr), to)
+	}
+}
+
+// TestOwnersOutliveTheirRights checks that addresses and hand-overs stay where they are when there was
+// no leader for longer than the rights last.
+func TestOwnersOutliveTheirRights(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld(rt)
+		w.run(settleTime)
+		addr := w.wanted[0].Address
+		first := w.announcer(addr)
+		first.state.Draining = true
+		w.run(2 * time.Second)
+		first.state.Draining = false
+		second := w.announcer(addr)
+		want := w.handsOver(second, addr)
+		w.run(time.Second)
+
+		w.leader.leads = false
+		w.run(time.Duration(rapid.IntRange(0, 1000).Draw(rt, "steps without a leader")) * step)
+		w.newLeader()
+		w.run(settleTime)
+		if got := w.announcer(addr); got != second {
+			rt.Fatalf("the address has moved from %s to %s", second.name, got.name)
+		}
+		w.expectHandOver(addr, want)
+	})
+}

@@ -1,0 +1,9 @@
+package handover
+
+import (
+	"testing"
+
+	"portolan.dev/nodeagent/kerneltest"
+)
+
+func TestMain(m *testing.M) { kerneltest.Main(m) }
