@@ -17,7 +17,7 @@ import (
 // writes from an outdated view. Choose a newer commit if bugs of this one affect installations
 // with daemons of both releases. Also choose a newer one after a migration of the schema, because a
 // registry or an allocator of the previous release then refuses to start.
-const previousRelease = "10d3f415ce63687e75367c2e736a674444def3c6"
+const previousRelease = "7dcc3a2d1296dfc6250061c6100ff3d28c0f864d"
 
 // ErrNoRelease is returned if the previous release cannot be built because the clone lacks the
 // history.
