@@ -83,7 +83,11 @@ func (f *Fake) do(ctx context.Context, call, service string, effect func() error
 		}
 	}
 	f.mu.Lock()
-	err = effect()
+	// A call that the caller has ended may come to run only after the next one, which may be the deletion.
+	err = status.FromContextError(ctx.Err()).Err()
+	if err == nil {
+		err = effect()
+	}
 	f.mu.Unlock()
 	if err == nil && after != nil {
 		return after(ctx, call, service)

@@ -45,7 +45,8 @@ type LoadBalancerProviderServiceClient interface {
 	// of the service has changed that it may depend on, and once more when the service's status has the
 	// addresses. Errors: INVALID_ARGUMENT, FAILED_PRECONDITION (the service cannot have it as it is),
 	// RESOURCE_EXHAUSTED (no address is left), UNAVAILABLE (try again). Their messages are shown to the
-	// owner of the service.
+	// owner of the service. A call that its caller has ended must have no effect after a later call for
+	// the service has returned.
 	EnsureLoadBalancer(ctx context.Context, in *EnsureLoadBalancerRequest, opts ...grpc.CallOption) (*EnsureLoadBalancerResponse, error)
 	// UpdateLoadBalancer changes only the set of nodes. Errors: NOT_FOUND (EnsureLoadBalancer is called
 	// instead), UNAVAILABLE.
@@ -132,7 +133,8 @@ type LoadBalancerProviderServiceServer interface {
 	// of the service has changed that it may depend on, and once more when the service's status has the
 	// addresses. Errors: INVALID_ARGUMENT, FAILED_PRECONDITION (the service cannot have it as it is),
 	// RESOURCE_EXHAUSTED (no address is left), UNAVAILABLE (try again). Their messages are shown to the
-	// owner of the service.
+	// owner of the service. A call that its caller has ended must have no effect after a later call for
+	// the service has returned.
 	EnsureLoadBalancer(context.Context, *EnsureLoadBalancerRequest) (*EnsureLoadBalancerResponse, error)
 	// UpdateLoadBalancer changes only the set of nodes. Errors: NOT_FOUND (EnsureLoadBalancer is called
 	// instead), UNAVAILABLE.
