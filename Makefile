@@ -113,6 +113,11 @@ bench-nodeagent: ## IPVS beside raw messages in the emulated kernel; nftables an
 bench-node-death: ## a node's death to the last packet sent to it, five times, in network namespaces (as root)
 	go test -count=1 -timeout 30m -run '^TestADeadNodeGetsNoPackets$$' -v ./portolan/e2e/nodes -args -measure | grep -v level=
 
+.PHONY: bench-announce
+bench-announce: ## load-balancer addresses when nodes, agents and leaders die: on a LAN, and by BGP, in network namespaces (as root)
+	@tools/test-tools.sh || true
+	go test -count=1 -timeout 30m -v -p 1 ./portolan/e2e/announce ./portolan/e2e/bgp | grep '_seconds: '
+
 .PHONY: bench-start
 bench-start: ## all daemons started at once, until all are ready, five times
 	go test -count=5 -timeout 10m -run '^TestColdStart$$' -v ./portolan/e2e | grep 'all daemons are ready'
