@@ -34,11 +34,23 @@ func (r *replica) stocked(t *testing.T, n int) {
 // objects have values.
 func (r *replica) closeReserve(t *testing.T, i *installation, holder string) {
 	t.Helper()
-	ctx := within(t)
-	_, err := r.leases.DeleteLease(ctx, &registryv1.DeleteLeaseRequest{Name: holder})
+	_, err := r.leases.DeleteLease(within(t), &registryv1.DeleteLeaseRequest{Name: holder})
 	if err != nil && !apierr.IsNotFound(err) {
 		t.Fatal(err)
 	}
+	inUse := map[string]string{}
+	for _, svc := range r.all(t) {
+		for _, address := range svc.GetSpec().GetClusterIps() {
+			inUse[address] = svc.GetMetadata().GetUid()
+		}
+	}
+	i.allocator.CloseReserve(holder, inUse)
+}
+
+// all returns all services, as they are in the store now.
+func (r *replica) all(t *testing.T) []*corev1.Service {
+	t.Helper()
+	ctx := within(t)
 	head, err := r.changes.GetHead(ctx, &registryv1.GetHeadRequest{})
 	if err != nil {
 		t.Fatal(err)
@@ -47,13 +59,7 @@ func (r *replica) closeReserve(t *testing.T, i *installation, holder string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inUse := map[string]string{}
-	for _, svc := range list.GetServices() {
-		for _, address := range svc.GetSpec().GetClusterIps() {
-			inUse[address] = svc.GetMetadata().GetUid()
-		}
-	}
-	i.allocator.CloseReserve(holder, inUse)
+	return list.GetServices()
 }
 
 // TestCreatesTakeWhatIsAtHand checks that creates do not ask the allocator while the reserve lasts,
@@ -265,12 +271,8 @@ func TestReservesEndUnderLoad(t *testing.T) {
 	}
 	cancel()
 	wg.Wait()
-	list, err := a.services.ListServices(within(t), &registryv1.ListServicesRequest{PageSize: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
 	owners := map[string]string{}
-	for _, svc := range list.GetServices() {
+	for _, svc := range a.all(t) {
 		address, name := svc.GetSpec().GetClusterIp(), svc.GetMetadata().GetName()
 		if other := owners[address]; other != "" {
 			t.Errorf("%s and %s have %s", name, other, address)

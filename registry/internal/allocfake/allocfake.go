@@ -47,6 +47,9 @@ type holder struct {
 	slots     []string
 	confirmed bool
 	grant     uint64 // the value is in the reserve of the owner, under this grant
+	// released is the UID of an owner that had the value and was deleted before the holder of the
+	// reserve settled it.
+	released string
 }
 
 // New returns an allocator with size addresses of each range, beginning with the first usable

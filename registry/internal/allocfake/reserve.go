@@ -157,11 +157,14 @@ func (a *Allocator) takeBackLost(name string, received uint64) {
 
 func (a *Allocator) settle(name string, req *allocatorv1.ReserveRequest, answer *allocatorv1.ReserveResponse) {
 	for _, s := range req.GetSettled() {
-		if h := a.holders[s.GetValue()]; h.owner != name || h.grant != s.GetGrant() {
+		switch h := a.holders[s.GetValue()]; {
+		case h.owner != name || h.grant != s.GetGrant():
 			answer.Ignored++
-			continue
+		case h.released == s.GetOwner().GetUid():
+			delete(a.holders, s.GetValue())
+		default:
+			a.holders[s.GetValue()] = newHolder(s.GetOwner().GetUid(), s.GetSlot(), s.GetConfirmed())
 		}
-		a.holders[s.GetValue()] = newHolder(s.GetOwner().GetUid(), s.GetSlot(), s.GetConfirmed())
 	}
 	for _, v := range req.GetReturned() {
 		if h := a.holders[v.GetValue()]; h.owner != name || h.grant != v.GetGrant() {
@@ -308,14 +311,17 @@ func (a *Allocator) anyReserved(family corev1.IPFamily) bool {
 	return false
 }
 
-// releaseReserved frees the values of owners that are still in reserves.
+// releaseReserved notes that owners of values that are still in reserves were deleted, as the real
+// allocator does. The values stay in their reserves and are recalled, because a release may be late: the
+// holder may have got the value again and given it to another owner since then.
 func (a *Allocator) releaseReserved(owners []*allocatorv1.OwnerSlots, answer *allocatorv1.ReleaseResponse) {
 	for _, owner := range owners {
 		for _, value := range owner.GetValues() {
-			if a.holders[value].grant != 0 {
-				delete(a.holders, value)
+			if h := a.holders[value]; h.grant != 0 {
+				h.released = owner.GetOwnerUid()
+				a.holders[value] = h
+				a.recallValue(value)
 				answer.Released++
-				a.changed.Broadcast()
 			}
 		}
 	}
