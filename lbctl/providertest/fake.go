@@ -38,7 +38,7 @@ type Balancer struct {
 	IP       string
 	Nodes    []string // names of the nodes
 	Internal bool
-	ports    []*corev1.ServicePort
+	Ports    []*corev1.ServicePort
 }
 
 // Hook may delay or fail a call, such as "Ensure", for the service of a name. With pending the call
@@ -97,7 +97,7 @@ func (f *Fake) do(ctx context.Context, call, service string, effect func() error
 
 func (f *Fake) statusOf(b *Balancer) *corev1.LoadBalancerStatus {
 	ingress := &corev1.LoadBalancerIngress{Ip: b.IP, IpMode: f.Mode}
-	for _, port := range b.ports {
+	for _, port := range b.Ports {
 		state := &corev1.PortStatus{Port: port.GetPort(), Protocol: port.GetProtocol()}
 		if why := f.PortErrors[port.GetProtocol()]; why != "" {
 			state.Error = &why
@@ -151,7 +151,7 @@ func (f *Fake) EnsureLoadBalancer(ctx context.Context, req *loadbalancerv1.Ensur
 			b = &Balancer{IP: fmt.Sprintf("203.0.113.%d", (f.made-1)%254+1)}
 			f.balancers[meta.GetUid()] = b
 		}
-		b.Nodes, b.Internal, b.ports = nodeNames(req.GetNodes()), req.GetInternal(), req.GetService().GetSpec().GetPorts()
+		b.Nodes, b.Internal, b.Ports = nodeNames(req.GetNodes()), req.GetInternal(), req.GetService().GetSpec().GetPorts()
 		resp.Status = f.statusOf(b)
 		return nil
 	})

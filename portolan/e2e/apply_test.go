@@ -2,9 +2,12 @@ package e2e
 
 import (
 	"errors"
+	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
+
+	"portolan.dev/services/kit/kittest"
 )
 
 const restricted = `apiVersion: v1
@@ -46,9 +49,12 @@ func TestManifestTakesBackWhatItSaid(t *testing.T) {
 	inside := strings.Replace(open, "  type: LoadBalancer\n", "", 1)
 	i.apply(restricted)
 	i.apply(inside)
-	if svc := i.service("front"); len(svc.GetMetadata().GetAnnotations()) != 1 || svc.GetSpec().GetPorts()[0].GetNodePort() != 0 {
-		t.Errorf("as a ClusterIP the service is %v", svc)
-	}
+	kittest.Eventually(t, "lbctl to remove its annotation", func() error {
+		if svc := i.service("front"); len(svc.GetMetadata().GetAnnotations()) != 1 || svc.GetSpec().GetPorts()[0].GetNodePort() != 0 {
+			return fmt.Errorf("as a ClusterIP the service is %v", svc)
+		}
+		return nil
+	})
 	if _, errOut, err := i.try(strings.Replace(open, "port: 80", "port: 0", 1), "diff", "-f", "-"); exitCode(err) != 2 || !strings.Contains(errOut, "spec.ports[0].port") {
 		t.Errorf("diff of a manifest that cannot be applied: %v\n%s", err, errOut)
 	}

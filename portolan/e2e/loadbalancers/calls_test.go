@@ -26,6 +26,15 @@ func (c *callCounter) before(_ context.Context, call, _ string) (bool, error) {
 	return false, nil
 }
 
+// reset begins to count anew, and returns the calls until then.
+func (c *callCounter) reset() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.calls
+	c.calls = map[string]int{}
+	return before
+}
+
 // await waits until the provider was called so often.
 func (c *callCounter) await(t *testing.T, want map[string]int) {
 	t.Helper()
@@ -58,15 +67,24 @@ func TestAProviderIsCalledForWhatItNeeds(t *testing.T) {
 	node("a")
 	i.delete("first")
 	i.awaitGone("first")
-	counter.mu.Lock()
-	clear(counter.calls)
-	counter.mu.Unlock()
+	counter.reset()
 
 	i.create(balanced("web", class(metal)))
 	got := i.awaitAddresses("web", 1)[0]
 	i.awaitAnnounced("web", corev1.ConditionStatus_CONDITION_STATUS_FALSE,
 		"nobody announces "+got+": no node agent is connected: set -announce-interfaces and -lbctl of the agents")
-	counter.await(t, map[string]int{"Ensure": 2}) // the second one with the address in the status
+	i.update("web", port(82))
+	kittest.Eventually(t, "the provider to know the port", func() error {
+		if all := p.Balancers(); len(all) != 1 || all[0].Ports[0].GetPort() != 82 {
+			return fmt.Errorf("it has %v", all)
+		}
+		return nil
+	})
+	// The first one, one with the address in the status, which may be that for the port, and one if
+	// lbctl sees its own write late.
+	if first := counter.reset(); first["Ensure"] < 2 || first["Ensure"] > 4 || first["Update"] > 0 {
+		t.Errorf("the calls are %v, want 2 to 4 times Ensure", first)
+	}
 	a := i.connect("a")
 	a.awaitAnnouncing(got)
 	i.awaitAnnounced("web", corev1.ConditionStatus_CONDITION_STATUS_TRUE, "node a announces "+got)
@@ -74,12 +92,12 @@ func TestAProviderIsCalledForWhatItNeeds(t *testing.T) {
 		t.Fatal(err)
 	}
 	node("b")
-	counter.await(t, map[string]int{"Ensure": 2, "Update": 1})
+	counter.await(t, map[string]int{"Update": 1})
 	i.connect("b").awaitAnnouncing(got)
 	i.awaitAnnounced("web", corev1.ConditionStatus_CONDITION_STATUS_TRUE, "node b announces "+got)
 
 	i.update("web", port(81))
-	counter.await(t, map[string]int{"Ensure": 3, "Update": 1})
+	counter.await(t, map[string]int{"Ensure": 1, "Update": 1})
 	i.update("web", annotate("example.com/speed", "fast"))
-	counter.await(t, map[string]int{"Ensure": 4, "Update": 1})
+	counter.await(t, map[string]int{"Ensure": 2, "Update": 1})
 }
