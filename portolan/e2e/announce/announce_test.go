@@ -187,13 +187,18 @@ func ticks(t *testing.T, long time.Duration) <-chan time.Time {
 	return out
 }
 
-// failsOver ends the node of the owner again and again.
+// failsOver ends the node of the owner again and again. Connections through the other nodes go on.
 func (l *lan) failsOver(t *testing.T) {
 	var answers, connections []time.Duration
+	others := 0
 	for range deaths {
 		before := len(l.capture.all())
 		name := l.owner(t, balanced[0], "")
 		owner := l.node(name)
+		var open *connection
+		if l.owner(t, balanced[1], "") != name {
+			open = l.dial(t, balanced[1])
+		}
 		died := time.Now()
 		l.die(t, owner)
 		next := l.owner(t, balanced[0], name)
@@ -201,9 +206,16 @@ func (l *lan) failsOver(t *testing.T) {
 		answers = append(answers, first.at.Sub(died))
 		kittest.Eventually(t, "the service", func() error { return l.reach(balanced[0]) })
 		connections = append(connections, time.Since(died))
+		if open != nil {
+			others++
+			if err := open.echo(); err != nil {
+				t.Errorf("a connection through another node than %s: %v", name, err)
+			}
+		}
 		l.checkOrder(t, before)
 		l.revive(t, owner)
 	}
+	t.Logf("others: in %d of %d rounds a connection went through another node", others, deaths)
 	for _, one := range []struct {
 		name  string
 		times []time.Duration
