@@ -243,7 +243,7 @@ func TestSecuredInstallation(t *testing.T) {
 	})
 	s.balanced()
 	for _, line := range s.log.lines() {
-		if text := strings.ToLower(line); strings.Contains(text, "permission") || strings.Contains(text, "may not") || strings.Contains(text, "connection refused") && strings.Contains(text, "peer=") {
+		if text := strings.ToLower(line); strings.Contains(text, "permission") || strings.Contains(text, "role ") && strings.Contains(text, "may not") || strings.Contains(text, "connection refused") && strings.Contains(text, "peer=") {
 			t.Errorf("a daemon was refused something: %s", line)
 		}
 	}
