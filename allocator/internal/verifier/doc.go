@@ -12,8 +12,9 @@
 // the registry for its nodes at CreatePool, would not notice a node that comes later.
 //
 // At each start, and whenever the registry's log has another epoch because the registry was restored,
-// the values of the objects in the complete view are adopted before any value is allocated
-// ([Verifier.Adopted]). The alternative, doing so only if the store is empty, would not notice an
+// and whenever the store went back to an older state, the values of the objects in the complete view are
+// adopted before any value is allocated ([Verifier.Adopted]), once the view has all that was written
+// before. The alternative, doing so only if the store is empty, would not notice an
 // old copy of a store. It would also save nothing, because only registries call the allocator. The
 // registry stores newly allocated values only in a log of the epoch that the allocator has told it.
 //

@@ -90,11 +90,8 @@ func (v *Verifier) closeReserves(ctx context.Context, holders []string) error {
 			return fmt.Errorf("delete lease %s: %w", holder, err)
 		}
 	}
-	epoch, revision, err := v.cfg.Registry.Head(ctx)
+	revision, err := v.reachHead(ctx)
 	if err != nil {
-		return fmt.Errorf("read the head of the registry's log: %w", err)
-	}
-	if err := v.reach(ctx, position{epoch, revision}); err != nil {
 		return err
 	}
 	closed, err := v.cfg.Engine.CloseReserves(ctx, holders, v.servicesByIP().ownerOf)
@@ -102,6 +99,16 @@ func (v *Verifier) closeReserves(ctx context.Context, holders []string) error {
 		v.cfg.Log.Info("reserves closed", "reserves", closed, "revision", revision)
 	}
 	return err
+}
+
+// reachHead waits until the view has everything that was written before the call, and returns the
+// revision of the last change of that.
+func (v *Verifier) reachHead(ctx context.Context) (revision uint64, err error) {
+	epoch, revision, err := v.cfg.Registry.Head(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("read the head of the registry's log: %w", err)
+	}
+	return revision, v.reach(ctx, position{epoch, revision})
 }
 
 // reach waits until the view has everything up to a place in the log.

@@ -395,7 +395,11 @@ func TestTakingUpWaitsForTheStore(t *testing.T) {
 	w := newTestVerifier(t)
 	w.engine.Close()
 	checks := health.New(kittest.Logger(t))
-	v := New(Config{Engine: w.engine, Log: kittest.Logger(t), Metrics: prometheus.NewRegistry(), Health: checks, Epoch: func() string { return "e" }})
+	w.epoch = "e"
+	w.registry.onHead = func() (string, uint64, error) { return w.epoch, 1, nil }
+	v := New(Config{
+		Engine: w.engine, Registry: w.registry, Log: kittest.Logger(t), Metrics: prometheus.NewRegistry(), Health: checks, Epoch: func() string { return w.epoch },
+	})
 	if err := v.Apply(t.Context(), []changes.Change{{New: service("web", "u1", "10.96.0.1")}}, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -493,6 +497,31 @@ func TestAMissingValueMayComeLate(t *testing.T) {
 			w.wantEvents("web ClusterIPNotAllocated")
 		})
 	}
+}
+
+// TestAdoptionWaitsForTheView has a service in the registry that the view does not have yet when values
+// are adopted. Nothing is allocated before the view has it, also without a reserve.
+func TestAdoptionWaitsForTheView(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestVerifier(t)
+		w.registry.onHead = func() (string, uint64, error) { return w.epoch, w.feed.Revision() + 1, nil }
+		w.verifier.gate.shut()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			w.verifier.keepReservesOnce(t.Context())
+		}()
+		synctest.Wait()
+		if w.verifier.gate.isOpenFor(w.epoch) {
+			t.Error("values are allocated although a service is not known yet")
+		}
+		w.feed.Put(service("web", "u1", "10.96.0.5"))
+		<-done
+		if !w.verifier.gate.isOpenFor(w.epoch) {
+			t.Error("no values are allocated afterwards")
+		}
+		w.want("10.96.0.5 u1")
+	})
 }
 
 // TestAStoreThatWentBackIsAdoptedAgain replaces the store by a copy from the time before a service was
