@@ -40,17 +40,13 @@ func (v *Verifier) Adopted(ctx context.Context) (epoch string, err error) { retu
 // comparison reports the other. Unlike [Verifier.allocate], adopt does not ask the registry about each
 // object: a value of an object that was deleted in the meantime is freed after the grace.
 //
-// The view may be behind the log, for example while NATS is away. So adopt first waits until the view has
-// all that was written before, also where no reserve makes it wait: the store may be older than these
-// objects.
+// The view may be behind the log, for example while NATS is away. closeReserves waits until the view has
+// all that was written before, also if there are no reserves: the store may be older than these objects.
 //
 // losses is how often the allocator's store has gone back. If it goes back again meanwhile, the
 // engine goes on to refuse clients.
 func (v *Verifier) adopt(ctx context.Context, epoch string, losses uint64) error {
 	if err := v.cfg.Engine.Refresh(ctx); err != nil {
-		return err
-	}
-	if _, err := v.reachHead(ctx); err != nil {
 		return err
 	}
 	if err := v.closeReserves(ctx, v.allReserves()); err != nil {

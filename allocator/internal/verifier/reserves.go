@@ -69,7 +69,7 @@ func (v *Verifier) keepReservesOnce(ctx context.Context) {
 // closeLapsed closes the reserves that were not renewed in time.
 func (v *Verifier) closeLapsed(ctx context.Context) error {
 	lapsed, err := v.cfg.Engine.Lapsed(ctx)
-	if err != nil {
+	if err != nil || len(lapsed) == 0 {
 		return err
 	}
 	for _, holder := range lapsed {
@@ -81,17 +81,19 @@ func (v *Verifier) closeLapsed(ctx context.Context) error {
 // closeReserves ends reserves. After their Leases were deleted no value of them is stored in an object
 // any more, because each such write depends on the Lease. Once the view has everything that was
 // written before, it shows which of the values objects have. All other values can be given to others.
+// When closeReserves returns, the view has everything that was written before the call, also without
+// holders.
 func (v *Verifier) closeReserves(ctx context.Context, holders []string) error {
-	if len(holders) == 0 {
-		return nil
-	}
 	for _, holder := range holders {
 		if err := v.cfg.Registry.DeleteLease(ctx, holder); err != nil {
 			return fmt.Errorf("delete lease %s: %w", holder, err)
 		}
 	}
-	revision, err := v.reachHead(ctx)
+	epoch, revision, err := v.cfg.Registry.Head(ctx)
 	if err != nil {
+		return fmt.Errorf("read the head of the registry's log: %w", err)
+	}
+	if err := v.reach(ctx, position{epoch, revision}); err != nil || len(holders) == 0 {
 		return err
 	}
 	closed, err := v.cfg.Engine.CloseReserves(ctx, holders, v.servicesByIP().ownerOf)
@@ -99,16 +101,6 @@ func (v *Verifier) closeReserves(ctx context.Context, holders []string) error {
 		v.cfg.Log.Info("reserves closed", "reserves", closed, "revision", revision)
 	}
 	return err
-}
-
-// reachHead waits until the view has everything that was written before the call, and returns the
-// revision of the last change of that.
-func (v *Verifier) reachHead(ctx context.Context) (revision uint64, err error) {
-	epoch, revision, err := v.cfg.Registry.Head(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("read the head of the registry's log: %w", err)
-	}
-	return revision, v.reach(ctx, position{epoch, revision})
 }
 
 // reach waits until the view has everything up to a place in the log.

@@ -276,8 +276,18 @@ func (l *lan) checkOrder(t *testing.T, after int) {
 
 // reach connects from the client to an address of the service.
 func (l *lan) reach(addr netip.Addr) error {
-	return l.client.Do(func() error {
-		conn, err := net.DialTimeout("tcp", netip.AddrPortFrom(addr, 80).String(), 300*time.Millisecond)
+	line, err := l.hear(addr, 80, 300*time.Millisecond)
+	if err == nil && !strings.HasSuffix(line, ":8080") {
+		err = fmt.Errorf("the backend was reached at %q", line)
+	}
+	return err
+}
+
+// hear connects from the client to an address, within a time, and returns the first line that the
+// backend sends.
+func (l *lan) hear(addr netip.Addr, port uint16, timeout time.Duration) (line string, err error) {
+	err = l.client.Do(func() error {
+		conn, err := net.DialTimeout("tcp", netip.AddrPortFrom(addr, port).String(), timeout)
 		if err != nil {
 			return err
 		}
@@ -285,12 +295,10 @@ func (l *lan) reach(addr netip.Addr) error {
 		if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
 			return err
 		}
-		line, err := bufio.NewReader(conn).ReadString('\n')
-		if err == nil && !strings.HasSuffix(strings.TrimSpace(line), ":8080") {
-			err = fmt.Errorf("the backend was reached at %q", line)
-		}
+		line, err = bufio.NewReader(conn).ReadString('\n')
 		return err
 	})
+	return strings.TrimSpace(line), err
 }
 
 // connection is an open connection to the service.

@@ -1,9 +1,9 @@
 package announce
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -52,7 +52,7 @@ func (l *lan) localTraffic(t *testing.T) {
 		kittest.Eventually(t, "the client to reach "+node.Name+" as itself", func() error {
 			return l.hears(addr, 80, node.Name+" "+clientAt)
 		})
-		if got := l.announcerOf(t, addr); got != node.Name {
+		if got, _ := l.announcer(t, addr, ""); got != node.Name {
 			t.Errorf("%s is announced by %s, and its endpoint is on %s", addr, got, node.Name)
 		}
 		visited = append(visited, node.Name)
@@ -77,17 +77,17 @@ func (l *lan) sourceRanges(t *testing.T) {
 	}
 	l.apply(t, narrow(clientAt+"/32"))
 	l.apply(t, endpointsOn("narrow", l.Nodes[0]))
-	open := func() error { _, err := l.hear(addr, 80); return err }
+	open := func() error { _, err := l.hear(addr, 80, time.Second); return err }
 	kittest.Eventually(t, "the service", open)
 	l.apply(t, narrow("192.168.77.0/26"))
 	kittest.Eventually(t, "the client to be kept out", func() error {
-		line, err := l.hear(addr, 80)
+		line, err := l.hear(addr, 80, time.Second)
 		if err == nil {
 			return fmt.Errorf("it hears %q", line)
 		}
 		return nil
 	})
-	if _, err := l.hear(addr, 80); err == nil {
+	if _, err := l.hear(addr, 80, time.Second); err == nil {
 		t.Error("the client is let in once more")
 	}
 	l.apply(t, narrow("192.168.77.64/26"))
@@ -139,9 +139,7 @@ func (l *lan) serveOn(t *testing.T, node *labtest.Node) {
 // balancer returns a service that requests an address.
 func balancer(name string, addr netip.Addr, annotations map[string]string, port int32, change func(*corev1.ServiceSpec)) *corev1.Service {
 	wishes := map[string]string{object.AnnotationBalancerIPs: addr.String()}
-	for key, value := range annotations {
-		wishes[key] = value
-	}
+	maps.Copy(wishes, annotations)
 	spec := &corev1.ServiceSpec{
 		Type:  corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER,
 		Ports: []*corev1.ServicePort{{Port: port, Protocol: corev1.Protocol_PROTOCOL_TCP}},
@@ -168,33 +166,9 @@ func (l *lan) apply(t *testing.T, o object.Object) {
 	}
 }
 
-// announcerOf returns the node that announces an address.
-func (l *lan) announcerOf(t *testing.T, addr netip.Addr) string {
-	t.Helper()
-	node, _ := l.announcer(t, addr, "")
-	return node
-}
-
-// hear connects from the client and returns what the backend says.
-func (l *lan) hear(addr netip.Addr, port uint16) (line string, err error) {
-	err = l.client.Do(func() error {
-		conn, err := net.DialTimeout("tcp", netip.AddrPortFrom(addr, port).String(), time.Second)
-		if err != nil {
-			return err
-		}
-		defer conn.Close()
-		if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
-			return err
-		}
-		line, err = bufio.NewReader(conn).ReadString('\n')
-		return err
-	})
-	return strings.TrimSpace(line), err
-}
-
 // hears returns an error unless what the backend says begins with a text.
 func (l *lan) hears(addr netip.Addr, port uint16, want string) error {
-	line, err := l.hear(addr, port)
+	line, err := l.hear(addr, port, time.Second)
 	if err == nil && !strings.HasPrefix(line, want) {
 		err = fmt.Errorf("it hears %q, not %q", line, want)
 	}
