@@ -23,7 +23,7 @@ const (
 	reportPause = 200 * time.Millisecond
 )
 
-// onlyShard is the shard of the leader's Lease, of which there is one.
+// onlyShard is the shard whose holder leads. lbctl has no other shard.
 const onlyShard = 0
 
 // signal wakes one goroutine; several signals before it runs are one.

@@ -11,8 +11,8 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 )
 
-// ClosedHolder is the holder of a reserve whose Lease does not exist. For an allocator under test the
-// Leases of all other holders exist.
+// ClosedHolder is the name of a holder without a Lease in the registry. The suite expects an allocator
+// under test to find a Lease for every other holder.
 const ClosedHolder = "portolan-reserve-closed"
 
 const (

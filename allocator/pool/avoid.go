@@ -1,8 +1,8 @@
 package pool
 
 // AvoidingBuggyIPs returns a range of IPv4 addresses of which Pick never returns one that ends in .0 or
-// .255, because some old clients and routers take such an address for that of a network, and drop its
-// packets. Allocate takes them like all others. Other ranges are returned as they are.
+// .255, because some old clients and routers take it for the address of a network or for a broadcast
+// address, and drop its packets. Allocate takes them like all others. Other ranges are returned as they are.
 //
 // A pool does not count them as taken, since they can be. Each search passes over them; a /16 has 512
 // of them. The alternative, a second set with them, would hold them in memory and would

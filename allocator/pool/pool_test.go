@@ -29,7 +29,7 @@ func (m *model) free(s Space, from, to uint64) int {
 	return m.freeAnd(s, from, to, func(Value) bool { return true })
 }
 
-// freeAnd counts those of them that match.
+// freeAnd returns the number of free values in the interval that match.
 func (m *model) freeAnd(s Space, from, to uint64, match func(Value) bool) int {
 	n := 0
 	for i := from; i < to; i++ {

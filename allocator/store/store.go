@@ -129,7 +129,7 @@ type Batch struct {
 func (b Batch) Empty() bool { return len(b.Writes) == 0 && len(b.Reserves) == 0 && len(b.Pools) == 0 }
 
 // Position identifies a state of the store. Each stored batch leads to another one. The zero
-// Position is that of no state.
+// Position belongs to no state.
 type Position struct {
 	Version uint64 // number of the batch that led to the state
 	// Mark is random. It tells apart two states with one version, of which one is lost because an

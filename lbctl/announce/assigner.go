@@ -48,13 +48,13 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// guard is the time after an answer after which none of its rights is in force any more, by any
-// clock. See the package's comment.
+// guard is the time from an answer until every right that it gave has ended, whatever the rate of the
+// node's clock is. See the package's comment.
 func (o Options) guard() time.Duration { return o.Validity + o.Validity/8 }
 
 // Assigner decides which node announces each address. The caller passes in the time, which must be
-// monotonic. A clock that stands still for some time, as that of a suspended machine, is harmless:
-// addresses move later. An Assigner is not safe for concurrent use.
+// monotonic. If the clock stands still, for example because the machine is suspended, addresses only
+// move later. An Assigner is not safe for concurrent use.
 type Assigner struct {
 	opts      Options
 	begun     time.Time // when this process began to lead

@@ -39,7 +39,7 @@ type Answer struct {
 	HandOvers         []HandOver // of some of the addresses, or of those that the node is to get
 }
 
-// node is a node whose agent has sent a message in this term.
+// node is the state of a node whose agent has sent a message since this replica leads.
 type node struct {
 	name       string
 	instance   string // the process of its agent

@@ -10,7 +10,7 @@ import (
 // isPrivate reports whether an object has parts that not every reader of the stream may see. These
 // are pods with an environment, a command, headers of a probe, or annotations of their owner, any of
 // which may hold a password. NATS gives every reader of the stream all changes, so the stream has
-// the fact of such a change only. The registry limits who reads its contents from the log.
+// only the fact of such a change. The registry limits who reads its contents from the log.
 //
 // Two other shapes were rejected. With the node in the subject, a node agent could be limited to
 // the pods of its node, but it could not tell the revisions of other pods from lost messages. With

@@ -12,7 +12,7 @@ import (
 // usable any more.
 //
 // All values in the news are forgotten first, and then restored as they are now. So a value may have
-// moved to another pool, of which the range was changed too.
+// moved to another pool if the same news change the range of that pool.
 func (t *Table) Update(n store.News, now time.Time) error {
 	for _, h := range n.Allocations {
 		t.forget(h.Value)

@@ -21,7 +21,7 @@ const (
 	Lease = 30 * time.Second
 	// maxPoolShare is the largest number of values of a pool in one reserve.
 	maxPoolShare = 1024
-	// poolParts is the number of parts of a pool's upper band of which one reserve gets at most one.
+	// poolParts is the number of equal parts of a pool's upper band. A reserve gets at most one part.
 	poolParts = 16
 )
 
@@ -184,9 +184,9 @@ func (e *poolState) share() uint64 {
 	return min(maxPoolShare, (e.values.Space().Size()-e.values.Band())/poolParts)
 }
 
-// isRoomy reports whether values of a pool may be in reserves: even if every reserve has its whole
-// share, as many are left as all of them have. Values in reserves count as free here, so that the
-// answer does not change when they are granted or returned.
+// isRoomy reports whether values of a pool may be in reserves: the upper band has more free values than
+// twice the shares of all reserves. Values in reserves count as free here, so that the answer does not
+// change when a value is granted or returned.
 func (t *Table) isRoomy(e *poolState, now time.Time) bool {
 	shares := e.share() * uint64(len(t.reserves))
 	upper := e.values.UpperFree(now) + e.reserved.all - e.reserved.lower

@@ -115,8 +115,9 @@ func (t *Table) Settle(now time.Time, holder string, s Settlement, c *Change) bo
 	return true
 }
 
-// takeReturns frees the values that the holder returns, and those of grants that it has not received.
-// A recalled value rests, so that it is not granted again before its turn.
+// takeReturns frees the values that the holder returns, and the values of grants whose answers the holder
+// has not received. A value that was recalled rests first, so that the reserve does not get it again at
+// once.
 func (t *Table) takeReturns(now time.Time, r *reserve, req ReserveRequest, res *ReserveResult, c *Change) {
 	for _, v := range req.Returned {
 		h := t.reservedIn(req.Holder, v)
@@ -218,7 +219,7 @@ func (r *reserve) sorted() []*allocation {
 // is one.
 type OwnerOf func(v pool.Value) (owner store.Owner, slot string, ok bool)
 
-// nobody is the OwnerOf of a reserve without objects.
+// nobody is an OwnerOf for a reserve of which no object has a value.
 func nobody(pool.Value) (store.Owner, string, bool) { return store.Owner{}, "", false }
 
 // CloseReserve ends a reserve of which no value can be stored in an object any more. A value that an

@@ -183,7 +183,7 @@ func (t *Table) slots(uid string) []string {
 type PoolStatus struct {
 	store.Pool
 	Size, Used, StaticSize, StaticUsed, Resting, Reserved uint64
-	// Avoided are the values not in use that only those get who ask for them.
+	// Avoided is the number of free values that Pick never returns; a claim gets one by naming it.
 	Avoided uint64
 }
 

@@ -2,8 +2,8 @@
 //
 // A file has one JSON object in each line: a header, the pools, the allocations, and an end with
 // their numbers and a checksum of all lines before it. The invariant is that a file is read as a
-// whole or not at all: a file that was truncated or changed is refused, and so is one of which the
-// allocator's rules do not hold, such as a value that is in no pool.
+// whole or not at all. A file that was truncated or changed is refused, and so is a file that breaks a
+// rule of the allocator, for example by a value that is in no pool.
 //
 // Reserves are not in the file. Their values are at hand at registries that may have used them for
 // objects since. They are written as values at rest: an allocator that starts on the new store

@@ -22,7 +22,7 @@ type Content struct {
 	Allocations []store.Allocation
 }
 
-// Snapshot returns the content as that of a store.
+// Snapshot returns the content in the form in which a store returns and restores it.
 func (c *Content) Snapshot() store.Snapshot {
 	return store.Snapshot{Pools: c.Pools, Allocations: func(yield func(store.Allocation, error) bool) {
 		for _, h := range c.Allocations {

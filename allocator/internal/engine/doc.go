@@ -5,9 +5,9 @@
 // batch, the batch is undone in memory. It may have been stored nevertheless; then the next batch
 // learns it from the store.
 //
-// The second is that a batch is decided from the present state of the store, of which other
-// processes may have changed parts. The store gives the engine what they have changed, under its
-// lock, before the decision. Readers that must see what others have stored call Refresh first:
+// The second is that a batch is decided from the present state of the store, although other processes
+// write to it too. Before the decision, and under its lock, the store gives the engine what the other
+// processes have changed. Readers that must see what others have stored call Refresh first:
 // lists, metrics and the verifier.
 //
 // The third: if the store went back to an older state, clients get no values until the verifier has

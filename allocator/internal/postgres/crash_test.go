@@ -67,7 +67,7 @@ func batchOf(port uint16) store.Batch {
 }
 
 // TestALostSessionStoresNothing ends the session of a batch between its decision and its commit.
-// Nothing is stored, the caller is told so, and nobody has to wait for the lock.
+// The store has nothing of the batch, the caller gets an error, and other processes get the lock at once.
 func TestALostSessionStoresNothing(t *testing.T) {
 	dsn := kittest.Postgres(t)
 	admin, s, other := connect(t, dsn), openStore(t, dsn), openStore(t, dsn)

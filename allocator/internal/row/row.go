@@ -58,7 +58,7 @@ func Millis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// FromMillis returns the time of which Millis returned ms.
+// FromMillis is the inverse of Millis.
 func FromMillis(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}

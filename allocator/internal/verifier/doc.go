@@ -18,8 +18,8 @@
 // old copy of a store. It would also save nothing, because only registries call the allocator. The
 // registry stores newly allocated values only in a log of the epoch that the allocator has told it.
 //
-// The verifier also closes reserves: those of registry processes that were not heard, and all of them
-// before it adopts values. It deletes the Lease by which the holder fences its commits, reads the head
+// The verifier also closes reserves. It closes the reserve of a registry process that has not renewed it
+// in time, and it closes all reserves before it adopts values. It deletes the Lease by which the holder fences its commits, reads the head
 // of the log, and waits until the view has everything up to there. Since no value of the reserve is
 // stored after the deletion, the view then has all services with such values. They get their values,
 // and the other values rest. Values in a reserve are never freed in another way. A service that has a

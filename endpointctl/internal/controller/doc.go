@@ -16,8 +16,8 @@
 // Many services are synced at once, by as many workers. Each worker plans the writes of its service
 // and hands them to the writer, which has one call to the registry under way at a time. All writes
 // that wait when a call ends are in the next call, which the registry commits together. Each write
-// has its own outcome, so a service whose writes fail is repeated without the others. A plan whose
-// writes depend on each other has several stages (packing.Plan), each in a later call.
+// gets an error or a result of its own, so only the services whose writes fail are synced again. A
+// plan whose writes depend on each other has several stages (packing.Plan), each in a later call.
 //
 // The other shape is a loop that takes all due services, plans them, and makes one call for all. Its
 // batches are larger at first, but it does not plan while a call is under way, a slow plan delays all

@@ -41,7 +41,8 @@ type writer struct {
 	group  *batch.Group[queued, stored]
 }
 
-// newWriter returns a writer whose calls have the context of a leadership, which fences them.
+// newWriter returns a writer for the time in which this replica leads the shard. The context leading
+// carries the epoch of the Lease, and the registry refuses writes of an older epoch.
 func (c *shard) newWriter(leading context.Context) *writer {
 	w := &writer{bulk: registryv1.NewBulkServiceClient(c.cfg.Registry), single: newSingleWriter(c.cfg.Registry)}
 	w.group = batch.New(batch.Options[queued]{

@@ -84,7 +84,7 @@ func withCondition(all []*corev1.Condition, state corev1.ConditionStatus, reason
 	return append(all, next)
 }
 
-// without returns a copy of conditions without those of some types.
+// without returns a copy of the conditions that leaves out some types.
 func without(all []*corev1.Condition, types ...string) []*corev1.Condition {
 	return slices.DeleteFunc(slices.Clone(all), func(c *corev1.Condition) bool { return slices.Contains(types, c.GetType()) })
 }

@@ -149,7 +149,7 @@ func (r *Responder) watchLocked() {
 	}
 }
 
-// servedLocked returns those of the addresses for which an interface answers: those in its subnets,
+// servedLocked returns the addresses for which an interface answers: the ones in its subnets,
 // and those in no subnet of any interface.
 func (r *Responder) servedLocked(c *conn, all []netip.Addr) []netip.Addr {
 	var served []netip.Addr

@@ -74,7 +74,7 @@ func TestSharedAddresses(t *testing.T) {
 	i.awaitReason("picky", "Refused", got)
 	i.awaitEvent("same", "SyncLoadBalancerFailed", "change a port")
 
-	// What the others release, the one that waits takes up.
+	// The waiting service gets the address that the others release.
 	i.delete("tls")
 	i.awaitExactly("same", got)
 	for _, name := range []string{"local", "picky", "web"} {

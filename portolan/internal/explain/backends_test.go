@@ -14,7 +14,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// lyingAgent answers GetPlan with backends of which it says that they are ready.
+// lyingAgent answers GetPlan with backends that it calls ready.
 type lyingAgent struct {
 	nodeagentv1.UnimplementedNodeAgentServiceServer
 
