@@ -124,7 +124,7 @@ func callers(t *testing.T) []identity.ID {
 	var ids []identity.ID
 	for _, role := range identity.Roles() {
 		id := identity.ID{TrustDomain: identity.DefaultTrustDomain, Role: role}
-		if role == identity.NodeAgent || role == identity.Workload {
+		if role == identity.NodeAgent || role == identity.Edge || role == identity.Workload {
 			id.Name = "n1"
 		}
 		ids = append(ids, id)

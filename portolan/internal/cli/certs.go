@@ -178,7 +178,7 @@ func (f *certsFlags) firstRequests(nodes []string) ([]certs.Request, error) {
 	}
 	var who []string
 	for _, role := range identity.Roles() {
-		if role != identity.NodeAgent && role != identity.Workload && role != identity.LBProvider {
+		if role != identity.NodeAgent && role != identity.Edge && role != identity.Workload && role != identity.LBProvider {
 			who = append(who, string(role))
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-var daemons = []string{"registry", "allocator", "endpointctl", "lbctl", "dnssvc", "nodeagent"}
+var daemons = []string{"registry", "allocator", "endpointctl", "lbctl", "dnssvc", "edge", "nodeagent"}
 
 // mayImport lists the areas (first folders) that an area may import besides itself.
 var mayImport = map[string][]string{
@@ -18,10 +18,11 @@ var mayImport = map[string][]string{
 	"endpointctl": {"api", "services"},
 	"lbctl":       {"api", "services"},
 	"dnssvc":      {"api", "services"},
+	"edge":        {"api", "services"},
 	"nodeagent":   {"api", "services"},
-	"portolan":    {"api", "services", "registry", "allocator", "endpointctl", "lbctl", "dnssvc", "nodeagent"},
+	"portolan":    {"api", "services", "registry", "allocator", "endpointctl", "lbctl", "dnssvc", "edge", "nodeagent"},
 	// No other area imports faults.
-	"faults": {"api", "services", "registry", "allocator", "endpointctl", "lbctl", "dnssvc", "nodeagent", "portolan"},
+	"faults": {"api", "services", "registry", "allocator", "endpointctl", "lbctl", "dnssvc", "edge", "nodeagent", "portolan"},
 	"tools":  nil, // each tool is a module of its own
 }
 

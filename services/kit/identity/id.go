@@ -20,6 +20,7 @@ const (
 	LBCtl       Role = "lbctl"
 	DNSSvc      Role = "dnssvc"
 	NodeAgent   Role = "nodeagent" // always with the name of its node
+	Edge        Role = "edge"      // always with the name of its node
 	// Operator is a person or program that may call every method. With a namespace, it reads and
 	// writes objects of that namespace only.
 	Operator Role = "operator"
@@ -43,7 +44,7 @@ const (
 
 // Roles lists all roles.
 func Roles() []Role {
-	return []Role{Registry, Allocator, EndpointCtl, LBCtl, DNSSvc, NodeAgent, Operator, Viewer, Workload, Monitor, LBProvider, NATS, NATSRoute, Postgres}
+	return []Role{Registry, Allocator, EndpointCtl, LBCtl, DNSSvc, NodeAgent, Edge, Operator, Viewer, Workload, Monitor, LBProvider, NATS, NATSRoute, Postgres}
 }
 
 // DefaultTrustDomain is the trust domain of an installation that does not configure one.
@@ -53,7 +54,7 @@ const DefaultTrustDomain = "portolan"
 type ID struct {
 	TrustDomain string
 	Role        Role
-	// Name is the node of a node agent or workload, or the name of a monitor or a load-balancer
+	// Name is the node of a node agent, an edge or a workload, or the name of a monitor or a load-balancer
 	// provider. It is empty for other roles.
 	Name string
 	// Namespace is the namespace that an operator, a viewer or a workload is bound to. It is empty
@@ -100,6 +101,8 @@ func (id ID) Validate() error {
 		return fmt.Errorf("role %q is not known; roles are %s", id.Role, words(Roles()))
 	case id.Role == NodeAgent && id.Name == "":
 		return errors.New("a node agent is named by its node: nodeagent/NODE")
+	case id.Role == Edge && id.Name == "":
+		return errors.New("an edge is named by its node: edge/NODE")
 	case id.Role == Workload && id.Name == "":
 		return errors.New("a workload is named by its node: workload/NODE or workload/NODE/NAMESPACE")
 	case id.Namespace != "" && !slices.Contains([]Role{Operator, Viewer, Workload}, id.Role):
@@ -116,7 +119,7 @@ func (id ID) Validate() error {
 
 // hasName reports whether the IDs of a role may have a name.
 func hasName(role Role) bool {
-	return slices.Contains([]Role{NodeAgent, Workload, Monitor, LBProvider}, role)
+	return slices.Contains([]Role{NodeAgent, Edge, Workload, Monitor, LBProvider}, role)
 }
 
 // maxNameLength is the largest length of a trust domain and of a name, as in SPIFFE, in bytes.
