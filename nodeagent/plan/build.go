@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/endpoints"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
@@ -46,7 +47,7 @@ type Result struct {
 	Servers []*VirtualServer
 	// Choices explain for every candidate endpoint why it is used or not. Choices[i] belongs to
 	// Servers[i].
-	Choices [][]Choice
+	Choices [][]endpoints.Choice
 	// HealthCheck is nil if the service has no health-check node port.
 	HealthCheck *HealthCheck
 	// Problems describe invalid fields that the plan ignores, each once.
@@ -152,7 +153,7 @@ func (b *builder) addPort(port *corev1.ServicePort) {
 		if len(addrs) == 0 {
 			continue
 		}
-		b.addFamily(port, addrs, candidates(b.slices, port, v6, b.report))
+		b.addFamily(port, addrs, endpoints.Candidates(b.slices, port, v6, b.report))
 	}
 }
 
@@ -205,7 +206,7 @@ func hasNodePorts(spec *corev1.ServiceSpec) bool {
 }
 
 // addFamily makes the servers of one port in one address family.
-func (b *builder) addFamily(port *corev1.ServicePort, addrs []frontendAddr, all []Candidate) {
+func (b *builder) addFamily(port *corev1.ServicePort, addrs []frontendAddr, all []endpoints.Candidate) {
 	cluster := clusterPool(all, hintsWanted(b.svc), b.facts)
 	local := localPool(all, b.facts)
 	for _, e := range addrs {
@@ -269,7 +270,7 @@ func (b *builder) sort() {
 		order[i] = i
 	}
 	slices.SortFunc(order, func(i, j int) int { return b.res.Servers[i].Key.Compare(b.res.Servers[j].Key) })
-	servers, choices := make([]*VirtualServer, len(order)), make([][]Choice, len(order))
+	servers, choices := make([]*VirtualServer, len(order)), make([][]endpoints.Choice, len(order))
 	for to, from := range order {
 		servers[to], choices[to] = b.res.Servers[from], b.res.Choices[from]
 	}

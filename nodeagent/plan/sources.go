@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/endpoints"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
@@ -72,7 +73,7 @@ func (b *builder) healthCheck() {
 			if len(ep.GetAddresses()) == 0 || ep.GetNodeName() != b.facts.Node {
 				continue
 			}
-			if c := newCandidate(ep, netip.AddrPort{}, slice.GetMetadata().GetNamespace()); c.Ready && !c.Terminating {
+			if c := endpoints.NewCandidate(ep, netip.AddrPort{}, slice.GetMetadata().GetNamespace()); c.Ready && !c.Terminating {
 				local[cmp.Or(c.Pod, ep.GetAddresses()[0])] = true
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
+	"portolan.dev/services/endpoints"
 	"portolan.dev/services/object"
 
 	"portolan.dev/nodeagent/plan"
@@ -85,7 +86,7 @@ func describeServer(v *plan.VirtualServer) *nodeagentv1.VirtualServer {
 }
 
 // describeReals lists the candidates, those in use first, and then the draining backends.
-func describeReals(choices []plan.Choice, active map[netip.AddrPort]uint32) []*nodeagentv1.RealServer {
+func describeReals(choices []endpoints.Choice, active map[netip.AddrPort]uint32) []*nodeagentv1.RealServer {
 	var out []*nodeagentv1.RealServer
 	known := map[netip.AddrPort]bool{}
 	for _, used := range []bool{true, false} {

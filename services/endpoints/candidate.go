@@ -1,4 +1,4 @@
-package plan
+package endpoints
 
 import (
 	"cmp"
@@ -15,20 +15,22 @@ type Candidate struct {
 	Addr   netip.AddrPort
 	Weight uint32
 	Node   string
+	Zone   string // empty if unknown
 	Pod    string // namespace/name; empty if unknown
 
 	Ready, Serving, Terminating bool
 
-	forZones, forNodes []string
+	// ForZones and ForNodes are the topology hints.
+	ForZones, ForNodes []string
 }
 
 // servingTerminating reports whether the endpoint is terminating but still serves. KEP-1669 uses
 // such endpoints if no endpoint is ready.
 func (c *Candidate) servingTerminating() bool { return c.Serving && c.Terminating }
 
-// candidates returns the endpoints of one service port in one address family, sorted by address,
-// each address once.
-func candidates(slicesOf []*corev1.EndpointSlice, port *corev1.ServicePort, v6 bool, report func(string, ...any)) []Candidate {
+// Candidates returns the endpoints of one service port in one address family, sorted by address,
+// each address once. It passes invalid fields, which it ignores, to report.
+func Candidates(slicesOf []*corev1.EndpointSlice, port *corev1.ServicePort, v6 bool, report func(string, ...any)) []Candidate {
 	var all []Candidate
 	for _, slice := range slicesOf {
 		if slice.GetAddressType() != addressType(v6) {
@@ -44,7 +46,7 @@ func candidates(slicesOf []*corev1.EndpointSlice, port *corev1.ServicePort, v6 b
 				report("EndpointSlice %s: %v", slice.GetMetadata().GetName(), err)
 				continue
 			}
-			all = append(all, newCandidate(ep, netip.AddrPortFrom(addr, number), slice.GetMetadata().GetNamespace()))
+			all = append(all, NewCandidate(ep, netip.AddrPortFrom(addr, number), slice.GetMetadata().GetNamespace()))
 		}
 	}
 	return dedupe(all)
@@ -63,7 +65,7 @@ func portIn(slice *corev1.EndpointSlice, port *corev1.ServicePort, report func(s
 		if p.GetName() != port.GetName() || protocolOf(p.GetProtocol()) != protocolOf(port.GetProtocol()) {
 			continue
 		}
-		if p.Port == nil { // an EndpointPort without a number means "all ports", which no data plane here supports
+		if p.Port == nil { // an EndpointPort without a number means "all ports", which no proxy here supports
 			return 0, false
 		}
 		if n := p.GetPort(); n < 1 || n > 65535 {
@@ -92,7 +94,8 @@ func endpointAddr(ep *corev1.Endpoint, v6 bool) (netip.Addr, error) {
 	return addr, nil
 }
 
-func newCandidate(ep *corev1.Endpoint, addr netip.AddrPort, namespace string) Candidate {
+// NewCandidate returns the candidate of an endpoint at addr, from a slice of a namespace.
+func NewCandidate(ep *corev1.Endpoint, addr netip.AddrPort, namespace string) Candidate {
 	cond := ep.GetConditions()
 	ready := cond.GetReady() || cond == nil || cond.Ready == nil
 	serving := ready
@@ -100,7 +103,7 @@ func newCandidate(ep *corev1.Endpoint, addr netip.AddrPort, namespace string) Ca
 		serving = cond.GetServing()
 	}
 	c := Candidate{
-		Addr: addr, Weight: 1, Node: ep.GetNodeName(),
+		Addr: addr, Weight: 1, Node: ep.GetNodeName(), Zone: ep.GetZone(),
 		Ready: ready, Serving: serving, Terminating: cond.GetTerminating(),
 	}
 	if ep.Weight != nil {
@@ -110,10 +113,10 @@ func newCandidate(ep *corev1.Endpoint, addr netip.AddrPort, namespace string) Ca
 		c.Pod = object.Name{Namespace: cmp.Or(ref.GetNamespace(), namespace), Name: ref.GetName()}.String()
 	}
 	for _, z := range ep.GetHints().GetForZones() {
-		c.forZones = append(c.forZones, z.GetName())
+		c.ForZones = append(c.ForZones, z.GetName())
 	}
 	for _, n := range ep.GetHints().GetForNodes() {
-		c.forNodes = append(c.forNodes, n.GetName())
+		c.ForNodes = append(c.ForNodes, n.GetName())
 	}
 	return c
 }
@@ -135,4 +138,9 @@ func readinessRank(c *Candidate) int {
 		return 1
 	}
 	return 2
+}
+
+// protocolOf returns a protocol, or TCP if it is not set.
+func protocolOf(p corev1.Protocol) corev1.Protocol {
+	return cmp.Or(p, corev1.Protocol_PROTOCOL_TCP)
 }
