@@ -14,6 +14,7 @@ import (
 	"portolan.dev/nodeagent/internal/traffic"
 	"portolan.dev/nodeagent/internal/view"
 	"portolan.dev/services/changes"
+	eventlog "portolan.dev/services/events"
 	"portolan.dev/services/object"
 )
 
@@ -26,7 +27,7 @@ func (d *Daemon) openPlane() (err error) {
 // assemble builds the parts of the agent around its data plane.
 func (d *Daemon) assemble() error {
 	d.view = view.New(d.name)
-	d.events = events.NewRecorder(d.name, registryv1.NewEventServiceClient(d.registry), d.log)
+	d.events = eventlog.NewRecorder("nodeagent", d.name, registryv1.NewEventServiceClient(d.registry), d.log)
 	if d.fallback != "" {
 		d.events.WarnNode(events.ProxyModeFallback, d.fallback)
 	}

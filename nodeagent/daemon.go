@@ -18,7 +18,6 @@ import (
 	"portolan.dev/nodeagent/internal/addresses"
 	"portolan.dev/nodeagent/internal/announce"
 	"portolan.dev/nodeagent/internal/bgp"
-	"portolan.dev/nodeagent/internal/events"
 	"portolan.dev/nodeagent/internal/healthcheck"
 	"portolan.dev/nodeagent/internal/nodestatus"
 	"portolan.dev/nodeagent/internal/probe"
@@ -28,6 +27,7 @@ import (
 	"portolan.dev/services/access"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/daemon"
+	eventlog "portolan.dev/services/events"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/tracing"
@@ -60,7 +60,7 @@ type Daemon struct {
 
 	view       *view.View
 	follower   *changes.Follower
-	events     *events.Recorder
+	events     *eventlog.Recorder
 	syncer     *proxy.Syncer
 	prober     *probe.Prober
 	checks     *healthcheck.Server

@@ -16,6 +16,9 @@ import (
 	registryv1 "portolan.dev/api/registry/v1"
 )
 
+// refused is the reason of events that the registry refuses.
+const refused = "Refused"
+
 // absent is a registry that is unavailable for some calls.
 type absent struct {
 	registryv1.EventServiceClient
@@ -29,7 +32,7 @@ func (a *absent) CreateEvent(_ context.Context, req *registryv1.CreateEventReque
 		return nil, status.Error(codes.Unavailable, "away")
 	}
 	a.got = append(a.got, req.GetEvent())
-	if req.GetEvent().GetReason() == InvalidService {
+	if req.GetEvent().GetReason() == refused {
 		return nil, status.Error(codes.InvalidArgument, "no")
 	}
 	return &registryv1.CreateEventResponse{}, nil
@@ -40,10 +43,10 @@ func (a *absent) CreateEvent(_ context.Context, req *registryv1.CreateEventReque
 func TestEventsWaitForTheRegistry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := &absent{away: 20}
-		r := NewRecorder("here", registry, slog.New(slog.DiscardHandler))
-		r.WarnNode(ProxyModeFallback, "one")
-		r.WarnNode(InvalidService, "two")
-		r.WarnNode(ViewOnDiskRefused, "three")
+		r := NewRecorder("nodeagent", "here", registry, slog.New(slog.DiscardHandler))
+		r.WarnNode("First", "one")
+		r.WarnNode(refused, "two")
+		r.WarnNode("Third", "three")
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		wg.Go(func() { r.Run(ctx) })

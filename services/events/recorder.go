@@ -22,18 +22,20 @@ const (
 )
 
 // Recorder writes events in the background. While the registry is unavailable, events wait in the
-// queue, so that findings of an agent that starts alone are reported later. Events that do not fit
-// are lost, but the agent's status still has everything.
+// queue, so that findings of a daemon that starts alone are reported later. Events that do not fit
+// are lost, but the daemon's status still has everything.
 type Recorder struct {
-	node   string
-	client registryv1.EventServiceClient
-	log    *slog.Logger
-	queue  chan *corev1.Event
+	component string
+	node      string
+	client    registryv1.EventServiceClient
+	log       *slog.Logger
+	queue     chan *corev1.Event
 }
 
-// NewRecorder returns a recorder of the node's agent. It writes nothing before Run.
-func NewRecorder(node string, client registryv1.EventServiceClient, log *slog.Logger) *Recorder {
-	return &Recorder{node: node, client: client, log: log, queue: make(chan *corev1.Event, queueSize)}
+// NewRecorder returns a recorder of a component, such as nodeagent, on a node. It writes nothing before
+// Run.
+func NewRecorder(component, node string, client registryv1.EventServiceClient, log *slog.Logger) *Recorder {
+	return &Recorder{component: component, node: node, client: client, log: log, queue: make(chan *corev1.Event, queueSize)}
 }
 
 // WarnService writes an event about a service that needs attention.
@@ -57,7 +59,7 @@ func (r *Recorder) put(about *corev1.ObjectReference, namespace, reason, message
 		Metadata:  &corev1.ObjectMeta{GenerateName: about.GetName() + "-", Namespace: namespace},
 		Regarding: about,
 		Reason:    reason, Message: spec.ShortenMessage(message), Type: corev1.EventType_EVENT_TYPE_WARNING,
-		ReportingComponent: "nodeagent", ReportingInstance: r.node,
+		ReportingComponent: r.component, ReportingInstance: r.node,
 	}
 	select {
 	case r.queue <- event:

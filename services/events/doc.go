@@ -1,0 +1,7 @@
+// Package events writes the Events of a daemon of a node, on services and on the node.
+//
+// Events wait in a queue while the registry is unavailable, so that findings of a daemon that starts
+// alone are reported later. The invariant: a caller never waits, neither for the registry nor for
+// space in the queue. An event that does not fit is lost, but the daemon's status still has the
+// finding.
+package events
