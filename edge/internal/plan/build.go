@@ -1,0 +1,144 @@
+package plan
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/balancer"
+	"portolan.dev/services/endpoints"
+	"portolan.dev/services/object"
+	"portolan.dev/services/proxy"
+	"portolan.dev/services/spec"
+)
+
+// builder builds the plan of one service.
+type builder struct {
+	svc      *corev1.Service
+	slices   []*corev1.EndpointSlice // by name
+	settings *balancer.Settings
+	facts    *Facts
+
+	restricted bool
+	allowed    []netip.Prefix
+	res        Result
+}
+
+func (b *builder) report(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); !slices.Contains(b.res.Problems, text) {
+		b.res.Problems = append(b.res.Problems, text)
+	}
+}
+
+// setRanges sets the clients that the service admits: those of its source ranges and of its named
+// range sets. A set that the configuration lacks admits nobody, because it was to restrict.
+func (b *builder) setRanges() {
+	ranges, malformed := spec.LoadBalancerSourceRanges(b.svc)
+	for _, text := range malformed {
+		b.report("source range %q is no CIDR", text)
+	}
+	b.restricted = len(ranges)+len(malformed)+len(b.settings.SourceGroups) > 0
+	b.allowed = ranges
+	for _, name := range b.settings.SourceGroups {
+		group, known := b.facts.Groups[name]
+		if !known {
+			b.report("the source group %q is not in the edge's configuration: add it to -source-groups, or change the annotation", name)
+		}
+		b.allowed = append(b.allowed, group...)
+	}
+	slices.SortFunc(b.allowed, netip.Prefix.Compare)
+	b.allowed = slices.Compact(b.allowed)
+}
+
+// addresses returns the load-balancer addresses of the service that a proxy serves.
+func (b *builder) addresses() []netip.Addr {
+	var addrs []netip.Addr
+	if spec.ForeignProxy(b.svc.GetMetadata().GetLabels()) != "" {
+		return nil
+	}
+	for _, ingress := range b.svc.GetStatus().GetLoadBalancer().GetIngress() {
+		addr, err := netip.ParseAddr(ingress.GetIp())
+		if err == nil && ingress.GetIpMode() == corev1.IPMode_IP_MODE_PROXY && !slices.Contains(addrs, addr) {
+			addrs = append(addrs, addr)
+		}
+	}
+	return addrs
+}
+
+// addPort plans one port at one address. Backends are of the address's family, or, if there are none,
+// of the other one, since a proxy can cross families.
+func (b *builder) addPort(addr netip.Addr, port *corev1.ServicePort) {
+	frontend := netip.AddrPortFrom(addr, uint16(port.GetPort()))
+	all := endpoints.Candidates(b.slices, port, addr.Is6(), b.report)
+	if len(all) == 0 {
+		all = endpoints.Candidates(b.slices, port, !addr.Is6(), b.report)
+	}
+	b.res.Ports = append(b.res.Ports, Port{
+		Frontend: frontend, Service: object.NameOf(b.svc), UID: b.svc.GetMetadata().GetUid(), Name: port.GetName(),
+		Settings: b.settings, TLS: b.settings.TerminatesTLS(port), Restricted: b.restricted, Allowed: b.allowed,
+		Server: b.server(frontend, endpoints.Choose(all, b.zoneFilter(frontend, all))),
+	})
+}
+
+// zoneFilter returns the filter of the setting cross-zone. If it is off, only backends of the edge's
+// zone are admitted as long as one of them is usable. No client is better served by a zone without
+// backends than by another one.
+func (b *builder) zoneFilter(frontend netip.AddrPort, all []endpoints.Candidate) endpoints.Filter {
+	zone := b.facts.Zone
+	if b.settings.CrossZone || zone == "" {
+		return endpoints.All
+	}
+	usable := func(c endpoints.Candidate) bool {
+		return c.Zone == zone && c.Ready && c.Weight > 0 && (b.facts.Usable == nil || b.facts.Usable(frontend, c.Addr))
+	}
+	if !slices.ContainsFunc(all, usable) {
+		return endpoints.All
+	}
+	return func(c *endpoints.Candidate) (bool, string, bool) {
+		return c.Zone == zone, "in another zone (cross-zone is off)", true
+	}
+}
+
+// server returns the server of a port's pool.
+func (b *builder) server(frontend netip.AddrPort, choices []endpoints.Choice) proxy.Server {
+	service := b.svc.GetSpec()
+	s := proxy.Server{
+		Scheduler: service.GetScheduler(), HashPort: hashesPort(service.GetSchedulerFlags()), Drain: b.drain(), FailOpen: true,
+	}
+	if service.GetSessionAffinity() == corev1.SessionAffinity_SESSION_AFFINITY_CLIENT_IP {
+		seconds := service.GetSessionAffinityConfig().GetClientIp().GetTimeoutSeconds()
+		if seconds <= 0 {
+			seconds = spec.DefaultAffinitySeconds
+		}
+		s.Affinity = time.Duration(seconds) * time.Second
+	}
+	for i := range choices {
+		c := &choices[i]
+		switch {
+		case !c.Used:
+		case c.Addr == frontend:
+			b.report("the endpoint %s is the load balancer's own address", c.Addr)
+		default:
+			s.Backends = append(s.Backends, proxy.Real{Addr: c.Addr, Weight: c.Weight})
+		}
+	}
+	return s
+}
+
+// drain returns the time for which connections to a removed backend continue.
+func (b *builder) drain() time.Duration {
+	switch {
+	case b.settings.Drain.Set:
+		return b.settings.Drain.Timeout
+	case b.svc.GetSpec().DrainTimeoutSeconds != nil:
+		return time.Duration(b.svc.GetSpec().GetDrainTimeoutSeconds()) * time.Second
+	}
+	return b.facts.Drain
+}
+
+// hashesPort reports whether the flags of the hashing schedulers add the client's port.
+func hashesPort(flags []string) bool {
+	return slices.Contains(flags, "sh-port") || slices.Contains(flags, "mh-port")
+}
