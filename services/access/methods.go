@@ -66,6 +66,7 @@ func Methods() Table {
 		"portolan.nodeagent.v1.NodeAgentService": {
 			"GetStatus": readers, "GetPlan": readers, "Resync": operators, "SetDraining": operators,
 		},
+		"portolan.edge.v1.EdgeService":              {"GetStatus": readers},
 		"portolan.loadbalancer.v1.AnnouncerService": {"Announce": {identity.NodeAgent}},
 
 		"grpc.health.v1.Health":                    {"Check": allRoles, "List": allRoles, "Watch": allRoles},
