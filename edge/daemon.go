@@ -1,0 +1,201 @@
+package edge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+
+	edgev1 "portolan.dev/api/edge/v1"
+	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/services/access"
+	"portolan.dev/services/changes"
+	"portolan.dev/services/daemon"
+	"portolan.dev/services/events"
+	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/config"
+	"portolan.dev/services/kit/identity"
+	"portolan.dev/services/kit/rpc"
+
+	"portolan.dev/edge/internal/accesslog"
+	"portolan.dev/edge/internal/agent"
+	"portolan.dev/edge/internal/certs"
+	"portolan.dev/edge/internal/serve"
+	"portolan.dev/edge/internal/view"
+)
+
+// stopCheck is the health check that fails while the daemon stops.
+const stopCheck = "stop"
+
+// Daemon is an edge. Make it with New, then call Run once.
+type Daemon struct {
+	cfg  Config
+	name string // of the node
+	host app.Host
+	log  *slog.Logger
+
+	registry *grpc.ClientConn
+	agent    *grpc.ClientConn // nil: none is configured
+	nats     app.Bus
+	grpc     *rpc.Server
+	listener net.Listener
+
+	view     *view.View
+	follower *changes.Follower
+	events   *events.Recorder
+	certs    *certs.Store
+	logs     *accesslog.Writer
+	local    *agent.Client
+	server   *serve.Server
+	stopping atomic.Bool
+
+	fromDisk    time.Time     // when the loaded view was current; zero: no view was loaded
+	live        atomic.Bool   // the view is from the registry
+	viewChanged chan struct{} // receives a token when the view has changed
+}
+
+// New builds the daemon and listens for its API. It serves addresses once it runs.
+func New(_ context.Context, cfg Config, host app.Host) (*Daemon, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	name, err := nodeName(&cfg, host.Identity)
+	if err != nil {
+		return nil, err
+	}
+	d := &Daemon{
+		cfg: cfg, name: name, host: host, log: host.Log.With("node", name), view: view.New(name), viewChanged: make(chan struct{}, 1),
+	}
+	if err := d.open(); err != nil {
+		return nil, errors.Join(err, d.close())
+	}
+	return d, nil
+}
+
+// nodeName returns the name of the edge's node. If there is a certificate, its name is the only valid
+// one.
+func nodeName(cfg *Config, source *identity.Source) (string, error) {
+	switch {
+	case source != nil && cfg.NodeName != "" && cfg.NodeName != source.ID().Name:
+		return "", fmt.Errorf("%w: node-name is %s and the certificate is %s: leave out node-name, or make a certificate by portolan certs issue edge/%s",
+			config.ErrInvalid, cfg.NodeName, source.ID(), cfg.NodeName)
+	case source != nil:
+		return source.ID().Name, nil
+	case cfg.NodeName != "":
+		return cfg.NodeName, nil
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("name of the node: %w", err)
+	}
+	return name, nil
+}
+
+func (d *Daemon) open() (err error) {
+	if d.registry, err = d.host.Network.Dial(d.cfg.Registry, d.host.Identity.DialOption(identity.Registry)); err != nil {
+		return err
+	}
+	if d.cfg.Agent != "" {
+		if d.agent, err = d.host.Network.Dial(d.cfg.Agent, d.host.Identity.DialOption(identity.NodeAgent)); err != nil {
+			return err
+		}
+	}
+	if d.nats, err = d.host.NATS("edge-" + d.name); err != nil {
+		return fmt.Errorf("nats: %w", err)
+	}
+	d.events = events.NewRecorder("edge", d.name, registryv1.NewEventServiceClient(d.registry), d.log)
+	if err := d.assemble(); err != nil {
+		return err
+	}
+	if d.follower, err = changes.NewFollower(changes.FollowerConfig{
+		Registry: d.registry, NATS: d.nats, Prefix: d.cfg.NATSPrefix, Kinds: view.Kinds(), Keep: d.view.Keeps,
+		Log: d.log, Metrics: d.host.Metrics, Health: d.host.Health, Tracer: d.host.Tracer, Revocations: d.host.Identity.DenyList(), Apply: d.apply,
+	}); err != nil {
+		return err
+	}
+	d.grpc = daemon.NewServer(d.host, access.Methods())
+	edgev1.RegisterEdgeServiceServer(d.grpc, &api{daemon: d})
+	d.listener, err = d.cfg.Listen(d.host.Network)
+	return err
+}
+
+// apply applies a batch of the follower's changes.
+func (d *Daemon) apply(_ context.Context, batch []changes.Change, revision uint64) error {
+	d.view.Apply(batch, revision)
+	if !d.live.Swap(true) {
+		d.host.Health.Set(viewCheck, nil)
+	}
+	d.server.Changed()
+	select {
+	case d.viewChanged <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// Run serves until ctx is done. Then the node announces no address any more, and connections may
+// continue for StopTimeout.
+func (d *Daemon) Run(ctx context.Context) error {
+	d.loadView()
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	outlives := func(run func(context.Context) error) func(context.Context) error {
+		return func(context.Context) error { return run(serving) }
+	}
+	d.log.Info("edge runs", "addr", d.listener.Addr().String(), "agent", d.cfg.Agent)
+	err := app.RunTasks(ctx,
+		app.Task{Name: "grpc", Run: func(ctx context.Context) error { return d.grpc.Serve(ctx, d.listener) }},
+		app.Task{Name: "follower", Run: d.follower.Run},
+		app.Task{Name: "events", Run: d.events.Run},
+		app.Task{Name: "certificates", Run: outlives(d.certs.Run)},
+		app.Task{Name: "access logs", Run: outlives(d.logs.Run)},
+		app.Task{Name: "agent", Run: outlives(d.local.Run)},
+		app.Task{Name: "serve", Run: outlives(d.server.Run)},
+		app.Task{Name: "stop", Run: func(ctx context.Context) error {
+			<-ctx.Done()
+			d.drain()
+			stop()
+			return nil
+		}},
+		app.Task{Name: "view", Run: d.keepView},
+		daemon.Renewal(d.host, daemon.RenewBy(d.registry)),
+	)
+	return errors.Join(err, d.close())
+}
+
+// drain stops accepting connections, and waits until those that there are have ended, for StopTimeout
+// at most.
+func (d *Daemon) drain() {
+	d.stopping.Store(true)
+	d.host.Health.Set(stopCheck, errors.New("stopping"))
+	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.StopTimeout)
+	defer cancel()
+	d.local.Drain()
+	d.server.Drain(ctx)
+}
+
+// close releases what New has opened.
+func (d *Daemon) close() error {
+	if d.nats != nil {
+		d.nats.Close()
+	}
+	var errs []error
+	if d.listener != nil {
+		errs = append(errs, d.listener.Close())
+	}
+	for _, conn := range []*grpc.ClientConn{d.registry, d.agent} {
+		if conn != nil {
+			errs = append(errs, conn.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Addr returns the address of the gRPC API.
+func (d *Daemon) Addr() net.Addr { return d.listener.Addr() }
