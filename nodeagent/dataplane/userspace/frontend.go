@@ -3,9 +3,11 @@ package userspace
 import (
 	"errors"
 	"net/netip"
+	"slices"
 	"sync"
 
 	"portolan.dev/nodeagent/plan"
+	"portolan.dev/services/proxy"
 )
 
 var errClosed = errors.New("the data plane is closed")
@@ -21,9 +23,21 @@ type frontend struct {
 
 	mu      sync.Mutex
 	sources plan.Sources
-	pools   [len(plan.Audiences)]*pool
+	servers [len(plan.Audiences)]server
 	socket  socket // nil: closed
 	err     error  // why the socket could not be opened
+}
+
+// server is a virtual server with the pool of its backends.
+type server struct {
+	planned *plan.VirtualServer // nil: deleted
+	pool    *proxy.Pool         // nil: not needed so far, or drained
+}
+
+// allows reports whether the source ranges admit a client.
+func (s *server) allows(client netip.Addr) bool {
+	return !s.planned.Restricted ||
+		slices.ContainsFunc(s.planned.Allowed, func(r netip.Prefix) bool { return r.Contains(client) })
 }
 
 func newFrontend(p *Plane, key plan.Frontend) *frontend { return &frontend{plane: p, key: key} }
@@ -36,25 +50,50 @@ func (f *frontend) change(servers [len(plan.Audiences)]*plan.VirtualServer, sour
 	f.sources = sources
 	for a, v := range servers {
 		if v != nil {
-			if f.pools[a] == nil {
-				f.pools[a] = newPool(f)
+			if f.servers[a].pool == nil {
+				f.servers[a].pool = f.newPool()
 			}
-			f.pools[a].replace(v)
+			f.servers[a].replace(v)
 		}
 	}
 	for a, v := range servers {
-		if v == nil && f.pools[a] != nil {
-			f.pools[a].replace(nil)
+		if v == nil && f.servers[a].pool != nil {
+			f.servers[a].replace(nil)
 		}
 	}
 	return f.updateSocket()
 }
 
+func (f *frontend) newPool() *proxy.Pool {
+	return proxy.NewPool(proxy.Options{
+		Drained: func() { f.plane.sweep(f.key) },
+		// After a change of the traffic policy, for example, the backend serves another audience.
+		InUse: f.serves,
+	})
+}
+
+// replace replaces the virtual server by another version of it. Nil deletes it.
+func (s *server) replace(v *plan.VirtualServer) {
+	s.planned = v
+	if v == nil {
+		s.pool.Replace(nil)
+		return
+	}
+	backends := make([]proxy.Real, len(v.Reals))
+	for i, r := range v.Reals {
+		backends[i] = proxy.Real{Addr: r.Addr, Weight: r.Weight}
+	}
+	s.pool.Replace(&proxy.Server{
+		Scheduler: v.Scheduler.Proto(), HashPort: v.Flags&plan.HashPort != 0,
+		Affinity: v.Affinity, Drain: v.Drain, Backends: backends,
+	})
+}
+
 // updateSocket opens or closes the socket as the pools require.
 func (f *frontend) updateSocket() error {
 	wanted := false
-	for _, p := range f.pools {
-		wanted = wanted || p != nil && p.usable()
+	for _, s := range f.servers {
+		wanted = wanted || s.planned != nil && s.pool.TakesNew()
 	}
 	switch {
 	case !wanted && f.socket != nil:
@@ -79,7 +118,7 @@ func (f *frontend) setSources(s plan.Sources) {
 }
 
 // poolFor returns the pool for a client, or nil if the client is not served.
-func (f *frontend) poolFor(client netip.Addr) *pool {
+func (f *frontend) poolFor(client netip.Addr) *proxy.Pool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	audience := plan.External
@@ -87,9 +126,9 @@ func (f *frontend) poolFor(client netip.Addr) *pool {
 		audience = plan.Internal
 	}
 	for _, a := range [...]plan.Audience{audience, plan.AnyClient} {
-		if p := f.pools[a]; p != nil && p.live() {
-			if p.allows(client) {
-				return p
+		if s := &f.servers[a]; s.planned != nil {
+			if s.allows(client) {
+				return s.pool
 			}
 			return nil
 		}
@@ -101,8 +140,8 @@ func (f *frontend) poolFor(client netip.Addr) *pool {
 func (f *frontend) serves(addr netip.AddrPort) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, p := range f.pools {
-		if p != nil && p.has(addr) {
+	for _, s := range f.servers {
+		if s.pool != nil && s.pool.Has(addr) {
 			return true
 		}
 	}
@@ -112,19 +151,19 @@ func (f *frontend) serves(addr netip.AddrPort) bool {
 func (f *frontend) programmed(a plan.Audience) *plan.VirtualServer {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.pools[a] == nil || f.err != nil {
+	if f.err != nil {
 		return nil
 	}
-	return f.pools[a].current()
+	return f.servers[a].planned
 }
 
 func (f *frontend) connections(a plan.Audience) map[netip.AddrPort]uint32 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.pools[a] == nil {
+	if f.servers[a].pool == nil {
 		return nil
 	}
-	return f.pools[a].counts()
+	return f.servers[a].pool.Sessions()
 }
 
 // unused reports whether the frontend has no servers and no draining connections left. It drops
@@ -132,14 +171,14 @@ func (f *frontend) connections(a plan.Audience) map[netip.AddrPort]uint32 {
 func (f *frontend) unused() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for i, p := range f.pools {
-		if p == nil {
+	for i, s := range f.servers {
+		if s.pool == nil {
 			continue
 		}
-		if !p.empty() {
+		if !s.pool.Empty() {
 			return false
 		}
-		f.pools[i] = nil
+		f.servers[i].pool = nil
 	}
 	return true
 }
@@ -152,9 +191,9 @@ func (f *frontend) close() {
 		f.socket = nil
 		f.plane.metrics.sockets.Dec()
 	}
-	for _, p := range f.pools {
-		if p != nil {
-			p.abort()
+	for _, s := range f.servers {
+		if s.pool != nil {
+			s.pool.Abort()
 		}
 	}
 }

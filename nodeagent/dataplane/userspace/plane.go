@@ -12,6 +12,7 @@ import (
 
 	"portolan.dev/nodeagent/dataplane"
 	"portolan.dev/nodeagent/plan"
+	"portolan.dev/services/proxy"
 )
 
 // Options configure a Plane. The zero value of a field selects its default.
@@ -55,6 +56,7 @@ func (o Options) withDefaults() Options {
 type Plane struct {
 	opts    Options
 	metrics *metrics
+	dialer  proxy.Dialer
 	ctx     context.Context //nolint:containedctx // the life of the plane, which ends dials
 	cancel  context.CancelFunc
 	running sync.WaitGroup // accept loops, connections, flows
@@ -72,6 +74,10 @@ var _ dataplane.Plane = (*Plane)(nil)
 func New(o Options) *Plane {
 	o = o.withDefaults()
 	p := &Plane{opts: o, metrics: newMetrics(o.Metrics), frontends: map[plan.Frontend]*frontend{}}
+	p.dialer = proxy.Dialer{
+		MaxAttempts: o.MaxAttempts, FailedFor: o.FailedFor,
+		Failed: func(netip.AddrPort, error) { p.metrics.dialFailures.Inc() },
+	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	return p
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/proxy"
 )
 
 // maxDatagram is the largest payload that UDP can carry.
@@ -44,7 +45,7 @@ func (s *udpSocket) Close() error {
 	s.mu.Lock()
 	s.closed = true
 	for _, fl := range s.flows {
-		fl.abort()
+		fl.Abort()
 	}
 	s.mu.Unlock()
 	return s.conn.Close()
@@ -94,22 +95,23 @@ func (s *udpSocket) flow(client netip.AddrPort) *flow {
 }
 
 // start starts a flow from a client to a backend.
-func (s *udpSocket) start(client netip.AddrPort, p *pool) *flow {
+func (s *udpSocket) start(client netip.AddrPort, p *proxy.Pool) *flow {
 	fl := &flow{socket: s, client: client, pool: p}
-	fl.backend = p.pick(client, s.front.key.Addr, nil, fl)
+	fl.backend = p.Pick(client, s.front.key.Addr, nil, fl)
 	if fl.backend == nil {
 		s.front.plane.metrics.dropped.WithLabelValues("no_backend").Inc()
 		return nil
 	}
-	conn, err := net.DialUDP(network("udp", fl.backend.addr), nil, net.UDPAddrFromAddrPort(fl.backend.addr))
+	conn, err := net.DialUDP(network("udp", fl.backend.Addr()), nil, net.UDPAddrFromAddrPort(fl.backend.Addr()))
 	if err != nil {
-		p.dialFailed(fl.backend, fl, time.Now().Add(s.front.plane.opts.FailedFor))
+		p.Failed(fl.backend, time.Now().Add(s.front.plane.opts.FailedFor))
+		p.Release(fl.backend, fl, netip.Addr{})
 		s.front.plane.metrics.dropped.WithLabelValues("dial").Inc()
 		return nil
 	}
 	if !fl.connected(conn) || !s.keep(fl) { // the backend or the frontend was removed during the dial
 		conn.Close()
-		p.release(fl.backend, fl, netip.Addr{})
+		p.Release(fl.backend, fl, netip.Addr{})
 		return nil
 	}
 	s.front.plane.metrics.flows.Inc()
@@ -139,8 +141,8 @@ func (s *udpSocket) forget(fl *flow) {
 type flow struct {
 	socket  *udpSocket
 	client  netip.AddrPort
-	pool    *pool
-	backend *backend
+	pool    *proxy.Pool
+	backend *proxy.Backend
 	last    atomic.Int64 // time of the client's last datagram, in Unix nanoseconds
 
 	mu      sync.Mutex
@@ -158,10 +160,10 @@ func (fl *flow) connected(conn *net.UDPConn) bool {
 	return true
 }
 
-// abort ends the flow. The client's next datagram starts another one. The pool is locked during the
+// Abort implements proxy.Session. It ends the flow. The client's next datagram starts another one. The pool is locked during the
 // call, so answer removes the flow from the socket later. If the socket still finds it until then,
 // send sees the closed connection.
-func (fl *flow) abort() {
+func (fl *flow) Abort() {
 	fl.mu.Lock()
 	defer fl.mu.Unlock()
 	fl.aborted = true
@@ -170,8 +172,8 @@ func (fl *flow) abort() {
 	}
 }
 
-// backendRemoved ends the flow, so that the client's next datagram goes to another backend.
-func (fl *flow) backendRemoved() { fl.abort() }
+// BackendRemoved implements proxy.Session. It ends the flow, so that the client's next datagram goes to another backend.
+func (fl *flow) BackendRemoved() { fl.Abort() }
 
 // send forwards a datagram to the backend. The first datagram after the flow has ended goes over a
 // new flow, so that none is lost by the move.
@@ -195,8 +197,8 @@ func (fl *flow) send(data []byte) {
 
 // refused marks the backend as failed because no program listens there, and ends the flow.
 func (fl *flow) refused() {
-	fl.pool.markFailed(fl.backend, time.Now().Add(fl.socket.front.plane.opts.FailedFor))
-	fl.abort()
+	fl.pool.Failed(fl.backend, time.Now().Add(fl.socket.front.plane.opts.FailedFor))
+	fl.Abort()
 }
 
 // answer forwards the backend's datagrams until the flow is idle or ended.
@@ -215,9 +217,9 @@ func (fl *flow) answer() {
 		break
 	}
 	fl.socket.forget(fl)
-	fl.abort()
+	fl.Abort()
 	fl.socket.front.plane.metrics.flows.Dec()
-	fl.pool.release(fl.backend, fl, fl.client.Addr())
+	fl.pool.Release(fl.backend, fl, fl.client.Addr())
 }
 
 func isTimeout(err error) bool {

@@ -1,4 +1,4 @@
-package userspace
+package proxy
 
 import (
 	"encoding/binary"
@@ -6,7 +6,7 @@ import (
 	"math"
 	"net/netip"
 
-	"portolan.dev/nodeagent/plan"
+	corev1 "portolan.dev/api/core/v1"
 )
 
 // schedule picks one of the candidates, of which there is at least one, all with a weight above 0.
@@ -14,23 +14,23 @@ import (
 // per address and distributes by weight like the kernel's tables, but moves fewer clients when
 // backends change. Hashing always falls back to another backend, because only usable backends are
 // candidates.
-func (p *pool) schedule(candidates []*backend, client, local netip.AddrPort) *backend {
+func (p *Pool) schedule(candidates []*Backend, client, local netip.AddrPort) *Backend {
 	switch p.server.Scheduler {
-	case plan.LeastConnections:
-		return minBy(candidates, func(b *backend) float64 { return float64(len(b.sessions)) })
-	case plan.ShortestDelay:
+	case corev1.Scheduler_SCHEDULER_LC:
+		return minBy(candidates, func(b *Backend) float64 { return float64(len(b.sessions)) })
+	case corev1.Scheduler_SCHEDULER_SED:
 		return minBy(candidates, expectedDelay)
-	case plan.NeverQueue:
+	case corev1.Scheduler_SCHEDULER_NQ:
 		for _, b := range candidates {
 			if len(b.sessions) == 0 {
 				return b
 			}
 		}
 		return minBy(candidates, expectedDelay)
-	case plan.DestinationHash:
+	case corev1.Scheduler_SCHEDULER_DH:
 		return hashed(candidates, local.Addr(), 0)
-	case plan.SourceHash, plan.Maglev:
-		if p.server.Flags&plan.HashPort != 0 {
+	case corev1.Scheduler_SCHEDULER_SH, corev1.Scheduler_SCHEDULER_MH:
+		if p.server.HashPort {
 			return hashed(candidates, client.Addr(), client.Port())
 		}
 		return hashed(candidates, client.Addr(), 0)
@@ -38,10 +38,10 @@ func (p *pool) schedule(candidates []*backend, client, local netip.AddrPort) *ba
 	return p.roundRobin(candidates)
 }
 
-func expectedDelay(b *backend) float64 { return float64(len(b.sessions)+1) / float64(b.weight) }
+func expectedDelay(b *Backend) float64 { return float64(len(b.sessions)+1) / float64(b.weight) }
 
 // minBy returns the first candidate with the smallest value.
-func minBy(candidates []*backend, value func(*backend) float64) *backend {
+func minBy(candidates []*Backend, value func(*Backend) float64) *Backend {
 	best, low := candidates[0], value(candidates[0])
 	for _, b := range candidates[1:] {
 		if v := value(b); v < low {
@@ -54,7 +54,7 @@ func minBy(candidates []*backend, value func(*backend) float64) *backend {
 // roundRobin returns the candidates in turn. If weights differ it uses smooth weighted round robin:
 // in every round of sum(weights) picks each backend is picked as often as its weight says, spread
 // evenly over the round.
-func (p *pool) roundRobin(candidates []*backend) *backend {
+func (p *Pool) roundRobin(candidates []*Backend) *Backend {
 	total, equal := 0, true
 	for _, b := range candidates {
 		total += b.weight
@@ -64,7 +64,7 @@ func (p *pool) roundRobin(candidates []*backend) *backend {
 		p.nextIndex++
 		return candidates[(p.nextIndex-1)%len(candidates)]
 	}
-	var best *backend
+	var best *Backend
 	for _, b := range candidates {
 		b.rrCredit += b.weight
 		if best == nil || b.rrCredit > best.rrCredit {
@@ -76,8 +76,8 @@ func (p *pool) roundRobin(candidates []*backend) *backend {
 }
 
 // hashed returns the candidate with the highest weighted score for an address.
-func hashed(candidates []*backend, addr netip.Addr, port uint16) *backend {
-	return minBy(candidates, func(b *backend) float64 {
+func hashed(candidates []*Backend, addr netip.Addr, port uint16) *Backend {
+	return minBy(candidates, func(b *Backend) float64 {
 		return -math.Log(hashToUnitInterval(addr, port, b.addr)) / float64(b.weight)
 	})
 }

@@ -1,4 +1,4 @@
-package userspace
+package proxy
 
 import (
 	"net/netip"
@@ -6,14 +6,12 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
-
-	"portolan.dev/nodeagent/plan"
 )
 
-func weighted(weights ...int) []*backend {
-	out := make([]*backend, len(weights))
+func weighted(weights ...int) []*Backend {
+	out := make([]*Backend, len(weights))
 	for i, w := range weights {
-		out[i] = &backend{addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), 80), weight: w, sessions: map[session]struct{}{}}
+		out[i] = &Backend{addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), 80), weight: w, sessions: map[Session]struct{}{}}
 	}
 	return out
 }
@@ -23,12 +21,12 @@ func weighted(weights ...int) []*backend {
 func TestRoundRobinIsFair(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		weights := rapid.SliceOfN(rapid.IntRange(1, 9), 1, 6).Draw(t, "weights")
-		backends, p, total := weighted(weights...), &pool{server: &plan.VirtualServer{}}, 0
+		backends, p, total := weighted(weights...), &Pool{server: &Server{}}, 0
 		for _, w := range weights {
 			total += w
 		}
 		for round := range 3 {
-			got := map[*backend]int{}
+			got := map[*Backend]int{}
 			for range total {
 				got[p.roundRobin(backends)]++
 			}
@@ -50,12 +48,12 @@ func TestRoundRobinIsFair(t *testing.T) {
 func TestHashMovesOnlyWhatItMust(t *testing.T) {
 	backends := weighted(1, 1, 2)
 	const clients = 4000
-	got := map[*backend]int{}
+	got := map[*Backend]int{}
 	for i := range clients {
 		client := netip.AddrFrom4([4]byte{192, 0, byte(i >> 8), byte(i)})
 		b := hashed(backends, client, 0)
 		got[b]++
-		rest := []*backend{backends[0], backends[2]}
+		rest := []*Backend{backends[0], backends[2]}
 		if after := hashed(rest, client, 0); b != backends[1] && after != b {
 			t.Fatalf("client %s moved though its backend stayed", client)
 		}

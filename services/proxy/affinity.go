@@ -1,11 +1,11 @@
-package userspace
+package proxy
 
 import (
 	"net/netip"
 	"time"
 )
 
-// maxRememberedClients is the maximum number of clients that a virtual server remembers.
+// maxRememberedClients is the maximum number of clients that a pool remembers.
 const maxRememberedClients = 1 << 17
 
 // affinity remembers the backends of clients. The zero value is empty.
