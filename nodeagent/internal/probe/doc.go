@@ -1,9 +1,9 @@
 // Package probe determines which pods of this node are ready and reports that to the registry.
 //
-// Readiness probes (TCP, HTTP, gRPC) have the meaning and the thresholds of Kubernetes. A pod
-// without probes is ready once it runs. A pod that is ready in the registry when the agent starts
-// stays ready until its probes have failed as often as the failure threshold says. So a restart of
-// the agent makes no pod unready.
+// Readiness probes (TCP, HTTP, gRPC) have the meaning and the thresholds of Kubernetes;
+// services/probe makes the single attempts. A pod without probes is ready once it runs. A pod that
+// is ready in the registry when the agent starts stays ready until its probes have failed as often
+// as the failure threshold says. So a restart of the agent makes no pod unready.
 //
 // Reporting is level-triggered: the pod's conditions in the registry are compared with the results
 // of the probes whenever either changes, and a difference is written until the write succeeds. A

@@ -12,6 +12,7 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 
 	"portolan.dev/services/object"
+	"portolan.dev/services/probe"
 )
 
 // Options configure a Prober. Log and Write are required, the others have defaults.
@@ -138,7 +139,7 @@ func (p *Prober) jitter(period time.Duration) time.Duration {
 }
 
 // check runs one check as soon as a slot is free.
-func (p *Prober) check(ctx context.Context, timeout time.Duration, check checkFunc) error {
+func (p *Prober) check(ctx context.Context, timeout time.Duration, check probe.Check) error {
 	select {
 	case p.slots <- struct{}{}:
 		defer func() { <-p.slots }()

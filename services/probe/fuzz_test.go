@@ -11,7 +11,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/spec"
 )
 
@@ -28,7 +27,7 @@ func FuzzHTTPAnswer(f *testing.F) {
 		f.Add([]byte(answer))
 	}
 	f.Fuzz(func(t *testing.T, answer []byte) {
-		check := httpCheck(&corev1.HTTPGetAction{Path: "/"}, "127.0.0.1", serveBytes(t, answer)).shortened()
+		check := HTTP(Get{URL: "http://127.0.0.1:" + serveBytes(t, answer) + "/"})
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		err := check(ctx)

@@ -1,0 +1,13 @@
+// Package probe has single attempts to find out whether a program answers at a port: it accepts a
+// connection (TCP), answers a request with a status from 200 to 399 (HTTP, HTTPS), or says that it
+// is serving (the health protocol of gRPC).
+//
+//	check := probe.HTTP(probe.Get{URL: "http://10.0.0.1:8080/healthz"})
+//	err := check(ctx)
+//
+// A caller decides when to check, for how long, and how many failures matter. Each attempt opens a
+// connection of its own, because a connection that is kept could belong to a program that has been
+// replaced since. Certificates are not verified: a check asks whether a program serves, not which
+// one it is. What is read of an answer is bounded, and so is the text of an error, because any
+// program may be behind the port.
+package probe
