@@ -25,7 +25,6 @@ type Config struct {
 	AccessLogDir string        `flag:"access-log-dir" usage:"folder below which the access logs of services are written; empty: services that ask for one get an event"`
 	SourceGroups []SourceGroup `flag:"source-groups" usage:"named sets of ranges that services may admit, as NAME=CIDR+CIDR, comma separated"`
 
-	DrainTimeout   time.Duration `flag:"drain-timeout" default:"300s" usage:"time for which connections to a removed backend may continue, unless the service sets its own"`
 	StopTimeout    time.Duration `flag:"stop-timeout" default:"60s" usage:"time for which connections may continue after the signal to stop, while the node announces no address any more"`
 	HandshakeLimit time.Duration `flag:"handshake-timeout" default:"10s" usage:"time limit of a PROXY header, of a TLS handshake, and of the head of an HTTP request"`
 	MaxConns       int           `flag:"max-conns" default:"100000" usage:"maximum number of connections of one port"`
@@ -88,7 +87,6 @@ func (c *Config) Validate() error {
 		bad(groups[g.Name], "source-groups: the group %q is there twice; join its ranges with +", g.Name)
 		groups[g.Name] = true
 	}
-	bad(c.DrainTimeout < 0, "drain-timeout: must not be negative")
 	bad(c.StopTimeout < 0, "stop-timeout: must not be negative")
 	bad(c.HandshakeLimit < minHandshake, "handshake-timeout: %s is less than %s", c.HandshakeLimit, minHandshake)
 	bad(c.MaxConns < 1, "max-conns: must be at least 1")

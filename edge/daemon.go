@@ -56,6 +56,7 @@ type Daemon struct {
 	stopping atomic.Bool
 
 	fromDisk    time.Time     // when the loaded view was current; zero: no view was loaded
+	loaded      uint64        // revision of the loaded view, or 0
 	live        atomic.Bool   // the view is from the registry
 	viewChanged chan struct{} // receives a token when the view has changed
 }

@@ -46,8 +46,8 @@ func (d *Daemon) loadView() {
 		d.log.Warn("the view on disk is not used: nothing is served before the registry answers", "err", err)
 		return
 	}
-	d.fromDisk = at
-	d.log.Info("starting from the last view", "revision", d.view.Revision(), "age", time.Since(at).Round(time.Second))
+	d.fromDisk, d.loaded = at, d.view.Revision()
+	d.log.Info("starting from the last view", "revision", d.loaded, "age", time.Since(at).Round(time.Second))
 	d.host.Health.Set(viewCheck, fmt.Errorf("serving by the view on disk, which was current at %s: the registry has not answered yet", at.UTC().Format(time.RFC3339)))
 	d.server.Changed()
 }
@@ -59,7 +59,7 @@ func (d *Daemon) keepView(ctx context.Context) error {
 		return nil
 	}
 	return viewfile.Keep(ctx, viewfile.KeepOptions{
-		Path: path, Revision: d.view.Revision, Loaded: d.loadedRevision(), Save: d.view.Save, Changed: d.viewChanged, Every: saveEvery,
+		Path: path, Revision: d.view.Revision, Loaded: d.loaded, Save: d.view.Save, Changed: d.viewChanged, Every: saveEvery,
 		Current: func() bool { return d.follower.Synced() && d.follower.Age() < 2*saveEvery },
 		Report: func(err error) {
 			if err != nil {
@@ -67,14 +67,6 @@ func (d *Daemon) keepView(ctx context.Context) error {
 			}
 		},
 	})
-}
-
-// loadedRevision returns the revision of the view that was loaded from disk, or 0.
-func (d *Daemon) loadedRevision() uint64 {
-	if d.fromDisk.IsZero() || d.live.Load() {
-		return 0
-	}
-	return d.view.Revision()
 }
 
 // viewAge returns the time since the view was known to be current.

@@ -77,7 +77,7 @@ func (b *builder) addPort(addr netip.Addr, port *corev1.ServicePort) {
 	}
 	b.res.Ports = append(b.res.Ports, Port{
 		Frontend: frontend, Service: object.NameOf(b.svc), UID: b.svc.GetMetadata().GetUid(), Name: port.GetName(),
-		Settings: b.settings, TLS: b.settings.TerminatesTLS(port), Restricted: b.restricted, Allowed: b.allowed,
+		Settings: b.settings, TLS: b.settings.EndsTLS(port), Restricted: b.restricted, Allowed: b.allowed,
 		Server: b.server(frontend, endpoints.Choose(all, b.zoneFilter(frontend, all))),
 	})
 }
@@ -129,13 +129,10 @@ func (b *builder) server(frontend netip.AddrPort, choices []endpoints.Choice) pr
 
 // drain returns the time for which connections to a removed backend continue.
 func (b *builder) drain() time.Duration {
-	switch {
-	case b.settings.Drain.Set:
-		return b.settings.Drain.Timeout
-	case b.svc.GetSpec().DrainTimeoutSeconds != nil:
-		return time.Duration(b.svc.GetSpec().GetDrainTimeoutSeconds()) * time.Second
+	if !b.settings.Drain.Enabled {
+		return 0
 	}
-	return b.facts.Drain
+	return b.settings.Drain.Timeout
 }
 
 // hashesPort reports whether the flags of the hashing schedulers add the client's port.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
-	"time"
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/balancer"
@@ -16,8 +15,6 @@ import (
 type Facts struct {
 	// Zone is the zone of the edge; empty: unknown.
 	Zone string
-	// Drain is the drain time of services that set none.
-	Drain time.Duration
 	// Groups are the named range sets of the configuration.
 	Groups map[string][]netip.Prefix
 	// Usable reports whether health checks admit a backend of a port; nil: all are.
