@@ -118,6 +118,11 @@ bench-announce: ## load-balancer addresses when nodes, agents and leaders die: o
 	@tools/test-tools.sh || true
 	go test -count=1 -timeout 30m -v -p 1 ./portolan/e2e/announce ./portolan/e2e/bgp | grep '_seconds: '
 
+.PHONY: bench-edge
+bench-edge: ## the edge beside HAProxy (Debian: haproxy): requests, connections, handshakes and bytes per CPU second; QUICK=1 for a look
+	@tools/test-tools.sh || true
+	ulimit -n $$(ulimit -Hn) && go test -count=1 -timeout 1h -run '^TestMeasure$$' -v ./edge/internal/bench -args -measure $(if $(QUICK),-quick) | grep -v level=
+
 .PHONY: bench-start
 bench-start: ## all daemons started at once, until all are ready, five times
 	go test -count=5 -timeout 10m -run '^TestColdStart$$' -v ./portolan/e2e | grep 'all daemons are ready'
