@@ -58,7 +58,7 @@ func (r *Routes) open() error {
 			return fmt.Errorf("loopback device: %w", err)
 		}
 	}
-	if r.watch, err = NewWatch("", unix.NETLINK_ROUTE, routeGroups, owner.lost); err != nil {
+	if r.watch, err = NewWatch("", unix.NETLINK_ROUTE, routeGroups, r.owner.lost); err != nil {
 		return err
 	}
 	return r.Read()
