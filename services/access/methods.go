@@ -66,7 +66,9 @@ func Methods() Table {
 		"portolan.nodeagent.v1.NodeAgentService": {
 			"GetStatus": readers, "GetPlan": readers, "Resync": operators, "SetDraining": operators,
 		},
-		"portolan.edge.v1.EdgeService":              {"GetStatus": readers},
+		"portolan.edge.v1.EdgeService": {"GetStatus": readers},
+		// The agent also checks that the edge is that of its own node.
+		"portolan.nodeagent.v1.LocalProxyService":   {"Serve": {identity.Edge}},
 		"portolan.loadbalancer.v1.AnnouncerService": {"Announce": {identity.NodeAgent}},
 
 		"grpc.health.v1.Health":                    {"Check": allRoles, "List": allRoles, "Watch": allRoles},

@@ -14,7 +14,8 @@ type Settings struct {
 	// Internal reports whether only the own network should reach the load balancer.
 	Internal bool
 
-	// ProxyProtocol is the PROXY header that each connection to a backend begins with, at all ports.
+	// ProxyProtocol is the PROXY header that each connection to a backend begins with, at all ports. With
+	// HTTP there is none.
 	ProxyProtocol ProxyProtocol
 	// ProxyFrom are the clients whose connections begin with a PROXY header. Others send none.
 	ProxyFrom []netip.Prefix
@@ -195,6 +196,9 @@ func (s *Settings) complete() {
 		if s.BackendProtocol.IsHTTP() {
 			s.IdleTimeout = idleHTTP
 		}
+	}
+	if s.BackendProtocol.IsHTTP() {
+		s.ProxyProtocol = ProxyNone // requests of several clients share a connection
 	}
 	if s.Check.Timeout == 0 {
 		s.Check.Timeout = min(defaultCheckTimeout, s.Check.Interval/2)

@@ -11,6 +11,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	loadbalancerv1 "portolan.dev/api/loadbalancer/v1"
+	"portolan.dev/services/balancer"
 	"portolan.dev/services/spec"
 
 	"portolan.dev/lbctl/internal/providers"
@@ -43,7 +44,7 @@ func lacks(can *loadbalancerv1.GetCapabilitiesResponse, svc *corev1.Service) str
 			return fmt.Sprintf("takes one protocol for each service, and port %s has another one than port %s: make a service for each protocol", portText(port), portText(ports[0]))
 		}
 	}
-	if annotation := spec.InternalBalancer(svc); annotation != "" && !can.GetInternal() {
+	if annotation := balancer.Internal(svc); annotation != "" && !can.GetInternal() {
 		return fmt.Sprintf("makes no internal load balancer, for which the annotation %s asks: take it away, or use another class; the built-in provider makes them of lbctl's -internal-pools", annotation)
 	}
 	hasFamily := func(f corev1.IPFamily) bool { return slices.Contains(can.GetFamilies(), f) }

@@ -12,6 +12,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	loadbalancerv1 "portolan.dev/api/loadbalancer/v1"
+	"portolan.dev/services/balancer"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
@@ -69,7 +70,7 @@ func (c *Controller) call(ctx context.Context, name object.Name, svc *corev1.Ser
 			return c.failed(ctx, name, svc, err)
 		}
 	}
-	resp, err := provider.Ensure(ctx, &loadbalancerv1.EnsureLoadBalancerRequest{Service: svc, Nodes: nodes, Internal: spec.InternalBalancer(svc) != ""})
+	resp, err := provider.Ensure(ctx, &loadbalancerv1.EnsureLoadBalancerRequest{Service: svc, Nodes: nodes, Internal: balancer.Internal(svc) != ""})
 	if err != nil {
 		return c.failed(ctx, name, svc, err)
 	}
