@@ -24,6 +24,9 @@ type Wanted struct {
 	Nodes map[string]bool
 	// Policy is the reason why other nodes may not, such as "no ready endpoint of shop/web".
 	Policy string
+	// Proxied says that edges serve the address: only a node may announce it whose agent reports it as
+	// served.
+	Proxied bool
 }
 
 // address is an address with its owner.
@@ -108,17 +111,36 @@ func (a *Assigner) refusal(now time.Time, known *address, n *node) string {
 		return "restarting"
 	case !n.state.Ready:
 		return "not ready"
+	case !known.servedBy(n):
+		return "no edge on it serves the address"
 	case !a.opts.AnySubnet && !n.state.covers(known.addr):
 		return "no interface for announcing in a subnet with the address"
 	}
 	return ""
 }
 
+// servedBy reports whether a node can serve the address: an edge on it does, or none is needed.
+func (known *address) servedBy(n *node) bool {
+	return known.wanted == nil || !known.wanted.Proxied || has(n.state.Served, known.addr)
+}
+
+// keptBy reports whether a node may have connections to the address.
+func (known *address) keptBy(n *node) bool {
+	return known.wanted == nil || !known.wanted.Proxied || has(n.state.Kept, known.addr)
+}
+
+func has(ordered []netip.Addr, addr netip.Addr) bool {
+	_, found := slices.BinarySearchFunc(ordered, addr, netip.Addr.Compare)
+	return found
+}
+
 // keeps reports whether a node keeps an address that it has. It does so for some time if its agent
-// restarts or is not ready, because its kernel forwards in that time.
+// restarts or is not ready, because its kernel forwards in that time. An edge goes on serving while the
+// agent restarts, and has some time to connect to it afterwards.
 func (a *Assigner) keeps(now time.Time, known *address, n *node) bool {
 	return known.wanted != nil && known.wanted.Nodes[n.name] &&
 		!n.state.Draining &&
+		(known.servedBy(n) || n.state.AwaitsProxy && known.keptBy(n)) &&
 		(n.live(now, a.opts.guard()) || n.restarts(now)) &&
 		(n.state.Ready || now.Before(n.unreadyAt.Add(a.opts.Grace))) &&
 		(a.opts.AnySubnet || n.state.covers(known.addr))
@@ -139,6 +161,8 @@ const (
 	Waiting Reason = "Waiting"
 	// NoEligibleNode: no node may announce the address.
 	NoEligibleNode Reason = "NoEligibleNode"
+	// NoEdge: an edge is to serve the address, and none does.
+	NoEdge Reason = "NoEdge"
 )
 
 // Status is the state of an address.
@@ -168,11 +192,19 @@ func (a *Assigner) Statuses(now time.Time) []Status {
 		switch {
 		case known.owner == nil && !a.settled(now):
 			s.Reason, s.Message = Waiting, "the rights that an earlier lbctl may have given have not ended yet"
+		case known.owner == nil && !a.hasEdge(known):
+			s.Reason, s.Message = NoEdge, noEdge
+			if len(a.nodes) == 0 {
+				s.Message += "; " + noAgent
+			}
 		case known.owner == nil:
 			s.Reason, s.Message = NoEligibleNode, a.describeRefusals(now, known)
 		case known.since.IsZero():
 			s.Reason, s.Node = Waiting, known.owner.name
 			s.Message = fmt.Sprintf("node %s has not said yet that it announces the address", s.Node)
+			if !known.servedBy(known.owner) {
+				s.Message = fmt.Sprintf("the agent of node %s was restarted, and waits for the edge on the node to connect: nobody answers, and neighbours that know the node still reach the address", s.Node)
+			}
 			if known.owner.restarts(now) {
 				s.Message = fmt.Sprintf("the agent of node %s restarts: nobody answers, and neighbours that know the node still reach the address", s.Node)
 			}
@@ -186,10 +218,29 @@ func (a *Assigner) Statuses(now time.Time) []Status {
 	return all
 }
 
+// The messages about what is missing.
+const (
+	noEdge  = "no edge serves the address: run edge on a node, with -agent set to the address of the node's agent"
+	noAgent = "no node agent is connected: set -announce-interfaces and -lbctl of the agents"
+)
+
+// hasEdge reports whether an edge on a node serves an address, or none is needed.
+func (a *Assigner) hasEdge(known *address) bool {
+	if !known.wanted.Proxied {
+		return true
+	}
+	for _, n := range a.nodes {
+		if known.servedBy(n) {
+			return true
+		}
+	}
+	return false
+}
+
 // describeRefusals returns the reasons why no node may announce an address.
 func (a *Assigner) describeRefusals(now time.Time, known *address) string {
 	if len(a.nodes) == 0 {
-		return "no node agent is connected: set -announce-interfaces and -lbctl of the agents"
+		return noAgent
 	}
 	names := slices.Sorted(maps.Keys(a.nodes))
 	var reasons []string

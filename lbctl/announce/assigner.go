@@ -208,25 +208,30 @@ func (a *Assigner) Answer(now time.Time, name string, stream uint64) (Answer, bo
 	n.unanswered = false
 	n.answer++
 	n.granted = a.grants(now, n)
+	var proxied []netip.Addr
 	for _, addr := range n.granted {
 		known := n.owned[addr]
+		if known.wanted != nil && known.wanted.Proxied {
+			proxied = append(proxied, addr)
+		}
 		known.holds[holder{name, n.instance}] = hold{until: now.Add(a.opts.guard()), stream: stream, answer: n.answer}
 		n.held[addr] = known
 	}
-	return Answer{Sequence: n.answer, Message: n.message, Validity: a.opts.Validity, Addresses: n.granted, HandOvers: a.handOvers(now, n)}, true
+	return Answer{Sequence: n.answer, Message: n.message, Validity: a.opts.Validity, Addresses: n.granted, Proxied: proxied, HandOvers: a.handOvers(now, n)}, true
 }
 
 // stream returns the number of a node's last stream.
 func (a *Assigner) stream(name string) uint64 { return a.nodes[name].stream }
 
-// grants returns the addresses that a node may announce, ordered.
+// grants returns the addresses that a node may announce, ordered. An address that an edge is to serve
+// is not among them before the edge has connected to a restarted agent.
 func (a *Assigner) grants(now time.Time, n *node) []netip.Addr {
 	if n.state.Restarting {
 		return nil
 	}
 	var granted []netip.Addr
 	for addr, owned := range n.owned {
-		if !owned.heldByOther(now, n.name) && (owned.formerUntil.IsZero() || a.settled(now)) {
+		if !owned.heldByOther(now, n.name) && (owned.formerUntil.IsZero() || a.settled(now)) && owned.servedBy(n) {
 			granted = append(granted, addr)
 		}
 	}

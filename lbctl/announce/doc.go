@@ -38,6 +38,14 @@
 // alternative, to ask the node over another path whether it lives, would need a second connection that
 // fails in the same ways.
 //
+// Edges, which are proxies on some nodes, serve the addresses of services of the class
+// portolan.dev/edge. Only a node whose agent reports such an address as served gets the right to it, and
+// the agent gives the right up as soon as its edge no longer serves the address. Then the address moves
+// at once. An edge goes on serving while the agent of its node restarts, so the address stays there for
+// the time of a restart, and until the edge has connected to the new process or the agent no longer
+// waits for it. A node gets the packets of earlier connections to such an address only while it is local
+// to the node.
+//
 // The rejected alternative to rights is a Lease in the registry for each address or node. Each renewal would
 // be a change on the stream: two a second for each node, which every follower reads.
 package announce

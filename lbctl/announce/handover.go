@@ -26,19 +26,22 @@ type handOver struct {
 // handOvers returns the hand-overs of a node's addresses, also of those that it may not announce yet:
 // a new leader would otherwise end them until its term has settled. A previous node that has died, or
 // that is cut off, gets no packets. One whose agent is expected back does, because its kernel forwards.
+// To an address that edges serve, a node gets packets only while the address is local to it: otherwise
+// its kernel would send them on, possibly back.
 func (a *Assigner) handOvers(now time.Time, n *node) []HandOver {
 	if !n.state.Stays {
 		return nil
 	}
 	var all []HandOver
 	for _, addr := range slices.SortedFunc(maps.Keys(n.owned), netip.Addr.Compare) {
-		h := &n.owned[addr].handOver
+		known := n.owned[addr]
+		h := &known.handOver
 		if h.from == "" || h.from == n.name || !now.Before(h.until) {
 			continue
 		}
 		if previous := a.nodes[h.from]; previous != nil {
 			h.via = previous.reachedBy(n, addr)
-			if !previous.live(now, a.opts.guard()) && !previous.restarts(now) || previous.handsOver(addr) {
+			if !previous.live(now, a.opts.guard()) && !previous.restarts(now) || previous.handsOver(addr) || !known.keptBy(previous) {
 				continue
 			}
 		} else if !a.awaits(now) {

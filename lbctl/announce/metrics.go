@@ -10,7 +10,7 @@ import (
 type metrics struct{ server *Server }
 
 var (
-	addressesDesc   = prometheus.NewDesc("portolan_lbctl_announce_addresses", "Load-balancer addresses to announce, by state (Announced, Waiting, NoEligibleNode); none if this lbctl does not lead.", []string{"state"}, nil)
+	addressesDesc   = prometheus.NewDesc("portolan_lbctl_announce_addresses", "Load-balancer addresses to announce, by state (Announced, Waiting, NoEligibleNode, NoEdge); none if this lbctl does not lead.", []string{"state"}, nil)
 	nodesDesc       = prometheus.NewDesc("portolan_lbctl_announce_streams", "Streams of node agents that announce, or are ready to.", nil, nil)
 	changesDesc     = prometheus.NewDesc("portolan_lbctl_announce_owner_changes_total", "Changes of the node that is to announce an address, the first one of each address too.", nil, nil)
 	unannouncedDesc = prometheus.NewDesc("portolan_lbctl_unannounced_seconds_total", "Time in which addresses had no announcer while this lbctl led, summed over the addresses.", nil, nil)
@@ -33,7 +33,7 @@ func (m metrics) Collect(out chan<- prometheus.Metric) {
 			states[s.Reason]++
 		}
 	}
-	for _, state := range []Reason{Announced, Waiting, NoEligibleNode} {
+	for _, state := range []Reason{Announced, Waiting, NoEligibleNode, NoEdge} {
 		out <- prometheus.MustNewConstMetric(addressesDesc, prometheus.GaugeValue, float64(states[state]), string(state))
 	}
 	out <- prometheus.MustNewConstMetric(nodesDesc, prometheus.GaugeValue, float64(len(m.server.streams)))

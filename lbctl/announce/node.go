@@ -18,6 +18,11 @@ type State struct {
 	// Stays: the node forwards although its agent does not run.
 	Stays   bool
 	Subnets []netip.Prefix // of the interfaces on which it announces
+	// Served are the addresses that an edge on the node takes connections at, Kept those at which it may
+	// have some. Both are ordered.
+	Served, Kept []netip.Addr
+	// AwaitsProxy: the agent was restarted, and the edge has not connected to it yet.
+	AwaitsProxy bool
 }
 
 // Message is a message of a node.
@@ -36,7 +41,8 @@ type Answer struct {
 	Sequence, Message uint64 // of this answer, and of the message that it answers
 	Validity          time.Duration
 	Addresses         []netip.Addr
-	HandOvers         []HandOver // of some of the addresses, or of those that the node is to get
+	Proxied           []netip.Addr // those of the addresses that an edge on the node serves
+	HandOvers         []HandOver   // of some of the addresses, or of those that the node is to get
 }
 
 // node is the state of a node whose agent has sent a message since this replica leads.
@@ -127,7 +133,8 @@ func (n *node) checkOrder(stream uint64, m Message) error {
 }
 
 func (s State) equal(other State) bool {
-	return s.Ready == other.Ready && s.Draining == other.Draining && s.Restarting == other.Restarting && s.Stays == other.Stays && slices.Equal(s.Subnets, other.Subnets)
+	return s.Ready == other.Ready && s.Draining == other.Draining && s.Restarting == other.Restarting && s.Stays == other.Stays && slices.Equal(s.Subnets, other.Subnets) &&
+		s.AwaitsProxy == other.AwaitsProxy && slices.Equal(s.Served, other.Served) && slices.Equal(s.Kept, other.Kept)
 }
 
 // eligibility is different after a message that may make a node eligible for other addresses.

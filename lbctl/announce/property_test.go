@@ -14,7 +14,7 @@ import (
 // upheaval makes one random change.
 func (w *world) upheaval() {
 	a := rapid.SampledFrom(w.agents).Draw(w.T, "agent")
-	switch rapid.SampledFrom([]string{"kill", "die", "start", "restart", "cut", "heal", "break", "slow", "fast", "drain", "ready", "leader", "no leader", "policy", "remove"}).Draw(w.T, "change") {
+	switch rapid.SampledFrom([]string{"kill", "die", "start", "restart", "cut", "heal", "break", "slow", "fast", "drain", "ready", "leader", "no leader", "policy", "remove", "edge"}).Draw(w.T, "change") {
 	case "kill":
 		w.kill(a)
 	case "die":
@@ -59,6 +59,8 @@ func (w *world) upheaval() {
 		}
 		w.wanted[n].Nodes = nodes
 		w.setWanted()
+	case "edge":
+		w.setEdge(a, rapid.SampledFrom([]edge{serving, draining, down}).Draw(w.T, "edge"))
 	case "remove": // the service goes and comes again
 		n := rapid.IntRange(0, len(w.wanted)-1).Draw(w.T, "address")
 		all := w.wanted
@@ -89,7 +91,7 @@ const settleTime = simGrace + 6*time.Second
 func (w *world) eligible(wanted Wanted) []string {
 	var names []string
 	for _, a := range w.agents {
-		if a.alive && a.state.Ready && !a.state.Draining && wanted.Nodes[a.name] {
+		if a.alive && a.state.Ready && !a.state.Draining && wanted.Nodes[a.name] && (!wanted.Proxied || a.edge == serving) {
 			names = append(names, a.name)
 		}
 	}

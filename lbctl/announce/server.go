@@ -25,7 +25,7 @@ const (
 
 // MaxMessage is the largest message of an agent in bytes. It has room for the addresses, hand-overs
 // and subnets that Announce allows. A daemon sets it in rpc.ServerOptions.MaxRequest.
-const MaxMessage = 2 << 20
+const MaxMessage = 3 << 20
 
 // ServerOptions are the settings of a Server. Log and Metrics are required.
 type ServerOptions struct {

@@ -3,7 +3,9 @@ package announce
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -112,6 +114,44 @@ func TestServerLeads(t *testing.T) {
 	}
 }
 
+// TestServerAsksForEdges checks that a node gets an address of edges only while it reports it as served,
+// and is told that it is one.
+func TestServerAsksForEdges(t *testing.T) {
+	s, client := newServer(t)
+	s.SetWanted([]Wanted{{Address: web, Nodes: map[string]bool{"n1": true}, Proxied: true}})
+	lead(t, s)
+	stream := announce(t, client)
+	var followed, sequence uint64
+	for _, served := range [][]string{nil, {"192.0.2.99", web.String()}, {"192.0.2.99"}} {
+		// The agent lists what the last answer has given it, unless its edge has ended to serve it.
+		kittest.Eventually(t, fmt.Sprintf("the answer to an edge that serves %v", served), func() error {
+			sequence++
+			r := request("n1", sequence, max(followed, greeting))
+			r.Served = served
+			if err := stream.Send(r); err != nil {
+				return err
+			}
+			answer, err := stream.Recv()
+			if err != nil {
+				return err
+			}
+			followed = answer.GetSequence()
+			want := 0
+			if slices.Contains(served, web.String()) {
+				want = 1
+			}
+			if len(answer.GetAddresses()) != want || len(answer.GetProxied()) != want {
+				return fmt.Errorf("%v", answer)
+			}
+			return nil
+		})
+	}
+	all, _ := s.Statuses()
+	if len(all) != 1 || all[0].Reason != NoEdge || !strings.Contains(all[0].Message, "-agent") {
+		t.Errorf("statuses %+v", all)
+	}
+}
+
 // announced returns the number of announced addresses in the metrics.
 func announced(t *testing.T, s *Server) float64 {
 	t.Helper()
@@ -142,6 +182,8 @@ func TestServerRefuses(t *testing.T) {
 		{func(r *loadbalancerv1.AnnounceRequest) { r.Addresses = []string{"fe80::1%eth0"} }, codes.InvalidArgument, "addresses[0]"},
 		{func(r *loadbalancerv1.AnnounceRequest) { r.Subnets = []string{"192.0.2.0"} }, codes.InvalidArgument, "subnets[0]"},
 		{func(r *loadbalancerv1.AnnounceRequest) { r.Addresses = make([]string, maxAddresses+1) }, codes.InvalidArgument, "at most"},
+		{func(r *loadbalancerv1.AnnounceRequest) { r.Served = []string{"web"} }, codes.InvalidArgument, "served[0]"},
+		{func(r *loadbalancerv1.AnnounceRequest) { r.Kept = make([]string, maxAddresses+1) }, codes.InvalidArgument, "at most"},
 		{func(r *loadbalancerv1.AnnounceRequest) { r.Sequence = 0 }, codes.InvalidArgument, "sequence"},
 		{func(r *loadbalancerv1.AnnounceRequest) { r.FollowedAnswer = 2 }, codes.InvalidArgument, "followed_answer"},
 		{func(r *loadbalancerv1.AnnounceRequest) { r.FollowedAnswer = 0 }, codes.InvalidArgument, "followed_answer"},

@@ -49,7 +49,27 @@ type agent struct {
 	sent              map[uint64]time.Time // by message, by its own clock
 	nextSend, nextTry time.Time            // by its own clock
 	cut               bool                 // from the control plane
+	edge              edge
+	edgeConnected     bool      // to this process of the agent
+	routes            bool      // the edge's addresses are local, also while the agent does not run
+	edgeBack          time.Time // when it connects to it, by the agent's clock
 }
+
+// edge is the state of an edge on a node.
+type edge string
+
+const (
+	serving  edge = "serving"
+	draining edge = "draining" // it has connections, and takes no new ones
+	down     edge = "down"
+)
+
+// edgeTries is longer than an edge takes to connect to a restarted agent, and edgeAwaited is the time for
+// which the agent waits for it.
+const (
+	edgeTries   = 300 * time.Millisecond
+	edgeAwaited = 500 * time.Millisecond
+)
 
 // announces reports whether the agent has the right to announce an address.
 func (a *agent) announces(real time.Duration, addr netip.Addr) bool {
@@ -111,8 +131,61 @@ func newWorld(t *rapid.T) *world {
 	for n := range 3 {
 		w.wanted = append(w.wanted, Wanted{Address: netip.AddrFrom4([4]byte{192, 0, 2, byte(n)}), Nodes: all})
 	}
+	for n := range w.wanted {
+		w.wanted[n].Proxied = rapid.Bool().Draw(t, "an edge serves the address")
+	}
+	for _, a := range w.agents {
+		w.setEdge(a, serving)
+	}
 	w.newLeader()
 	return w
+}
+
+// setEdge changes the edge on a node. An agent that runs learns it at once.
+func (w *world) setEdge(a *agent, to edge) {
+	if a.alive && (a.edgeConnected || to != down) {
+		a.edgeConnected, a.state.AwaitsProxy = to != down, false
+	}
+	a.edge = to
+	w.tellEdge(a)
+}
+
+// tellEdge sets what an agent knows of its edge. It gives up the rights to addresses that the edge no
+// longer serves.
+func (w *world) tellEdge(a *agent) {
+	if !a.alive {
+		return
+	}
+	a.state.Served, a.state.Kept = nil, nil
+	a.routes = a.edgeConnected || a.state.AwaitsProxy
+	for _, wanted := range w.wanted {
+		if wanted.Proxied && a.routes {
+			a.state.Kept = append(a.state.Kept, wanted.Address)
+		}
+	}
+	if a.edge == serving && a.edgeConnected {
+		a.state.Served = a.state.Kept
+	}
+	for _, wanted := range w.wanted {
+		if wanted.Proxied && !has(a.state.Served, wanted.Address) {
+			delete(a.rights, wanted.Address)
+		}
+	}
+	a.nextSend = a.clock.at(w.real)
+}
+
+// runEdge lets an edge connect to a restarted agent, which does not wait for it for ever.
+func (w *world) runEdge(a *agent) {
+	now := a.clock.at(w.real)
+	switch {
+	case !a.alive || a.edgeConnected:
+	case a.edge != down && !now.Before(a.edgeBack):
+		a.edgeConnected, a.state.AwaitsProxy = true, false
+		w.tellEdge(a)
+	case a.state.AwaitsProxy && !now.Before(a.edgeBack.Add(edgeAwaited-edgeTries)):
+		a.state.AwaitsProxy = false
+		w.tellEdge(a)
+	}
 }
 
 // drawClock draws a clock that is at most 5 % fast or slow.
@@ -129,6 +202,8 @@ func (w *world) start(a *agent) {
 	a.instance, a.alive, a.rights, a.conn = fmt.Sprint("i", w.instances), true, rights{}, nil
 	a.state.Restarting = false
 	a.nextTry = a.clock.at(w.real)
+	a.edgeConnected, a.edgeBack, a.state.AwaitsProxy = false, a.nextTry.Add(time.Duration(w.delays()%uint64(edgeTries))), a.routes
+	w.tellEdge(a)
 }
 
 // newLeader ends the term of the leader and begins another one.
@@ -162,6 +237,7 @@ func (w *world) delay(queue []packet) time.Duration {
 func (w *world) run(d time.Duration) {
 	for end := w.real + d; w.real < end; w.real += step {
 		for _, a := range w.agents {
+			w.runEdge(a)
 			w.runAgent(a)
 		}
 		for _, c := range w.conns {
@@ -259,6 +335,10 @@ func (w *world) follow(a *agent, answer Answer) {
 		before := a.rights
 		a.rights = rights{}
 		for _, addr := range answer.Addresses {
+			if slices.Contains(answer.Proxied, addr) && !has(a.state.Served, addr) {
+				a.nextSend = a.clock.at(w.real) // so that the leader learns it at once
+				continue
+			}
 			a.rights[addr] = until
 		}
 		w.check()
@@ -344,12 +424,17 @@ func (w *world) owners(addr netip.Addr) []string {
 	return names
 }
 
-// check fails if two agents have the right to announce an address. Rights only begin when an answer
-// is followed, so it is enough to check after each.
+// check fails if two agents have the right to announce an address, or if one has without the edge that
+// is to serve it. Rights only begin when an answer is followed, so it is enough to check after each.
 func (w *world) check() {
 	for _, wanted := range w.wanted {
 		if names := w.owners(wanted.Address); len(names) > 1 {
 			w.Fatalf("at %s, %s is announced by %v", w.real, wanted.Address, names)
+		}
+		for _, a := range w.agents {
+			if wanted.Proxied && a.announces(w.real, wanted.Address) && a.edge != serving {
+				w.Fatalf("at %s, %s is announced by %s, whose edge is %s", w.real, wanted.Address, a.name, a.edge)
+			}
 		}
 	}
 }

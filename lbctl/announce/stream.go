@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -99,7 +100,7 @@ func parseMessage(r *loadbalancerv1.AnnounceRequest) (Message, apierr.Violations
 	var v apierr.Violations
 	m := Message{
 		Node: r.GetNode(), Instance: r.GetInstance(), Sequence: r.GetSequence(), Followed: r.GetFollowedAnswer(), FormerSince: r.GetFormerSince().AsDuration(),
-		State: State{Ready: r.GetReady(), Draining: r.GetDraining(), Restarting: r.GetRestarting(), Stays: r.GetForwardsAlone()},
+		State: State{Ready: r.GetReady(), Draining: r.GetDraining(), Restarting: r.GetRestarting(), Stays: r.GetForwardsAlone(), AwaitsProxy: r.GetAwaitsProxy()},
 	}
 	if m.Node == "" || len(m.Node) > maxName {
 		v.Add("node", "INVALID", "must have 1 to %d bytes", maxName)
@@ -107,16 +108,14 @@ func parseMessage(r *loadbalancerv1.AnnounceRequest) (Message, apierr.Violations
 	if m.Instance == "" || len(m.Instance) > maxInstance {
 		v.Add("instance", "INVALID", "must have 1 to %d bytes", maxInstance)
 	}
-	if len(r.GetAddresses()) > maxAddresses || len(r.GetHandOvers()) > maxAddresses || len(r.GetFormerAddresses()) > maxAddresses || len(r.GetSubnets()) > maxSubnets {
-		v.Add("addresses", "TOO_MANY", "at most %d addresses, as many former ones and hand-overs, and %d subnets are possible", maxAddresses, maxSubnets)
+	if max(len(r.GetAddresses()), len(r.GetHandOvers()), len(r.GetFormerAddresses()), len(r.GetServed()), len(r.GetKept())) > maxAddresses || len(r.GetSubnets()) > maxSubnets {
+		v.Add("addresses", "TOO_MANY", "at most %d addresses, as many former ones, hand-overs, served and kept ones, and %d subnets are possible", maxAddresses, maxSubnets)
 		return m, v
 	}
-	for i, text := range r.GetAddresses() {
-		m.Addresses = append(m.Addresses, parseAddr(&v, fmt.Sprintf("addresses[%d]", i), text))
-	}
-	for i, text := range r.GetFormerAddresses() {
-		m.Former = append(m.Former, parseAddr(&v, fmt.Sprintf("former_addresses[%d]", i), text))
-	}
+	m.Addresses = parseAddrs(&v, "addresses", r.GetAddresses())
+	m.Former = parseAddrs(&v, "former_addresses", r.GetFormerAddresses())
+	m.State.Served = ordered(parseAddrs(&v, "served", r.GetServed()))
+	m.State.Kept = ordered(parseAddrs(&v, "kept", r.GetKept()))
 	for i, text := range r.GetSubnets() {
 		subnet, err := netip.ParsePrefix(text)
 		if err != nil {
@@ -137,6 +136,19 @@ func parseMessage(r *loadbalancerv1.AnnounceRequest) (Message, apierr.Violations
 	return m, v
 }
 
+func parseAddrs(v *apierr.Violations, field string, texts []string) (addrs []netip.Addr) {
+	for i, text := range texts {
+		addrs = append(addrs, parseAddr(v, fmt.Sprintf("%s[%d]", field, i), text))
+	}
+	return addrs
+}
+
+// ordered orders addresses in place.
+func ordered(addrs []netip.Addr) []netip.Addr {
+	slices.SortFunc(addrs, netip.Addr.Compare)
+	return addrs
+}
+
 func parseAddr(v *apierr.Violations, field, text string) netip.Addr {
 	addr, err := netip.ParseAddr(text)
 	if err != nil || addr.Zone() != "" || addr.Is4In6() {
@@ -150,6 +162,9 @@ func (a Answer) message() *loadbalancerv1.AnnounceResponse {
 	m := &loadbalancerv1.AnnounceResponse{Sequence: a.Sequence, AnsweredMessage: a.Message, Validity: durationpb.New(a.Validity)}
 	for _, addr := range a.Addresses {
 		m.Addresses = append(m.Addresses, addr.String())
+	}
+	for _, addr := range a.Proxied {
+		m.Proxied = append(m.Proxied, addr.String())
 	}
 	for _, h := range a.HandOvers {
 		m.HandOvers = append(m.HandOvers, &loadbalancerv1.HandOver{

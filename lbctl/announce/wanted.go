@@ -22,35 +22,38 @@ type Objects struct {
 	Nodes  []*corev1.Node
 	// Selector selects the nodes that may announce, by their labels. The zero value selects all.
 	Selector spec.Selector
-	// Announces reports whether the address of a service is to be announced. nil: all are, except
-	// those with ipMode Proxy, which belong to a load balancer elsewhere.
+	// Announces reports whether the address of a service is to be announced. nil: all are. Addresses
+	// with ipMode Proxy belong to a load balancer elsewhere, unless edges serve them.
 	Announces func(service *corev1.Service, addr netip.Addr) bool
 }
 
 // Build returns the addresses in the status of services of type LoadBalancer, with the nodes that
 // may announce each of them, ordered by address. If several services share an address, only nodes
-// that may announce it for each of them may.
+// that may announce it for each of them may. External traffic policy Local means nothing for an
+// address that edges serve, because an edge sends to backends on all nodes and knows the client.
 func Build(o Objects) []Wanted {
 	all := eligibleNodes(o.Nodes, o.Selector)
 	byAddress := map[netip.Addr]*Wanted{}
 	for _, svc := range o.Services {
-		addrs := o.addresses(svc)
+		addrs, proxied := o.addresses(svc)
 		if len(addrs) == 0 {
 			continue
 		}
 		nodes, policy := all, ""
-		if isLocal(svc) {
+		local := isLocal(svc) && !proxied
+		if local {
 			nodes = withEndpoints(all, o.Slices(object.NameOf(svc)))
 			policy = "no ready endpoint of " + object.NameOf(svc).String() + ", whose external traffic policy is Local"
 		}
 		for _, addr := range addrs {
 			w := byAddress[addr]
 			if w == nil {
-				byAddress[addr] = &Wanted{Address: addr, Services: []object.Name{object.NameOf(svc)}, Nodes: nodes, Policy: policy}
+				byAddress[addr] = &Wanted{Address: addr, Services: []object.Name{object.NameOf(svc)}, Nodes: nodes, Policy: policy, Proxied: proxied}
 				continue
 			}
 			w.Services = append(w.Services, object.NameOf(svc))
-			if isLocal(svc) {
+			w.Proxied = w.Proxied || proxied
+			if local {
 				w.Nodes, w.Policy = both(w.Nodes, nodes), policy
 			}
 		}
@@ -64,12 +67,14 @@ func Build(o Objects) []Wanted {
 	return wanted
 }
 
-// addresses returns the addresses of a service that are to be announced.
-func (o Objects) addresses(svc *corev1.Service) []netip.Addr {
+// addresses returns the addresses of a service that are to be announced, and whether edges serve them.
+func (o Objects) addresses(svc *corev1.Service) (addrs []netip.Addr, proxied bool) {
 	if !spec.IsLoadBalancer(svc) {
-		return nil
+		return nil, false
 	}
-	var addrs []netip.Addr
+	if addrs = spec.EdgeAddresses(svc); len(addrs) > 0 {
+		return slices.DeleteFunc(addrs, func(addr netip.Addr) bool { return o.Announces != nil && !o.Announces(svc, addr) }), true
+	}
 	for _, ingress := range svc.GetStatus().GetLoadBalancer().GetIngress() {
 		addr, err := netip.ParseAddr(ingress.GetIp())
 		if err != nil || ingress.GetIpMode() == corev1.IPMode_IP_MODE_PROXY || o.Announces != nil && !o.Announces(svc, addr) || slices.Contains(addrs, addr) {
@@ -77,7 +82,7 @@ func (o Objects) addresses(svc *corev1.Service) []netip.Addr {
 		}
 		addrs = append(addrs, addr)
 	}
-	return addrs
+	return addrs, false
 }
 
 func isLocal(svc *corev1.Service) bool {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
@@ -37,6 +39,11 @@ func TestBuild(t *testing.T) {
 		{"another type, no address, a host name, ipMode Proxy", []*corev1.Service{
 			{Metadata: &corev1.ObjectMeta{Name: "n"}, Spec: &corev1.ServiceSpec{Type: corev1.ServiceType_SERVICE_TYPE_NODE_PORT}, Status: balancer("n", false, "192.0.2.1").GetStatus()},
 			balancer("none", false), balancer("host", false, ""), proxied(balancer("proxied", false, "192.0.2.9"))}, nil, "", ""},
+		{"edges serve it, under both policies", []*corev1.Service{ofEdges(proxied(balancer("a", false, "192.0.2.1"))), ofEdges(proxied(balancer("b", true, "192.0.2.2")))}, nil, "",
+			"192.0.2.1 default/a [n1 n2 tainted] by edges\n192.0.2.2 default/b [n1 n2 tainted] by edges\n"},
+		{"edges serve it, shared", []*corev1.Service{ofEdges(proxied(balancer("a", false, "192.0.2.1"))), ofEdges(proxied(balancer("b", true, "192.0.2.1")))}, nil, "edge=yes",
+			"192.0.2.1 default/a,default/b [n1] by edges\n"},
+		{"class of edges with ipMode VIP", []*corev1.Service{ofEdges(balancer("a", false, "192.0.2.1"))}, nil, "edge=yes", "192.0.2.1 default/a [n1]\n"},
 		{"selected nodes", []*corev1.Service{balancer("a", false, "192.0.2.1")}, nil, "edge=yes", "192.0.2.1 default/a [n1]\n"},
 		{"policy Local", []*corev1.Service{balancer("a", true, "192.0.2.1")},
 			map[string][]*corev1.Endpoint{"a": {ready("n2"), unready("n1"), leaving("tainted"), ready("out")}}, "", "192.0.2.1 default/a [n2]\n"},
@@ -66,7 +73,11 @@ func TestBuild(t *testing.T) {
 						eligible = append(eligible, name)
 					}
 				}
-				fmt.Fprintf(&got, "%s %s %v\n", w.Address, strings.Join(services, ","), eligible)
+				by := ""
+				if w.Proxied {
+					by = " by edges"
+				}
+				fmt.Fprintf(&got, "%s %s %v%s\n", w.Address, strings.Join(services, ","), eligible, by)
 			}
 			if got.String() != c.want {
 				t.Errorf("got\n%swant\n%s", got.String(), c.want)
@@ -102,6 +113,11 @@ func balancer(name string, local bool, addresses ...string) *corev1.Service {
 	for _, ip := range addresses {
 		svc.Status.LoadBalancer.Ingress = append(svc.Status.LoadBalancer.Ingress, &corev1.LoadBalancerIngress{Ip: ip})
 	}
+	return svc
+}
+
+func ofEdges(svc *corev1.Service) *corev1.Service {
+	svc.Spec.LoadBalancerClass = proto.String(spec.EdgeClass)
 	return svc
 }
 

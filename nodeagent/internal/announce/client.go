@@ -240,14 +240,14 @@ func (c *Client) send(stream announceStream) error {
 	return err
 }
 
-// follow takes an answer, and reports whether the rights have changed.
+// follow takes an answer, and reports whether lbctl is to be told at once what the node announces now.
 func (c *Client) follow(answer *loadbalancerv1.AnnounceResponse) bool {
 	if answer.GetAnsweredMessage() > 0 {
 		c.handOver(handOversOf(answer))
 	}
-	began, ended := c.holder.Follow(answer, time.Now())
+	began, ended, refused := c.holder.Follow(answer, time.Now())
 	c.followed(began, ended)
-	return len(began)+len(ended) > 0
+	return refused || len(began)+len(ended) > 0
 }
 
 // farewell sends the last state of an agent that stops, and waits until it has arrived.

@@ -78,14 +78,16 @@ func (h *Holder) Message(s State) *loadbalancerv1.AnnounceRequest {
 }
 
 // Follow takes an answer of the stream, and returns the addresses that the node may announce since
-// and no longer. Addresses that cannot be parsed are not announced.
-func (h *Holder) Follow(answer *loadbalancerv1.AnnounceResponse, at time.Time) (began, ended []netip.Addr) {
+// and no longer. Addresses that cannot be parsed are not announced. refused reports whether the answer
+// has an address that the proxy no longer serves. lbctl gives it to no other node before the next
+// message.
+func (h *Holder) Follow(answer *loadbalancerv1.AnnounceResponse, at time.Time) (began, ended []netip.Addr, refused bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.followed = answer.GetSequence()
 	sent, ok := h.sent[answer.GetAnsweredMessage()]
 	if !ok { // the greeting, or an answer to no message
-		return nil, nil
+		return nil, nil, false
 	}
 	maps.DeleteFunc(h.sent, func(sequence uint64, _ time.Duration) bool { return sequence < answer.GetAnsweredMessage() })
 	now := h.clock()
@@ -103,12 +105,14 @@ func (h *Holder) Follow(answer *loadbalancerv1.AnnounceResponse, at time.Time) (
 		if slices.Contains(before, addr) {
 			r.since = earlier[addr].since
 		}
-		if !r.proxied || h.serves(addr) {
-			h.addresses[addr] = r
+		if r.proxied && !h.serves(addr) {
+			refused = true
+			continue
 		}
+		h.addresses[addr] = r
 	}
 	after := h.heldLocked(now)
-	return without(after, before), without(before, after)
+	return without(after, before), without(before, after), refused
 }
 
 // Drop ends all rights at once, and returns the addresses.

@@ -66,7 +66,7 @@ func TestRightsEndWithTheMessage(t *testing.T) {
 					}
 				}
 				until = sent[to] + 2*time.Second
-				began, ended := h.Follow(&loadbalancerv1.AnnounceResponse{
+				began, ended, _ := h.Follow(&loadbalancerv1.AnnounceResponse{
 					Sequence: answers, AnsweredMessage: to, Validity: durationpb.New(2 * time.Second), Addresses: texts(last),
 				}, time.Now())
 				after := expected(now, until, last)

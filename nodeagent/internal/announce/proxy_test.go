@@ -59,11 +59,14 @@ func TestRightsToProxiedAddresses(t *testing.T) {
 					return
 				}
 				answers++
-				began, _ := h.Follow(&loadbalancerv1.AnnounceResponse{
+				began, _, refused := h.Follow(&loadbalancerv1.AnnounceResponse{
 					Sequence: answers, AnsweredMessage: sequence, Validity: durationpb.New(time.Second),
 					Addresses: texts(pool[:2]), Proxied: texts(pool[:1]),
 				}, time.Now())
 				answered, givenUp = true, !proxy[proxied]
+				if refused != givenUp {
+					rt.Fatalf("the answer was refused: %v", refused)
+				}
 				if slices.Contains(began, proxied) && !proxy[proxied] {
 					rt.Fatal("the node begins to announce an address that no proxy serves")
 				}

@@ -117,7 +117,7 @@ func newBench(t *testing.T, patterns ...string) *bench {
 func (b *bench) grant(ctx context.Context, addrs ...netip.Addr) {
 	b.holder.Begin()
 	m := b.holder.Message(State{})
-	began, _ := b.holder.Follow(&loadbalancerv1.AnnounceResponse{
+	began, _, _ := b.holder.Follow(&loadbalancerv1.AnnounceResponse{
 		Sequence: 2, AnsweredMessage: m.GetSequence(), Validity: durationpb.New(2 * time.Second), Addresses: texts(addrs),
 	}, time.Now())
 	b.Changed(ctx, began)

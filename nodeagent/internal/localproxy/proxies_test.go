@@ -19,8 +19,12 @@ import (
 
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 	"portolan.dev/nodeagent/machine"
+	"portolan.dev/services/access"
+	"portolan.dev/services/kit/health"
+	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/kit/obs"
+	"portolan.dev/services/kit/rpc"
 )
 
 // fakeRoutes are routes in memory, which outlive an agent.
@@ -297,6 +301,35 @@ func TestASecondStreamEndsTheFirst(t *testing.T) {
 		t.Errorf("the first stream has ended with %v", err)
 	}
 	r.expect("service by the second stream", addrs(first), addrs(first))
+}
+
+// TestOnlyTheEdgeOfTheNode checks the role and the name in the certificate of a proxy.
+func TestOnlyTheEdgeOfTheNode(t *testing.T) {
+	certs, log := kittest.NewCertificates(t), kittest.Logger(t)
+	r := start(t, newRoutes(), nil)
+	srv := rpc.NewServer(rpc.ServerOptions{
+		Log: log, Metrics: obs.NewMetrics(), Health: health.New(log), Identity: certs.Source("nodeagent/n1"), Authorizer: access.Methods(),
+	})
+	nodeagentv1.RegisterLocalProxyServiceServer(srv, r.Proxies)
+	lis := kittest.Listen(t)
+	kittest.Run(t, "server", func(ctx context.Context) error { return srv.Serve(ctx, lis) })
+	for id, want := range map[string]string{
+		"edge/n1": "", "edge/n2": "use the certificate of edge/n1", "nodeagent/n1": "may not call", "operator": "may not call",
+	} {
+		conn, err := rpc.TCP().Dial(lis.Addr().String(), certs.Source(id).DialOption(identity.NodeAgent))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		stream, err := nodeagentv1.NewLocalProxyServiceClient(conn).Serve(t.Context())
+		if err == nil {
+			_ = stream.Send(&nodeagentv1.ServeRequest{}) // an error comes from receiving
+			_, err = stream.Recv()
+		}
+		if want == "" && err != nil || want != "" && (status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", id, err, want)
+		}
+	}
 }
 
 // TestRefusals checks the limits of messages, and an address that the kernel refuses.
