@@ -1,0 +1,18 @@
+//go:build !unix
+
+package web
+
+import (
+	"net"
+	"syscall"
+)
+
+// reader does not exist here. Connections wait with a buffer of one byte.
+type reader struct{}
+
+func newReader(net.Conn) *reader { return nil }
+
+func (*reader) await() (*scratch, error) { return nil, net.ErrClosed }
+
+// alive cannot tell here whether an idle connection has ended.
+func alive(syscall.RawConn) bool { return true }

@@ -1,0 +1,73 @@
+package web
+
+import (
+	"crypto/tls"
+	"net/netip"
+	"time"
+
+	"portolan.dev/services/proxy"
+)
+
+// Protocol is the protocol that backends speak.
+type Protocol int
+
+// The protocols of backends.
+const (
+	HTTP  Protocol = iota // HTTP/1.1
+	HTTPS                 // HTTP/1.1 over TLS
+	H2C                   // HTTP/2 without TLS, with prior knowledge
+	GRPC                  // as H2C, and every message is passed on at once
+)
+
+// Config is the settings of a Server. Zero values take the defaults.
+type Config struct {
+	Protocol   Protocol
+	BackendTLS *tls.Config // for HTTPS; nil: certificates of backends are not verified
+
+	// IdleTimeout ends connections without a request, and requests without progress. Default 60 s.
+	IdleTimeout time.Duration
+	// HeaderTimeout is the time in which a client must send the head of a request, from its first byte
+	// or the first byte of the connection. Default 10 s.
+	HeaderTimeout time.Duration
+	// MaxHeaderBytes is the largest head of a request or a response. Default 64 KiB.
+	MaxHeaderBytes int
+	// MaxIdlePerBackend is the number of unused connections that are kept for each backend. Default 512.
+	MaxIdlePerBackend int
+	// Dialer dials backends. Its default for MaxAttempts is 3 here.
+	Dialer proxy.Dialer
+
+	// Record is called after each request; nil: requests are not recorded. It must not block.
+	Record func(*Record)
+	// ReferenceOnly sends all requests by net/http.
+	ReferenceOnly bool
+}
+
+func (c Config) withDefaults() Config {
+	setDefault(&c.IdleTimeout, time.Minute)
+	setDefault(&c.HeaderTimeout, 10*time.Second)
+	setDefault(&c.MaxHeaderBytes, 64<<10)
+	setDefault(&c.MaxIdlePerBackend, 512)
+	setDefault(&c.Dialer.MaxAttempts, 3)
+	return c
+}
+
+func setDefault[T comparable](v *T, to T) {
+	var zero T
+	if *v == zero {
+		*v = to
+	}
+}
+
+// Info describes an accepted connection.
+type Info struct {
+	Client netip.AddrPort       // from the PROXY header, if there was one
+	Local  netip.AddrPort       // the address and port that the client connected to
+	TLS    *tls.ConnectionState // after the handshake; nil: no TLS
+}
+
+func (i *Info) scheme() string {
+	if i.TLS != nil {
+		return "https"
+	}
+	return "http"
+}

@@ -1,0 +1,122 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"portolan.dev/services/proxy"
+)
+
+// exchange is a request of the reference, and the session of the pool for it.
+type exchange struct {
+	g      *generation
+	guard  *guard
+	cancel context.CancelFunc
+
+	backend     *proxy.Backend // nil: none
+	record      Record
+	sent        time.Time // when the request was given to the backend
+	answered    time.Time // when the head of the response had arrived
+	received    atomic.Int64
+	bodyTimeout atomic.Bool
+}
+
+type exchangeKey struct{}
+
+func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{}).(*exchange) }
+
+func newExchange(g *generation, guard *guard, r *http.Request) *exchange {
+	x := &exchange{g: g, guard: guard}
+	x.record = Record{
+		Time: time.Now(), RequestTime: -1, BackendTime: -1, ResponseTime: -1,
+		Method: r.Method, Proto: r.Proto, UserAgent: r.UserAgent(),
+	}
+	x.record.setConnection(&guard.info)
+	if g.config.Record != nil {
+		x.record.URL = absoluteURL(&guard.info, r.Host, r.RequestURI)
+	}
+	return x
+}
+
+// absoluteURL returns the URL of a request with a port.
+func absoluteURL(i *Info, host, target string) string {
+	if target == "" || target[0] != '/' {
+		return target
+	}
+	if !hasPort(host) {
+		host += ":" + portString(i.Local.Port())
+	}
+	return i.scheme() + "://" + host + target
+}
+
+func hasPort(host string) bool {
+	for i := len(host) - 1; i >= 0 && host[i] != ']'; i-- {
+		if host[i] == ':' {
+			return true
+		}
+	}
+	return false
+}
+
+func portString(port uint16) string { return strconv.Itoa(int(port)) }
+
+// forgetRequest removes what net/http has read in place of a refused request.
+func (x *exchange) forgetRequest() {
+	x.record.Method, x.record.URL, x.record.Proto, x.record.UserAgent = "", "", "", ""
+}
+
+// Abort implements proxy.Session.
+func (x *exchange) Abort() { x.cancel() }
+
+// BackendRemoved implements proxy.Session. A request cannot continue elsewhere.
+func (x *exchange) BackendRemoved() {}
+
+// pick chooses a backend that was not tried.
+func (x *exchange) pick(tried []*proxy.Backend) *proxy.Backend {
+	b := x.g.pool.Pick(x.guard.info.Client, x.guard.info.Local, tried, x)
+	if b != nil {
+		x.backend, x.record.Backend = b, b.Addr()
+	}
+	return b
+}
+
+// fail releases a backend that could not be reached.
+func (x *exchange) fail(err error) {
+	x.g.config.Dialer.Fail(x.g.pool, x.backend, err)
+	x.g.pool.Release(x.backend, x, netip.Addr{})
+	x.backend = nil
+}
+
+// delivered notes that the request has a connection to its backend.
+func (x *exchange) delivered() {
+	x.sent = time.Now()
+	x.record.RequestTime = x.sent.Sub(x.record.Time)
+}
+
+// responded notes the head of a response.
+func (x *exchange) responded(status int) {
+	x.answered = time.Now()
+	x.record.BackendStatus = status
+	if !x.sent.IsZero() {
+		x.record.BackendTime = x.answered.Sub(x.sent)
+	}
+}
+
+// finish releases the backend and records the request.
+func (x *exchange) finish() {
+	if x.backend != nil {
+		x.g.pool.Release(x.backend, x, x.guard.info.Client.Addr())
+	}
+	if x.g.config.Record == nil {
+		return
+	}
+	if !x.answered.IsZero() {
+		x.record.ResponseTime = time.Since(x.answered)
+	}
+	x.record.Received = x.received.Load()
+	x.g.config.Record(&x.record)
+}

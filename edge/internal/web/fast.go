@@ -1,0 +1,249 @@
+package web
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"portolan.dev/services/proxy"
+)
+
+// The states of a connection on the fast path.
+const (
+	fastIdle int32 = iota // waits for a request
+	fastBusy
+	fastClosed // by shutdown, while it was idle
+)
+
+// fastConn is a client's connection on the fast path. As a session of the pool it stands for its
+// current request.
+type fastConn struct {
+	g         *generation
+	conn      net.Conn
+	tcp       *net.TCPConn // nil: TLS, or another layer
+	reader    *reader      // nil: there is none for this connection
+	info      Info
+	forwarded []byte // the fields about the client that are the same for all requests
+	client    []byte // the client's address
+
+	state    atomic.Int32
+	requests int
+	reading  deadline
+	writing  deadline
+
+	mu      sync.Mutex
+	link    *link // to the backend of the current request; nil: none
+	aborted bool
+}
+
+func newFastConn(g *generation, conn net.Conn, info Info) *fastConn {
+	c := &fastConn{g: g, conn: conn, info: info, reader: newReader(conn)}
+	c.tcp, _ = conn.(*net.TCPConn)
+	c.client = []byte(info.Client.Addr().String())
+	c.forwarded = []byte("X-Forwarded-Proto: " + info.scheme() +
+		"\r\nX-Forwarded-Port: " + portString(info.Local.Port()) + "\r\n\r\n")
+	return c
+}
+
+// next is what follows a request.
+type next int
+
+const (
+	nextRequest next = iota
+	nextClose        // the connection ends
+	nextRefer        // the reference serves the rest
+)
+
+// run serves the connection until it ends or the reference takes it over.
+func (c *fastConn) run() {
+	defer c.g.fast.remove(c)
+	for {
+		s, err := c.await()
+		if err != nil || !c.state.CompareAndSwap(fastIdle, fastBusy) {
+			if s != nil {
+				s.put()
+			}
+			c.conn.Close() //nolint:errcheck // nothing is under way
+			return
+		}
+		then := c.serveAll(s)
+		if then == nextRefer {
+			c.hand(s)
+			return
+		}
+		s.put()
+		if then == nextClose {
+			c.conn.Close() //nolint:errcheck // all was written, or the client is gone
+			return
+		}
+		c.state.Store(fastIdle)
+		if c.g.fast.draining.Load() {
+			c.conn.Close() //nolint:errcheck // nothing is under way
+			return
+		}
+	}
+}
+
+// await waits for the first bytes of a request.
+func (c *fastConn) await() (*scratch, error) {
+	idle := c.g.config.IdleTimeout
+	if c.requests == 0 {
+		idle = c.g.config.HeaderTimeout
+	}
+	c.armRead(time.Now(), idle)
+	if c.reader != nil {
+		return c.reader.await()
+	}
+	var first [1]byte
+	if _, err := io.ReadFull(c.conn, first[:]); err != nil {
+		return nil, err
+	}
+	s := getScratch()
+	s.in = append(s.in, first[0])
+	return s, nil
+}
+
+// hand gives the connection with the bytes that were read to the reference.
+func (c *fastConn) hand(s *scratch) {
+	defer s.put()
+	if c.conn.SetDeadline(time.Time{}) != nil || !c.g.refer(c.conn, c.info, s.in) {
+		c.conn.Close() //nolint:errcheck // the client is gone, or the port
+	}
+}
+
+// serveAll serves requests as long as bytes of the next one are there.
+func (c *fastConn) serveAll(s *scratch) next {
+	for {
+		if then := c.serveOne(s); then != nextRequest || len(s.in) == 0 {
+			return then
+		}
+		if c.g.fast.draining.Load() {
+			return nextClose
+		}
+	}
+}
+
+// serveOne serves one request.
+func (c *fastConn) serveOne(s *scratch) next {
+	if err := c.readHead(s); err != nil {
+		var r *refusal
+		if errors.As(err, &r) {
+			if r == errHeadTooLarge {
+				return nextRefer // its limit may be larger
+			}
+			c.refuse(s, r)
+		}
+		return nextClose
+	}
+	if !ordinary(s) {
+		return nextRefer
+	}
+	c.requests++
+	x := newFastExchange(c, s)
+	defer x.finish()
+	return x.serve()
+}
+
+// readHead reads a request's head.
+func (c *fastConn) readHead(s *scratch) error {
+	s.req.reset(false)
+	until := deadline{}
+	for {
+		complete, err := s.req.parse(s.in)
+		if complete || err != nil {
+			return err
+		}
+		if len(s.in) == len(s.inBuf) {
+			return errHeadTooLarge
+		}
+		if until.at.IsZero() {
+			until.at = time.Now().Add(c.g.config.HeaderTimeout)
+			c.reading = until
+			c.conn.SetReadDeadline(until.at) //nolint:errcheck // then reading fails
+		}
+		n, err := c.conn.Read(s.inBuf[len(s.in):])
+		s.in = s.inBuf[:len(s.in)+n]
+		if n == 0 && err != nil {
+			return err
+		}
+	}
+}
+
+// ordinary reports whether the fast path serves a request.
+func ordinary(s *scratch) bool {
+	h := &s.req
+	return h.minor == 1 && !h.unusual && isPlainTarget(h.target.of(s.in)) && !equalFold(h.method.of(s.in), "connect")
+}
+
+// refuse answers a request that is not valid, and ends what the client sends.
+func (c *fastConn) refuse(s *scratch, r *refusal) {
+	now := time.Now()
+	f := failureOfRefusal(r)
+	s.out = f.appendTo(s.out[:0], dateAt(now), false, true)
+	if c.write(now, s.out) == nil {
+		c.linger(s)
+	}
+	if c.g.config.Record != nil {
+		record := Record{Time: now, RequestTime: -1, BackendTime: -1, ResponseTime: -1, Status: f.status, Sent: int64(len(f.body()))}
+		record.setConnection(&c.info)
+		c.g.config.Record(&record)
+	}
+}
+
+// linger lets the client read the response before the connection is closed.
+func (c *fastConn) linger(s *scratch) { linger(c.conn, s.inBuf[:]) }
+
+func (c *fastConn) armRead(now time.Time, after time.Duration) {
+	if at, ok := c.reading.set(now, after); ok {
+		c.conn.SetReadDeadline(at) //nolint:errcheck // then reading fails
+	}
+}
+
+func (c *fastConn) write(now time.Time, b []byte) error {
+	if at, ok := c.writing.set(now, c.g.config.IdleTimeout); ok {
+		c.conn.SetWriteDeadline(at) //nolint:errcheck // then writing fails
+	}
+	_, err := c.conn.Write(b)
+	return err
+}
+
+// closeIfIdle closes the connection if it waits for a request.
+func (c *fastConn) closeIfIdle() {
+	if c.state.CompareAndSwap(fastIdle, fastClosed) {
+		c.conn.Close() //nolint:errcheck // nothing is under way
+	}
+}
+
+// setLink sets the connection to the backend. It reports false if the request was aborted.
+func (c *fastConn) setLink(l *link) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.link = l
+	return !c.aborted
+}
+
+// Abort implements proxy.Session. It closes both sides.
+func (c *fastConn) Abort() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.aborted = true
+	c.conn.Close() //nolint:errcheck // an error is no news
+	if c.link != nil {
+		c.link.Close() //nolint:errcheck // an error is no news
+	}
+}
+
+// BackendRemoved implements proxy.Session. A request cannot continue elsewhere.
+func (c *fastConn) BackendRemoved() {}
+
+// pick chooses a backend for the current request.
+func (c *fastConn) pick(tried []*proxy.Backend) *proxy.Backend {
+	return c.g.pool.Pick(c.info.Client, c.info.Local, tried, c)
+}
+
+// releaseFailed releases a backend without renewing the client's affinity.
+func (c *fastConn) releaseFailed(b *proxy.Backend) { c.g.pool.Release(b, c, netip.Addr{}) }

@@ -1,0 +1,64 @@
+package web
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+)
+
+// fastConns is the connections of clients on the fast path.
+type fastConns struct {
+	draining atomic.Bool
+	running  sync.WaitGroup
+
+	mu    sync.Mutex
+	conns map[*fastConn]struct{}
+}
+
+// add adds a connection. It reports false if no more are taken.
+func (f *fastConns) add(c *fastConn) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.draining.Load() {
+		return false
+	}
+	if f.conns == nil {
+		f.conns = map[*fastConn]struct{}{}
+	}
+	f.conns[c] = struct{}{}
+	f.running.Add(1)
+	return true
+}
+
+func (f *fastConns) remove(c *fastConn) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.conns, c)
+	f.running.Done()
+}
+
+// shutdown closes idle connections, waits for the others until ctx ends, and closes them then.
+func (f *fastConns) shutdown(ctx context.Context) {
+	f.each(func(c *fastConn) { c.closeIfIdle() }, true)
+	ended := make(chan struct{})
+	go func() {
+		f.running.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return
+	case <-ctx.Done():
+	}
+	f.each((*fastConn).Abort, true)
+	<-ended
+}
+
+func (f *fastConns) each(do func(*fastConn), draining bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.draining.Store(draining)
+	for c := range f.conns {
+		do(c)
+	}
+}

@@ -1,0 +1,257 @@
+package web
+
+import (
+	"context"
+	"time"
+
+	"portolan.dev/services/proxy"
+)
+
+// fastExchange is a request on the fast path.
+type fastExchange struct {
+	c *fastConn
+	s *scratch
+
+	backend  *proxy.Backend
+	up       *upstream
+	link     *link
+	reusable bool // the link, after the response
+
+	head      bool // the method is HEAD
+	retriable bool // can be sent again
+	closes    bool // the client's connection ends after this response
+	started   bool // the client has got a part of the response
+	buffered  int  // bytes of the body that are behind the head in the scratch
+	upload    *upload
+	failed    failure // the response if none came
+
+	begun, sent, answered time.Time
+	record                Record
+}
+
+func newFastExchange(c *fastConn, s *scratch) *fastExchange {
+	h := &s.req
+	s.back = s.backBuf[:0]
+	x := &fastExchange{c: c, s: s, begun: time.Now(), closes: h.closes}
+	method := h.method.of(s.in)
+	x.head = string(method) == "HEAD"
+	x.retriable = !h.chunked && h.length <= 0 && isIdempotent(method)
+	if c.g.config.Record != nil {
+		x.fillRecord()
+	}
+	return x
+}
+
+// isIdempotent reports whether a request may be sent again. The methods are those of net/http.
+func isIdempotent(method []byte) bool {
+	switch string(method) {
+	case "GET", "HEAD", "OPTIONS", "TRACE":
+		return true
+	}
+	return false
+}
+
+// fillRecord copies to the record what the scratch is about to lose.
+func (x *fastExchange) fillRecord() {
+	h, in := &x.s.req, x.s.in
+	var host string
+	for _, f := range h.fields {
+		switch f.kind {
+		case fieldHost:
+			host = string(f.value.of(in))
+		case fieldUserAgent:
+			x.record.UserAgent = string(f.value.of(in))
+		}
+	}
+	x.record.Method, x.record.Proto = string(h.method.of(in)), "HTTP/1.1"
+	x.record.URL = absoluteURL(&x.c.info, host, string(h.target.of(in)))
+	x.record.setConnection(&x.c.info)
+}
+
+// serve sends the request to a backend and the response to the client.
+func (x *fastExchange) serve() next {
+	x.s.out = x.c.appendRequest(x.s.out[:0], x.s)
+	if err := x.bufferBody(); err != nil {
+		x.closes = true
+		x.failed = failureOfError(err)
+		return x.fail()
+	}
+	if !x.send() {
+		return x.fail()
+	}
+	x.startUpload()
+	ok := x.receive()
+	x.endUpload()
+	if !ok {
+		return x.fail()
+	}
+	return x.after()
+}
+
+// after returns what follows the request.
+func (x *fastExchange) after() next {
+	if x.closes {
+		if x.upload.pending() || x.c.g.fast.draining.Load() {
+			x.c.linger(x.s)
+		}
+		return nextClose
+	}
+	if x.upload == nil {
+		x.s.skip(x.s.req.size + x.buffered)
+	}
+	return nextRequest
+}
+
+// send sends the head and the buffered part of the body to a backend. It reports false if that failed,
+// with x.failed set.
+func (x *fastExchange) send() bool {
+	var tried []*proxy.Backend
+	fresh := false
+	for {
+		if x.backend = x.c.pick(tried); x.backend == nil {
+			if len(tried) == 0 {
+				x.failed = failNoBackend
+			}
+			return false
+		}
+		x.record.Backend = x.backend.Addr()
+		x.up = x.c.g.upstreams.get(x.backend.Addr())
+		reused := x.connectIdle(fresh)
+		if !reused {
+			if err := x.dial(append(tried, x.backend)); err != nil {
+				x.failed = failureOf(&dialError{err})
+				tried = append(tried, x.backend)
+				x.drop(true)
+				if len(tried) >= x.c.g.config.Dialer.MaxAttempts {
+					return false
+				}
+				continue
+			}
+		}
+		if !x.c.setLink(x.link) {
+			x.failed = failBroken
+			return false
+		}
+		x.sent = time.Now()
+		err := x.deliver()
+		if err == nil {
+			return true
+		}
+		x.failed = failureOf(err)
+		if !reused || !x.retriable || isTimeout(err) {
+			return false
+		}
+		fresh = true
+		x.drop(true)
+	}
+}
+
+// deliver writes the request, and for one that can be sent again it waits for the first bytes of the
+// response.
+func (x *fastExchange) deliver() error {
+	if err := x.writeBack(x.s.out); err != nil && x.retriable {
+		return err
+	}
+	// If a backend answers early and closes, writing fails, but there is a response to read.
+	if !x.retriable {
+		return nil
+	}
+	return x.readBack()
+}
+
+// connectIdle takes an idle connection, unless fresh ones are wanted.
+func (x *fastExchange) connectIdle(fresh bool) bool {
+	if fresh {
+		return false
+	}
+	for {
+		x.link = x.up.idle.take()
+		if x.link == nil {
+			return false
+		}
+		// A request that cannot be sent again needs a connection that the backend has not closed.
+		if x.retriable || alive(x.link.raw) {
+			return true
+		}
+		x.link.Close() //nolint:errcheck // the backend has closed it
+	}
+}
+
+func (x *fastExchange) dial(tried []*proxy.Backend) error {
+	d := &x.c.g.config.Dialer
+	conn, err := d.Dial(context.Background(), x.backend.Addr(), d.Timeout(x.c.g.pool, tried))
+	if err == nil {
+		x.link, err = newLink(conn)
+	}
+	if err != nil {
+		d.Fail(x.c.g.pool, x.backend, err)
+	}
+	return err
+}
+
+// drop gives up the backend and its connection.
+func (x *fastExchange) drop(failed bool) {
+	x.c.setLink(nil)
+	if x.link != nil {
+		x.link.Close() //nolint:errcheck // it is of no use
+		x.link = nil
+	}
+	if x.backend == nil {
+		return
+	}
+	if failed {
+		x.c.releaseFailed(x.backend)
+	} else {
+		x.c.g.pool.Release(x.backend, x.c, x.c.info.Client.Addr())
+	}
+	x.backend = nil
+}
+
+// fail answers with the failure, if the client has got nothing yet.
+func (x *fastExchange) fail() next {
+	if x.started || x.failed.status == 0 {
+		return nextClose
+	}
+	x.closes = x.closes || x.failed.closes() || x.upload.pending() || x.c.g.fast.draining.Load()
+	now := time.Now()
+	x.s.out = x.failed.appendTo(x.s.out[:0], dateAt(now), x.head, x.closes)
+	x.record.Status = x.failed.status
+	if x.c.write(now, x.s.out) != nil {
+		return nextClose
+	}
+	if !x.head {
+		x.record.Sent = int64(len(x.failed.body()))
+	}
+	if x.closes {
+		x.c.linger(x.s)
+		return nextClose
+	}
+	return x.after()
+}
+
+// finish keeps the connection to the backend, releases the backend and records the request.
+func (x *fastExchange) finish() {
+	now := time.Now()
+	if x.reusable {
+		x.c.setLink(nil)
+		x.up.idle.put(x.link, now)
+		x.link = nil
+	}
+	x.drop(false)
+	record := x.c.g.config.Record
+	if record == nil {
+		return
+	}
+	r := &x.record
+	r.Time, r.RequestTime, r.BackendTime, r.ResponseTime = x.begun, -1, -1, -1
+	if !x.sent.IsZero() {
+		r.RequestTime = x.sent.Sub(x.begun)
+	}
+	if !x.answered.IsZero() {
+		r.BackendTime, r.ResponseTime = x.answered.Sub(x.sent), now.Sub(x.answered)
+	}
+	if x.upload != nil {
+		r.Received = x.upload.total
+	}
+	record(r)
+}

@@ -1,0 +1,273 @@
+package web
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// maxInformational is the number of 1xx responses before a response.
+const maxInformational = 16
+
+// receive passes the response on. It reports false if the client's connection must end without more,
+// or with x.failed if nothing was sent.
+func (x *fastExchange) receive() bool {
+	for range maxInformational {
+		if !x.readResponse() {
+			return false
+		}
+		h := &x.s.res
+		switch {
+		case h.status == http.StatusSwitchingProtocols:
+			x.failed = failResponse // nobody has asked for it
+			return false
+		case h.status >= 200:
+			return x.pass()
+		}
+		x.s.out = append(appendHead(x.s.out[:0], x.s, nil), "\r\n"...)
+		if x.c.write(x.answered, x.s.out) != nil {
+			x.failed = failure{}
+			return false
+		}
+		x.s.back = x.s.backBuf[:copy(x.s.backBuf[:], x.s.back[h.size:])]
+	}
+	x.failed = failResponse
+	return false
+}
+
+// readResponse reads the head of a response.
+func (x *fastExchange) readResponse() bool {
+	s := x.s
+	s.res.reset(true)
+	for {
+		complete, err := s.res.parse(s.back)
+		if err != nil || !complete && len(s.back) == len(s.backBuf) {
+			x.failed = failResponse
+			return false
+		}
+		if complete {
+			x.answered = time.Now()
+			x.record.BackendStatus = s.res.status
+			return true
+		}
+		if err := x.readBack(); err != nil {
+			x.failed = x.failureOfBackend(err)
+			return false
+		}
+	}
+}
+
+// failureOfBackend returns the response for an error of reading the backend's response.
+func (x *fastExchange) failureOfBackend(err error) failure {
+	if x.upload != nil {
+		if f, ok := x.upload.failure(); ok {
+			return f
+		}
+	}
+	return failureOf(err)
+}
+
+// framing is how the end of a response's body is found.
+type framing int
+
+const (
+	framingNone framing = iota
+	framingLength
+	framingChunked
+	framingClose
+)
+
+func (x *fastExchange) framing() framing {
+	h := &x.s.res
+	switch {
+	case x.head, h.status == http.StatusNoContent, h.status == http.StatusNotModified, h.length == 0:
+		return framingNone
+	case h.chunked:
+		return framingChunked
+	case h.length > 0:
+		return framingLength
+	}
+	return framingClose
+}
+
+// pass passes a final response on: its head, and its body.
+func (x *fastExchange) pass() bool {
+	s, h := x.s, &x.s.res
+	how := x.framing()
+	x.closes = x.closes || x.upload.pending() || x.c.g.fast.draining.Load()
+	x.record.Status = h.status
+	s.out = appendHead(s.out[:0], s, dateAt(x.answered))
+	if x.closes {
+		s.out = append(s.out, "Connection: close\r\n"...)
+	}
+	if how == framingChunked || how == framingClose {
+		s.out = append(s.out, "Transfer-Encoding: chunked\r\n"...)
+	}
+	s.out = append(s.out, "\r\n"...)
+	x.reusable = how != framingClose && !h.closes && h.minor > 0 && !x.upload.pending()
+	x.started = true
+	rest := s.back[h.size:]
+	var ok bool
+	switch how {
+	case framingNone:
+		ok = x.c.write(x.answered, s.out) == nil && len(rest) == 0
+	case framingLength:
+		ok = x.passLength(rest, h.length)
+	case framingChunked:
+		ok = x.passChunked(rest)
+	case framingClose:
+		ok = x.passToEnd(rest)
+	}
+	x.reusable = x.reusable && ok
+	if how == framingNone && len(rest) > 0 {
+		return true // only the backend's connection is of no use any more
+	}
+	return ok
+}
+
+// appendHead appends the head of a response without its end, and without the fields that are for the
+// backend's connection. It adds a Date field with the given value if the response has none, unless the
+// value is nil.
+func appendHead(out []byte, s *scratch, date []byte) []byte {
+	h, back := &s.res, s.back
+	out = append(out, "HTTP/1.1 "...)
+	out = strconv.AppendInt(out, int64(h.status), 10)
+	out = append(out, ' ')
+	out = append(out, h.reason.of(back)...)
+	out = append(out, "\r\n"...)
+	dated := date == nil
+	for i := range h.fields {
+		f := &h.fields[i]
+		switch {
+		case f.kind == fieldConnection, f.kind == fieldTransferEncoding, f.kind == fieldUpgrade, f.kind == fieldHop:
+			continue
+		case f.kind == fieldContentLength && (h.status < 200 || h.status == http.StatusNoContent):
+			continue
+		case h.tokens && namedByConnection(h, back, f.name.of(back)):
+			continue
+		}
+		dated = dated || f.kind == fieldDate
+		out = append(out, f.line.of(back)...)
+	}
+	if !dated {
+		out = append(out, "Date: "...)
+		out = append(out, date...)
+		out = append(out, "\r\n"...)
+	}
+	return out
+}
+
+// namedByConnection reports whether a Connection field names a field.
+func namedByConnection(h *head, b, name []byte) bool {
+	for _, f := range h.fields {
+		if f.kind != fieldConnection {
+			continue
+		}
+		for token := range bytes.SplitSeq(f.value.of(b), []byte{','}) {
+			if bytes.EqualFold(bytes.TrimSpace(token), name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// spliceFrom is the size from which the kernel copies a body without copies to this process. A piece
+// must pass within the idle time.
+const (
+	spliceFrom  = 64 << 10
+	splicePiece = 256 << 10
+)
+
+// passLength passes on a body of n bytes, of which rest has arrived.
+func (x *fastExchange) passLength(rest []byte, n int64) bool {
+	if int64(len(rest)) > n {
+		rest, x.reusable = rest[:n], false // the backend sent more than it said
+	}
+	x.s.out = append(x.s.out, rest...)
+	if x.c.write(x.answered, x.s.out) != nil {
+		return false
+	}
+	x.record.Sent += int64(len(rest))
+	for left := n - int64(len(rest)); left > 0; {
+		copied, err := x.passPiece(left)
+		left -= copied
+		x.record.Sent += copied
+		if err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// passPiece passes on a part of a body of which left bytes are to come.
+func (x *fastExchange) passPiece(left int64) (int64, error) {
+	now := time.Now()
+	x.armBack(now)
+	if x.c.tcp != nil && left >= spliceFrom {
+		if at, ok := x.c.writing.set(now, x.c.g.config.IdleTimeout); ok {
+			x.c.conn.SetWriteDeadline(at) //nolint:errcheck // then writing fails
+		}
+		return io.CopyN(x.c.tcp, x.link.TCPConn, min(left, splicePiece))
+	}
+	n, err := x.link.Read(x.s.backBuf[:min(left, readSize)])
+	if n == 0 {
+		return 0, err
+	}
+	return int64(n), x.c.write(now, x.s.backBuf[:n])
+}
+
+// passChunked passes on a chunked body as it is, and checks its framing.
+func (x *fastExchange) passChunked(rest []byte) bool {
+	var chunk chunkReader
+	for {
+		n, err := chunk.next(rest)
+		if n < len(rest) {
+			x.reusable = false // the backend sent more than the body
+		}
+		x.s.out = append(x.s.out, rest[:n]...)
+		now := time.Now()
+		if err != nil || x.c.write(now, x.s.out) != nil {
+			return false
+		}
+		x.record.Sent = chunk.body
+		if chunk.done() {
+			return true
+		}
+		x.armBack(now)
+		n, err = x.link.Read(x.s.backBuf[:])
+		if n == 0 && err != nil {
+			return false
+		}
+		rest, x.s.out = x.s.backBuf[:n], x.s.out[:0]
+	}
+}
+
+// passToEnd passes on a body that ends with the backend's connection, as chunks.
+func (x *fastExchange) passToEnd(rest []byte) bool {
+	for {
+		if len(rest) > 0 {
+			x.s.out = strconv.AppendInt(x.s.out, int64(len(rest)), 16)
+			x.s.out = append(x.s.out, "\r\n"...)
+			x.s.out = append(x.s.out, rest...)
+			x.s.out = append(x.s.out, "\r\n"...)
+		}
+		now := time.Now()
+		if len(x.s.out) > 0 && x.c.write(now, x.s.out) != nil {
+			return false
+		}
+		x.record.Sent += int64(len(rest))
+		x.armBack(now)
+		n, err := x.link.Read(x.s.backBuf[:])
+		rest, x.s.out = x.s.backBuf[:n], x.s.out[:0]
+		switch {
+		case n > 0:
+		case err == io.EOF:
+			return x.c.write(now, append(x.s.out, "0\r\n\r\n"...)) == nil
+		case err != nil:
+			return false
+		}
+	}
+}

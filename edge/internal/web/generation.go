@@ -1,0 +1,73 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+
+	"portolan.dev/services/proxy"
+)
+
+// generation serves connections with one version of the settings.
+type generation struct {
+	config    Config
+	pool      *proxy.Pool
+	upstreams *upstreams
+	lis       *listener
+	http      *http.Server
+	abort     context.CancelFunc // cancels all requests of the reference
+	fast      fastConns
+	running   sync.WaitGroup
+}
+
+func newGeneration(pool *proxy.Pool, c Config, log *slog.Logger) *generation {
+	c = c.withDefaults()
+	ctx, cancel := context.WithCancel(context.Background())
+	g := &generation{config: c, pool: pool, upstreams: newUpstreams(c), lis: newListener(), abort: cancel}
+	g.http = g.newHTTPServer(ctx, log)
+	g.running.Go(func() {
+		if err := g.http.Serve(g.lis); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+			log.Error("the server of HTTP ended", "err", err)
+		}
+	})
+	return g
+}
+
+// serve serves a connection: by the fast path, until it meets a request that it leaves to the
+// reference. It reports false if the generation takes no more connections.
+func (g *generation) serve(conn net.Conn, info Info) bool {
+	if g.config.ReferenceOnly || g.config.Protocol != HTTP || info.TLS != nil && info.TLS.NegotiatedProtocol == "h2" {
+		return g.refer(conn, info, nil)
+	}
+	c := newFastConn(g, conn, info)
+	if !g.fast.add(c) {
+		return false
+	}
+	c.run()
+	return true
+}
+
+// refer gives a connection, from which read has been read, to the reference. It reports false if the
+// reference takes no more connections.
+func (g *generation) refer(conn net.Conn, info Info, read []byte) bool {
+	return g.lis.give(newGuard(conn, info, g.config.MaxHeaderBytes, read))
+}
+
+// shutdown ends the connections: after their current requests as long as ctx lasts, then at once.
+func (g *generation) shutdown(ctx context.Context) {
+	fast := make(chan struct{})
+	go func() {
+		defer close(fast)
+		g.fast.shutdown(ctx)
+	}()
+	if err := g.http.Shutdown(ctx); err != nil {
+		g.http.Close() //nolint:errcheck // the listener has no errors
+	}
+	<-fast
+	g.abort()
+	g.upstreams.close()
+	g.running.Wait()
+}

@@ -1,0 +1,278 @@
+package web
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"sync/atomic"
+)
+
+// preface begins a connection of HTTP/2 with prior knowledge.
+const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+// standIn is the request that net/http gets in place of a head that is refused. The handler answers it
+// with the reason.
+const standIn = "GET / HTTP/1.1\r\nHost: refused\r\n\r\n"
+
+// guardState is what the next byte of a guarded connection belongs to.
+type guardState uint8
+
+const (
+	guardHead guardState = iota
+	guardLength
+	guardChunked
+	guardUpgrade // after a request to change the protocol, whose answer is not known
+	guardRaw     // not HTTP/1
+	guardRefused
+)
+
+// guard is a client's connection as net/http reads it. It passes on a head once it is complete and
+// valid, and bodies as far as their framing is valid.
+//
+// net/http reads from one goroutine at a time. Only the atomic fields are for others.
+type guard struct {
+	net.Conn
+	info  Info
+	limit int
+
+	state   guardState
+	in      []byte // read and not passed on
+	out     int    // bytes of in that may be passed on
+	ahead   int    // bytes of in that were passed on before the head was complete
+	started bool
+	scratch [512]byte
+
+	head  head
+	left  int64
+	chunk chunkReader
+
+	heads   int64 // complete heads, with a refused one
+	upgrade bool  // the last head asks for a change of the protocol
+	err     error // of the connection
+
+	refusedHead atomic.Int64 // the number of the head that was refused; 0: none
+	refused     atomic.Pointer[refusal]
+	raw         atomic.Bool  // the protocol has changed
+	finished    atomic.Int64 // the number of the last request that was served without a change
+
+	requests int64 // of the handler
+}
+
+// newGuard returns a guard of a connection from which read has been read.
+func newGuard(conn net.Conn, info Info, limit int, read []byte) *guard {
+	g := &guard{Conn: conn, info: info, limit: limit, in: bytes.Clone(read)}
+	g.head.reset(false)
+	return g
+}
+
+// Read implements net.Conn.
+func (g *guard) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	for {
+		if g.out > 0 {
+			n := copy(p, g.in[:g.out])
+			g.consume(n)
+			return n, nil
+		}
+		if n, err := g.advance(p); n > 0 || err != nil {
+			return n, err
+		}
+	}
+}
+
+func (g *guard) consume(n int) {
+	g.in = g.in[n:]
+	g.out -= n
+	if len(g.in) == 0 {
+		g.in = nil
+	}
+}
+
+// advance decides about more bytes of in, or reads some. It may store bytes in p itself.
+func (g *guard) advance(p []byte) (int, error) {
+	switch g.state {
+	case guardHead:
+		return 0, g.advanceHead()
+	case guardLength:
+		return g.advanceLength(p)
+	case guardChunked:
+		return 0, g.advanceChunked()
+	case guardUpgrade:
+		return g.advanceUpgrade(p)
+	case guardRefused:
+		return 0, io.EOF
+	}
+	if len(g.in) > 0 {
+		g.out = len(g.in)
+		return 0, nil
+	}
+	return g.Conn.Read(p)
+}
+
+// fill reads more bytes to in.
+func (g *guard) fill() error {
+	n, err := g.Conn.Read(g.scratch[:])
+	g.in = append(g.in, g.scratch[:n]...)
+	if n > 0 {
+		return nil
+	}
+	return err
+}
+
+func (g *guard) advanceHead() error {
+	if !g.started && len(g.in) < len(preface) && bytes.HasPrefix([]byte(preface), g.in) {
+		if err := g.fill(); err != nil {
+			return err
+		}
+		return nil
+	}
+	if !g.started && bytes.HasPrefix(g.in, []byte(preface)) {
+		g.state = guardRaw
+		return nil
+	}
+	g.started = true
+	complete, err := g.head.parse(g.in)
+	switch {
+	case err != nil:
+		g.refuseHead(err)
+	case complete && g.head.size > g.limit, !complete && len(g.in) > g.limit:
+		g.refuseHead(errHeadTooLarge)
+	case complete:
+		g.accept()
+	default:
+		return g.fill()
+	}
+	return nil
+}
+
+// accept passes on a head, and expects its body.
+func (g *guard) accept() {
+	h := &g.head
+	g.heads++
+	from := max(g.ahead, h.method.from) // without an empty line before the request
+	g.in, g.out, g.ahead = g.in[from:], h.size-from, 0
+	g.upgrade = false
+	for _, f := range h.fields {
+		g.upgrade = g.upgrade || f.kind == fieldUpgrade
+	}
+	switch {
+	case h.chunked:
+		g.state, g.chunk = guardChunked, chunkReader{}
+	case h.length > 0:
+		g.state, g.left = guardLength, h.length
+	default:
+		g.endOfBody()
+	}
+	h.reset(false)
+}
+
+func (g *guard) endOfBody() {
+	g.state = guardHead
+	if g.upgrade {
+		g.state = guardUpgrade
+	}
+}
+
+func (g *guard) refuseHead(err error) {
+	g.heads++
+	var r *refusal
+	errors.As(err, &r)
+	g.refused.Store(r)
+	g.refusedHead.Store(g.heads)
+	g.state = guardRefused
+	g.in, g.out = []byte(standIn)[min(g.ahead, 1):], len(standIn)-min(g.ahead, 1)
+}
+
+func (g *guard) advanceLength(p []byte) (int, error) {
+	if g.left == 0 {
+		g.endOfBody()
+		return 0, nil
+	}
+	if len(g.in) > 0 {
+		g.out = int(min(int64(len(g.in)), g.left))
+		g.left -= int64(g.out)
+		return 0, nil
+	}
+	n, err := g.Conn.Read(p[:min(int64(len(p)), g.left)])
+	g.left -= int64(n)
+	return n, err
+}
+
+// invalidChunk ends a chunked body for net/http with an error.
+const invalidChunk = "invalid\r\n"
+
+func (g *guard) advanceChunked() error {
+	if g.chunk.done() {
+		g.endOfBody()
+		return nil
+	}
+	if len(g.in) == 0 {
+		return g.fill()
+	}
+	n, err := g.chunk.next(g.in)
+	g.out = n
+	if err != nil {
+		var r *refusal
+		errors.As(err, &r)
+		g.refused.Store(r)
+		g.state = guardRefused
+		g.in = append(g.in[:n:n], invalidChunk...)
+		g.out = len(g.in)
+	}
+	return nil
+}
+
+// advanceUpgrade passes on a byte that came before the answer to a request to change the protocol.
+// net/http waits for one byte while it serves a request, to learn about the end of the connection. If
+// the protocol stays, the byte is part of the next head.
+func (g *guard) advanceUpgrade(p []byte) (int, error) {
+	switch {
+	case g.raw.Load():
+		g.in, g.ahead = g.in[g.ahead:], 0
+		g.state = guardRaw
+		return 0, nil
+	case g.finished.Load() >= g.heads:
+		g.state = guardHead
+		return 0, nil
+	}
+	if len(g.in) == g.ahead {
+		if err := g.fill(); err != nil {
+			return 0, err
+		}
+	}
+	p[0] = g.in[g.ahead]
+	g.ahead++
+	return 1, nil
+}
+
+// Close implements net.Conn. It does not lose the answer to a client that goes on sending.
+func (g *guard) Close() error {
+	if g.refused.Load() == nil {
+		return g.Conn.Close()
+	}
+	go func() {
+		linger(g.Conn, make([]byte, 4<<10))
+		g.Conn.Close() //nolint:errcheck // the answer was written
+	}()
+	return nil
+}
+
+// refusedRequest returns why the request that the handler begins with was refused, or nil.
+func (g *guard) refusedRequest() *refusal {
+	g.requests++
+	if g.refusedHead.Load() != g.requests {
+		return nil
+	}
+	return g.refused.Load()
+}
+
+// bodyRefused returns why the body of the last request was refused, or nil.
+func (g *guard) bodyRefused() *refusal {
+	if g.refusedHead.Load() != 0 {
+		return nil
+	}
+	return g.refused.Load()
+}

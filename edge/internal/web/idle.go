@@ -1,0 +1,114 @@
+package web
+
+import (
+	"net"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// link is a connection of the fast path to a backend. One goroutine uses it at a time.
+type link struct {
+	*net.TCPConn
+	raw      syscall.RawConn
+	idle     time.Time // since when it has been idle
+	deadline deadline
+}
+
+func newLink(conn *net.TCPConn) (*link, error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	return &link{TCPConn: conn, raw: raw}, nil
+}
+
+// sweepEvery is how often connections are looked for that backends have closed.
+const sweepEvery = 5 * time.Second
+
+// idleConns is the idle connections to one backend.
+type idleConns struct {
+	limit   int
+	timeout time.Duration
+
+	mu     sync.Mutex
+	links  []*link // the one that was used last is last
+	closed bool
+	timer  *time.Timer
+}
+
+// take returns the connection that was used last, or nil.
+func (c *idleConns) take() *link {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := len(c.links)
+	if n == 0 {
+		return nil
+	}
+	l := c.links[n-1]
+	c.links[n-1] = nil
+	c.links = c.links[:n-1]
+	return l
+}
+
+// put keeps a connection, or closes it if there are enough.
+func (c *idleConns) put(l *link, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || len(c.links) >= c.limit {
+		l.Close() //nolint:errcheck // nothing is under way
+		return
+	}
+	l.idle = now
+	c.links = append(c.links, l)
+	if c.timer == nil {
+		c.timer = time.AfterFunc(min(sweepEvery, c.timeout), c.sweep)
+	}
+}
+
+// sweep closes connections that were idle for too long or that the backend has closed.
+func (c *idleConns) sweep() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	oldest := time.Now().Add(-c.timeout)
+	c.links = slices.DeleteFunc(c.links, func(l *link) bool {
+		if l.idle.After(oldest) && alive(l.raw) {
+			return false
+		}
+		l.Close() //nolint:errcheck // nothing is under way
+		return true
+	})
+	c.timer = nil
+	if len(c.links) > 0 {
+		c.timer = time.AfterFunc(min(sweepEvery, c.timeout), c.sweep)
+	}
+}
+
+// close closes all connections, and those that are put later.
+func (c *idleConns) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	for _, l := range c.links {
+		l.Close() //nolint:errcheck // nothing is under way
+	}
+	c.links = nil
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+}
+
+// deadline is a deadline of a connection that is moved only if it is off by more than a part of the
+// time.
+type deadline struct{ at time.Time }
+
+// set returns the deadline to be set for a time after now, or false if the present one will do.
+func (d *deadline) set(now time.Time, after time.Duration) (time.Time, bool) {
+	want := now.Add(after)
+	if early := want.Sub(d.at); early >= 0 && early < armEvery(after) {
+		return want, false
+	}
+	d.at = want
+	return want, true
+}

@@ -1,0 +1,29 @@
+package web
+
+import (
+	"net"
+	"time"
+)
+
+// The limits of what is read from a client whose connection is to be closed.
+const (
+	lingerBytes = 256 << 10
+	lingerTime  = time.Second
+)
+
+// linger ends a connection's direction to the client and discards what still comes. Without that the
+// kernel would reset a connection with unread bytes, and the client could lose the response.
+func linger(conn net.Conn, buf []byte) {
+	half, ok := conn.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil {
+		return
+	}
+	conn.SetReadDeadline(time.Now().Add(lingerTime)) //nolint:errcheck // then reading fails
+	for total := 0; total < lingerBytes; {
+		n, err := conn.Read(buf)
+		if err != nil {
+			return
+		}
+		total += n
+	}
+}

@@ -1,0 +1,37 @@
+package web
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Record describes one request, for the access log.
+type Record struct {
+	Time   time.Time      // when the head of the request had been read
+	Client netip.AddrPort // the client
+	Local  netip.AddrPort // the address of the service
+	// Backend is the backend that the request was sent to. It is invalid if there was none.
+	Backend netip.AddrPort
+
+	// RequestTime is the time until the request was sent to the backend: the choice of a backend and
+	// the dial. BackendTime is the time from there to the head of the response, and ResponseTime from
+	// there to its end. A time is -1 if the request did not get that far.
+	RequestTime, BackendTime, ResponseTime time.Duration
+
+	Status        int   // sent to the client; 0: none
+	BackendStatus int   // received from the backend; 0: none
+	Received      int64 // bytes of the request's body
+	Sent          int64 // bytes of the response's body
+
+	Method, URL, Proto string // URL is absolute
+	UserAgent          string
+	TLSVersion         uint16 // 0: no TLS
+	TLSCipher          uint16
+}
+
+func (r *Record) setConnection(i *Info) {
+	r.Client, r.Local = i.Client, i.Local
+	if i.TLS != nil {
+		r.TLSVersion, r.TLSCipher = i.TLS.Version, i.TLS.CipherSuite
+	}
+}

@@ -1,0 +1,137 @@
+package web
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"strings"
+)
+
+// newHTTPServer returns the server of the reference. Its requests end with ctx.
+func (g *generation) newHTTPServer(ctx context.Context, log *slog.Logger) *http.Server {
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Server{
+		Handler:           &reference{g: g, proxy: g.newReverseProxy()},
+		Protocols:         &protocols,
+		ReadHeaderTimeout: g.config.HeaderTimeout,
+		IdleTimeout:       g.config.IdleTimeout,
+		MaxHeaderBytes:    g.config.MaxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, guardKey{}, c)
+		},
+		DisableGeneralOptionsHandler: true,
+	}
+}
+
+// guardKey is the key of a connection's guard in the contexts of its requests.
+type guardKey struct{}
+
+// reference serves requests by httputil.ReverseProxy.
+type reference struct {
+	g     *generation
+	proxy *httputil.ReverseProxy
+}
+
+// ServeHTTP implements http.Handler.
+func (h *reference) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	guard := r.Context().Value(guardKey{}).(*guard)
+	x := newExchange(h.g, guard, r)
+	defer x.finish()
+	rw := &responseWriter{ResponseWriter: w, x: x, control: http.NewResponseController(w)}
+	if r.ProtoMajor == 1 {
+		if refused := guard.refusedRequest(); refused != nil {
+			x.forgetRequest()
+			failureOfRefusal(refused).serve(rw)
+			return
+		}
+		defer guard.finished.Store(guard.requests)
+	}
+	if r.Method == http.MethodConnect {
+		failConnectTo.serve(rw)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), exchangeKey{}, x))
+	defer cancel()
+	x.cancel = cancel
+	r = r.WithContext(ctx)
+	if r.Body != nil && r.Body != http.NoBody {
+		r.Body = &requestBody{ReadCloser: r.Body, x: x, control: rw.control}
+	}
+	h.proxy.ServeHTTP(rw, r)
+}
+
+func (g *generation) newReverseProxy() *httputil.ReverseProxy {
+	p := &httputil.ReverseProxy{
+		Rewrite:        g.rewrite,
+		Transport:      &balancer{g: g},
+		ModifyResponse: modifyResponse,
+		ErrorHandler:   handleError,
+		ErrorLog:       g.discard(),
+		BufferPool:     copyBuffers,
+	}
+	if g.config.Protocol == GRPC {
+		p.FlushInterval = -1
+	}
+	return p
+}
+
+// rewrite makes the request to the backend. The host is set per attempt.
+func (g *generation) rewrite(p *httputil.ProxyRequest) {
+	x := exchangeOf(p.In.Context())
+	out := p.Out
+	out.URL.Scheme = "http"
+	if g.config.Protocol == HTTPS {
+		out.URL.Scheme = "https"
+	}
+	out.Host = p.In.Host
+	out.URL.RawQuery, out.URL.ForceQuery = p.In.URL.RawQuery, p.In.URL.ForceQuery
+	if target := p.In.RequestURI; target == "*" || strings.HasPrefix(target, "/") && !strings.HasPrefix(target, "//") {
+		// The target as the client wrote it. URL would write some characters differently.
+		out.URL.Opaque, out.URL.RawQuery, out.URL.ForceQuery = target, "", false
+	}
+	out.Trailer = p.In.Trailer // is filled at the end of the body
+	forward(out.Header, p.In.Header, &x.guard.info)
+}
+
+// kept is fields that ReverseProxy removes and that pass the edge unchanged.
+var kept = []string{"Forwarded", "X-Forwarded-Host"}
+
+// forward sets the fields that tell the backend about the client.
+func forward(out, in http.Header, i *Info) {
+	for _, name := range kept {
+		if values, ok := in[name]; ok {
+			out[name] = values
+		}
+	}
+	client := i.Client.Addr().String()
+	if before := in["X-Forwarded-For"]; len(before) > 0 {
+		client = strings.Join(before, ", ") + ", " + client
+	}
+	out.Set("X-Forwarded-For", client)
+	out.Set("X-Forwarded-Proto", i.scheme())
+	out.Set("X-Forwarded-Port", portString(i.Local.Port()))
+}
+
+// modifyResponse notes the head of a response.
+func modifyResponse(r *http.Response) error {
+	exchangeOf(r.Request.Context()).responded(r.StatusCode)
+	return nil
+}
+
+func handleError(w http.ResponseWriter, r *http.Request, err error) {
+	x := exchangeOf(r.Context())
+	switch refused := x.guard.bodyRefused(); {
+	case refused != nil && r.ProtoMajor == 1:
+		failureOfRefusal(refused).serve(w)
+	case x.bodyTimeout.Load():
+		failClientTime.serve(w)
+	default:
+		failureOf(err).serve(w)
+	}
+}

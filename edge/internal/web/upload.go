@@ -1,0 +1,181 @@
+package web
+
+import (
+	"errors"
+	"io"
+	"sync/atomic"
+	"time"
+)
+
+// upload is a request's body that was not read completely with its head. Another goroutine sends it
+// while the response is read, because a backend may answer early, or answer while it reads.
+type upload struct {
+	chunked bool
+	chunk   chunkReader
+	left    int64 // if not chunked
+	total   int64 // bytes of the body so far
+
+	ended atomic.Bool   // the body was sent completely
+	done  chan struct{} // closed at the end; nil: not begun
+	rest  []byte        // bytes of the next request
+	err   error         // of the client
+}
+
+func newUpload(h *head) *upload {
+	u := &upload{chunked: h.chunked, left: h.length}
+	u.chunk.pause = true
+	return u
+}
+
+// take appends the part of b that is to be sent to out, without trailers. It returns the length of the
+// part that belongs to the body.
+func (u *upload) take(out, b []byte) ([]byte, int, error) {
+	if !u.chunked {
+		n := min(int64(len(b)), u.left)
+		u.left -= n
+		u.total += n
+		return append(out, b[:n]...), int(n), nil
+	}
+	n, err := u.chunk.next(b)
+	out = append(out, b[:n]...)
+	u.total = u.chunk.body
+	if err == nil && u.chunk.paused() {
+		u.chunk.pause = false
+	}
+	if err != nil || u.chunk.pause {
+		return out, n, err
+	}
+	skipped, err := u.chunk.next(b[n:])
+	if u.chunk.done() {
+		out = append(out, "\r\n"...)
+	}
+	return out, n + skipped, err
+}
+
+func (u *upload) complete() bool {
+	if u.chunked {
+		return u.chunk.done()
+	}
+	return u.left == 0
+}
+
+// pending reports whether a part of the body was not sent. A nil upload has none.
+func (u *upload) pending() bool { return u != nil && !u.ended.Load() }
+
+// run sends the body. If the client is why it cannot, it closes the connection to the backend, so that
+// nobody waits for a response.
+func (u *upload) run(c *fastConn, l *link, buf []byte) {
+	err := u.send(c, l, buf)
+	u.ended.Store(err == nil)
+	if err == errBackendWrite { // there may be a response that tells why
+		err = nil
+	}
+	u.err = err
+	close(u.done)
+	if err != nil {
+		l.Close() //nolint:errcheck // an error is no news
+	}
+}
+
+// errBackendWrite is the error of a write to the backend.
+var errBackendWrite = errors.New("the backend takes no more of the body")
+
+func (u *upload) send(c *fastConn, l *link, buf []byte) error {
+	out := copyBuffers.Get()
+	defer copyBuffers.Put(out)
+	var reading, writing deadline
+	idle := c.g.config.IdleTimeout
+	for !u.complete() {
+		now := time.Now()
+		if at, ok := reading.set(now, idle); ok {
+			c.conn.SetReadDeadline(at) //nolint:errcheck // then reading fails
+		}
+		if at, ok := writing.set(now, idle); ok {
+			l.SetDeadline(at) //nolint:errcheck // then writing fails
+		}
+		if err := u.sendPiece(c, l, buf, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sendPiece sends what the client has sent meanwhile.
+func (u *upload) sendPiece(c *fastConn, l *link, buf, out []byte) error {
+	if !u.chunked && u.left >= spliceFrom && c.tcp != nil {
+		n, err := io.CopyN(l.TCPConn, c.tcp, min(u.left, splicePiece))
+		u.left -= n
+		u.total += n
+		return blame(c, err)
+	}
+	if !u.chunked {
+		buf = buf[:min(int64(len(buf)), u.left)]
+	}
+	n, err := c.conn.Read(buf)
+	if n == 0 {
+		return err
+	}
+	piece, used, invalid := u.take(out[:0], buf[:n])
+	u.rest = buf[used:n]
+	if _, err := l.Write(piece); err != nil && invalid == nil {
+		return errBackendWrite
+	}
+	return invalid
+}
+
+// blame returns why a copy failed: the client's error, or errBackendWrite. The error of the copy does not
+// tell.
+func blame(c *fastConn, err error) error {
+	if err == nil || err == io.EOF {
+		return err
+	}
+	c.conn.SetReadDeadline(time.Now().Add(10 * time.Millisecond)) //nolint:errcheck // then reading fails
+	var one [1]byte
+	n, clientErr := c.conn.Read(one[:])
+	switch {
+	case n > 0, isTimeout(clientErr) && !isTimeout(err):
+		return errBackendWrite
+	}
+	return clientErr
+}
+
+// failure returns the response if the client is why the body was not sent.
+func (u *upload) failure() (failure, bool) {
+	select {
+	case <-u.done:
+	default:
+		return failure{}, false
+	}
+	switch {
+	case u.err == nil:
+		return failure{}, false
+	case isTimeout(u.err):
+		return failClientTime, true
+	}
+	return failureOfError(u.err), true // without a status if the client is gone
+}
+
+// startUpload begins to send the rest of the body.
+func (x *fastExchange) startUpload() {
+	if u := x.upload; u != nil {
+		u.done = make(chan struct{})
+		go u.run(x.c, x.link, x.s.inBuf[:])
+	}
+}
+
+// endUpload waits for the end of the body, or stops it if the exchange is over before.
+func (x *fastExchange) endUpload() {
+	u := x.upload
+	if u == nil {
+		return
+	}
+	if u.pending() {
+		x.reusable, x.closes = false, true
+		x.link.Close()                       //nolint:errcheck // it is of no use any more
+		x.c.conn.SetReadDeadline(time.Now()) //nolint:errcheck // the client is gone then
+	}
+	<-u.done
+	x.c.reading = deadline{}
+	x.record.Received = u.total
+	x.s.in = x.s.inBuf[:copy(x.s.inBuf[:], u.rest)]
+}

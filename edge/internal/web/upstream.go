@@ -1,0 +1,148 @@
+package web
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// upstreams is the connections to all backends.
+type upstreams struct {
+	config Config
+
+	mu     sync.Mutex
+	byAddr map[netip.AddrPort]*upstream
+	closed bool
+}
+
+// upstream is the connections to one backend.
+type upstream struct {
+	transport *http.Transport // of the reference
+	idle      idleConns       // of the fast path
+}
+
+func newUpstreams(c Config) *upstreams {
+	return &upstreams{config: c, byAddr: map[netip.AddrPort]*upstream{}}
+}
+
+// get returns the connections to a backend.
+func (u *upstreams) get(addr netip.AddrPort) *upstream {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	up := u.byAddr[addr]
+	if up == nil {
+		up = &upstream{transport: newTransport(&u.config, addr)}
+		up.idle.limit, up.idle.timeout = u.config.MaxIdlePerBackend, u.config.IdleTimeout
+		if u.closed {
+			up.close()
+			return up
+		}
+		u.byAddr[addr] = up
+	}
+	return up
+}
+
+// remove closes the idle connections to a backend. Those in use are closed when they become idle.
+func (u *upstreams) remove(addr netip.AddrPort) {
+	u.mu.Lock()
+	up := u.byAddr[addr]
+	delete(u.byAddr, addr)
+	u.mu.Unlock()
+	if up != nil {
+		up.close()
+	}
+}
+
+func (u *upstreams) close() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.closed = true
+	for addr, up := range u.byAddr {
+		up.close()
+		delete(u.byAddr, addr)
+	}
+}
+
+func (u *upstream) close() {
+	u.idle.close()
+	u.transport.CloseIdleConnections()
+}
+
+// newTransport returns the reference's connections to a backend.
+func newTransport(c *Config, addr netip.AddrPort) *http.Transport {
+	t := &http.Transport{
+		DialContext:            dialFor(c, addr),
+		DisableCompression:     true,
+		ExpectContinueTimeout:  time.Second,
+		IdleConnTimeout:        c.IdleTimeout,
+		MaxIdleConns:           c.MaxIdlePerBackend,
+		MaxIdleConnsPerHost:    c.MaxIdlePerBackend,
+		MaxResponseHeaderBytes: int64(c.MaxHeaderBytes),
+		Protocols:              new(http.Protocols),
+	}
+	switch c.Protocol {
+	case HTTP:
+		t.Protocols.SetHTTP1(true)
+	case HTTPS:
+		t.Protocols.SetHTTP1(true)
+		t.TLSClientConfig = c.BackendTLS
+		if t.TLSClientConfig == nil {
+			t.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} // #nosec G402 -- as clouds do unless a CA is given
+		}
+		t.TLSHandshakeTimeout = c.HeaderTimeout
+	case H2C, GRPC:
+		t.Protocols.SetUnencryptedHTTP2(true)
+	}
+	return t
+}
+
+// dialFor returns the function by which the reference's transport dials a backend. The time for the
+// dial is in the context.
+func dialFor(c *Config, addr netip.AddrPort) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, _, _ string) (net.Conn, error) {
+		conn, err := c.Dialer.Dial(ctx, addr, ctx.Value(dialTimeoutKey{}).(time.Duration))
+		if err != nil {
+			return nil, &dialError{err}
+		}
+		return &backendConn{Conn: conn, idle: c.IdleTimeout}, nil
+	}
+}
+
+// backendConn is a connection of the reference to a backend. It ends if no byte passes in either
+// direction for the idle time.
+type backendConn struct {
+	net.Conn
+	idle time.Duration
+
+	mu    sync.Mutex
+	armed time.Time
+}
+
+func (c *backendConn) arm() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now := time.Now(); now.Sub(c.armed) > armEvery(c.idle) {
+		c.armed = now
+		c.Conn.SetDeadline(now.Add(c.idle)) //nolint:errcheck // then reading fails
+	}
+}
+
+// Read implements io.Reader.
+func (c *backendConn) Read(p []byte) (int, error) {
+	c.arm()
+	n, err := c.Conn.Read(p)
+	if n > 0 {
+		c.arm()
+	}
+	return n, err
+}
+
+// Write implements io.Writer.
+func (c *backendConn) Write(p []byte) (int, error) {
+	c.arm()
+	return c.Conn.Write(p)
+}
