@@ -26,6 +26,7 @@ import (
 	"portolan.dev/edge/internal/accesslog"
 	"portolan.dev/edge/internal/agent"
 	"portolan.dev/edge/internal/certs"
+	"portolan.dev/edge/internal/health"
 	"portolan.dev/edge/internal/serve"
 	"portolan.dev/edge/internal/view"
 )
@@ -50,7 +51,8 @@ type Daemon struct {
 	follower *changes.Follower
 	events   *events.Recorder
 	certs    *certs.Store
-	logs     *accesslog.Writer
+	logs     *accesslog.Logs // nil: no folder is configured
+	checks   *health.Checker
 	local    *agent.Client
 	server   *serve.Server
 	stopping atomic.Bool
@@ -155,7 +157,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		app.Task{Name: "follower", Run: d.follower.Run},
 		app.Task{Name: "events", Run: d.events.Run},
 		app.Task{Name: "certificates", Run: outlives(d.certs.Run)},
-		app.Task{Name: "access logs", Run: outlives(d.logs.Run)},
+		app.Task{Name: "checks", Run: outlives(d.checks.Run)},
 		app.Task{Name: "agent", Run: outlives(d.local.Run)},
 		app.Task{Name: "serve", Run: outlives(d.server.Run)},
 		app.Task{Name: "stop", Run: func(ctx context.Context) error {

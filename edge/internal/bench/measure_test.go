@@ -68,7 +68,7 @@ func certificate(t *testing.T, dir, name string) (bundle string) {
 // service returns a service of the edge with one backend, and its slice.
 func service(name, frontend, backend string, annotations map[string]string) []object.Object {
 	at, to := netip.MustParseAddrPort(frontend), netip.MustParseAddrPort(backend)
-	port, class := int32(to.Port()), balancer.EdgeClass
+	port, class := int32(to.Port()), balancer.ClassEdge
 	meta := &corev1.ObjectMeta{Namespace: "default", Name: name, Uid: name, Annotations: annotations}
 	return []object.Object{
 		&corev1.Service{

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net/netip"
-	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +13,10 @@ import (
 	"portolan.dev/services/balancer"
 	"portolan.dev/services/object"
 
+	"portolan.dev/edge/internal/accesslog"
+	"portolan.dev/edge/internal/agent"
+	"portolan.dev/edge/internal/certs"
+	"portolan.dev/edge/internal/health"
 	"portolan.dev/edge/internal/plan"
 	"portolan.dev/edge/internal/view"
 )
@@ -29,10 +32,10 @@ type Options struct {
 	Ranges []netip.Prefix
 	Limits Limits
 
-	Certs  Certificates
-	Logs   AccessLogs
-	Checks Checks
-	Agent  Agent
+	Certs  *certs.Store
+	Logs   *accesslog.Logs // nil: the edge has no folder for access logs
+	Checks *health.Checker
+	Agent  *agent.Client
 	// Warn writes an Event about a service.
 	Warn    func(svc *corev1.Service, reason, message string)
 	Metrics prometheus.Registerer
@@ -47,49 +50,38 @@ type Limits struct {
 	MaxHeaderSize int           // of a request, in bytes
 }
 
-// Agent is the node's agent.
-type Agent interface {
-	// Want sets the addresses that are to belong to the machine.
-	Want(addrs []netip.Addr)
-	// IsLocal reports whether an address belongs to the machine.
-	IsLocal(addr netip.Addr) bool
-	// Serve sets the addresses that the edge serves.
-	Serve(addrs []netip.Addr)
-}
-
 // Server serves the ports of all services. Make it with New, then call Run once.
 type Server struct {
 	opts    Options
 	metrics *metrics
 	wake    chan struct{}
+	life    context.Context // ends connections that drain
+	end     context.CancelFunc
+	running sync.WaitGroup // what drains
 
-	mu       sync.Mutex
+	mu       sync.Mutex // guards the fields below
 	zone     string
-	services map[object.Name]*service     // guarded by mu
-	ports    map[netip.AddrPort]*port     // guarded by mu: the open ones, and those with an error
-	draining map[*port]struct{}           // guarded by mu: closed ports with connections
-	served   []netip.Addr                 // guarded by mu: as the agent was told
-	stopped  bool                         // guarded by mu: no port is opened any more
-}
-
-// service is a service as it was planned last.
-type service struct {
-	view     view.Service
-	settings balancer.Settings
-	problems []string // of settings and plan
-	reported []string // problems that were written as Events
-	ports    []plan.Port
+	services map[object.Name]*service
+	claims   map[netip.AddrPort]map[object.Name]plan.Port // by frontend
+	ports    map[netip.AddrPort]*port
+	closed   map[*port]struct{} // the waiting ones: planned, and not open
+	draining map[*port]struct{} // not planned any more, with connections
+	stopped  bool               // no port is opened any more
 }
 
 // New returns a server that serves nothing yet.
 func New(o Options) *Server {
-	return &Server{
-		opts: o, metrics: newMetrics(o.Metrics), wake: make(chan struct{}, 1),
-		services: map[object.Name]*service{}, ports: map[netip.AddrPort]*port{}, draining: map[*port]struct{}{},
+	s := &Server{
+		opts: o, wake: make(chan struct{}, 1),
+		services: map[object.Name]*service{}, claims: map[netip.AddrPort]map[object.Name]plan.Port{},
+		ports: map[netip.AddrPort]*port{}, closed: map[*port]struct{}{}, draining: map[*port]struct{}{},
 	}
+	s.life, s.end = context.WithCancel(context.Background())
+	s.metrics = newMetrics(o.Metrics, s)
+	return s
 }
 
-// Changed makes the server look at the view, at local addresses and at checks again.
+// Changed makes the server look again at the view and at what belongs to the machine.
 func (s *Server) Changed() {
 	select {
 	case s.wake <- struct{}{}:
@@ -97,7 +89,7 @@ func (s *Server) Changed() {
 	}
 }
 
-// Run serves until ctx is done, and then closes everything.
+// Run serves until ctx is done. Then it closes all ports and ends all connections.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.close()
 	retry := time.NewTicker(retryEvery)
@@ -109,7 +101,7 @@ func (s *Server) Run(ctx context.Context) error {
 		case <-s.wake:
 			s.sync()
 		case <-retry.C:
-			s.retry()
+			s.openClosed()
 		}
 	}
 }
@@ -121,46 +113,49 @@ func (s *Server) sync() {
 		s.opts.Certs.SetSecrets(batch.Secrets)
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.zone = batch.Zone
-	for name, svc := range batch.Services {
-		s.plan(name, svc)
+	for name, of := range batch.Services {
+		s.setService(name, of)
 	}
-	s.open()
+	s.mu.Unlock()
+	s.openClosed()
 }
 
-// plan plans a service again.
-func (s *Server) plan(name object.Name, of view.Service) {
-	if of.Object == nil {
-		delete(s.services, name)
-		return
+// Drain closes all ports, and waits until their connections have ended, or until ctx is done.
+func (s *Server) Drain(ctx context.Context) {
+	stop := context.AfterFunc(ctx, s.end)
+	defer stop()
+	s.mu.Lock()
+	s.stopped = true
+	for addr, p := range s.ports {
+		s.drop(addr, p, forever)
 	}
-	settings, problems := balancer.Parse(of.Object)
-	svc := &service{view: of, settings: settings}
-	if old := s.services[name]; old != nil {
-		svc.reported = old.reported
-	}
-	for _, p := range problems {
-		svc.problems = append(svc.problems, p.Annotation+": "+p.Message)
-	}
-	s.services[name] = svc
-	s.build(svc)
+	s.mu.Unlock()
+	s.running.Wait()
 }
 
-// build plans the ports of a service, whose settings are known.
-func (s *Server) build(svc *service) {
-	result := plan.Build(svc.view.Object, svc.view.Slices, &svc.settings, &plan.Facts{Zone: s.zone, Groups: s.opts.Groups, Usable: s.usable})
-	svc.ports = result.Ports
-	svc.problems = append(svc.problems, result.Problems...)
-	s.report(svc)
+// close ends everything.
+func (s *Server) close() {
+	s.end()
+	s.Drain(s.life)
 }
 
-// report writes an Event for each problem that the service did not have before.
-func (s *Server) report(svc *service) {
-	for _, text := range svc.problems {
-		if !slices.Contains(svc.reported, text) {
-			s.opts.Warn(svc.view.Object, reasonSettings, text)
-		}
-	}
-	svc.reported = slices.Clone(svc.problems)
+// service is a service as it was planned last.
+type service struct {
+	view     view.Service
+	settings *balancer.Settings
+	result   plan.Result
+	problems []problem // of settings and plan
+	reported map[problem]bool
 }
+
+// problem is what is not as a service asks for it.
+type problem struct{ reason, message string }
+
+// Reasons of Events about services.
+const (
+	reasonSettings     = "LoadBalancerSettings"
+	reasonInvalid      = "InvalidServiceOrEndpoint"
+	reasonListen       = "FailedToListen"
+	reasonAddressInUse = "AddressInUse"
+)

@@ -73,9 +73,9 @@ func New(node string) *View {
 func (v *View) Keeps(o object.Object) bool {
 	switch o := o.(type) {
 	case *corev1.Service:
-		return spec.IsLoadBalancer(o) && o.GetSpec().GetLoadBalancerClass() == balancer.EdgeClass
+		return spec.IsLoadBalancer(o) && o.GetSpec().GetLoadBalancerClass() == balancer.ClassEdge
 	case *corev1.Secret:
-		return o.GetType() == spec.SecretTLS
+		return o.GetType() == spec.SecretTypeTLS
 	case *corev1.Node:
 		return o.GetMetadata().GetName() == v.node
 	}

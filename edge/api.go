@@ -1,0 +1,46 @@
+package edge
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/proto"
+
+	edgev1 "portolan.dev/api/edge/v1"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/rpc"
+)
+
+// maxStatus is the largest answer of GetStatus, in bytes. It is below the limit of clients.
+const maxStatus = rpc.DefaultMaxMessage - 64<<10
+
+// api implements the edge's EdgeService.
+type api struct {
+	edgev1.UnsafeEdgeServiceServer
+	daemon *Daemon
+}
+
+var _ edgev1.EdgeServiceServer = (*api)(nil)
+
+// GetStatus implements EdgeService.
+func (a *api) GetStatus(_ context.Context, req *edgev1.GetStatusRequest) (*edgev1.GetStatusResponse, error) {
+	if req.GetName() != "" && req.GetNamespace() == "" {
+		return nil, apierr.FailedPrecondition("a name needs a namespace: set namespace, or leave out the name")
+	}
+	d := a.daemon
+	res := &edgev1.GetStatusResponse{
+		Node: d.name, Zone: d.view.Zone(), ViewRevision: d.view.Revision(), Synced: d.follower.Synced(), ViewAgeSeconds: d.viewAge().Seconds(),
+		Stopping: d.stopping.Load(), AgentError: d.local.Error(), Warnings: d.host.Health.Warnings(),
+	}
+	ports := d.server.Status(func(namespace, name string) bool {
+		return (req.GetNamespace() == "" || namespace == req.GetNamespace()) && (req.GetName() == "" || name == req.GetName())
+	})
+	size := proto.Size(res)
+	for i, port := range ports {
+		if size += proto.Size(port) + 8; size > maxStatus {
+			res.MorePorts = uint32(len(ports) - i) // #nosec G115 -- fewer than file descriptors
+			break
+		}
+		res.Ports = append(res.Ports, port)
+	}
+	return res, nil
+}

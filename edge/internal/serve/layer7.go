@@ -1,0 +1,80 @@
+package serve
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+
+	"portolan.dev/services/balancer"
+
+	"portolan.dev/edge/internal/accesslog"
+	"portolan.dev/edge/internal/listen"
+	"portolan.dev/edge/internal/plan"
+	"portolan.dev/edge/internal/web"
+)
+
+// layer7 serves requests.
+type layer7 struct {
+	port   *port
+	server *web.Server
+	config web.Config // as of the last update
+}
+
+func newLayer7(p *port) *layer7 {
+	h := &layer7{port: p}
+	h.config = h.configOf(&p.plan)
+	h.server = web.New(p.pool, h.config, p.server.opts.Log)
+	return h
+}
+
+var protocols = map[balancer.BackendProtocol]web.Protocol{
+	balancer.BackendHTTP: web.HTTP, balancer.BackendHTTPS: web.HTTPS, balancer.BackendH2C: web.H2C, balancer.BackendGRPC: web.GRPC,
+}
+
+func (h *layer7) configOf(p *plan.Port) web.Config {
+	limits := h.port.server.opts.Limits
+	return web.Config{
+		Protocol: protocols[p.Settings.BackendProtocol], BackendTLS: h.port.server.opts.Certs.Client(p.Service.Namespace, p.Settings),
+		IdleTimeout: p.Settings.IdleTimeout, HeaderTimeout: limits.Handshake, MaxHeaderBytes: limits.MaxHeaderSize,
+		Record: h.record,
+	}
+}
+
+func (h *layer7) handle(c *listen.Conn) {
+	info := web.Info{Client: c.Client, Local: c.Local}
+	if c.TLS != nil {
+		state := c.TLS.ConnectionState()
+		info.TLS = &state
+	}
+	h.server.Serve(c, info)
+}
+
+func (h *layer7) update(p *plan.Port) {
+	h.server.Update(h.configOf(p), p.Server.Drain)
+}
+
+func (h *layer7) removed(backend netip.AddrPort) { h.server.BackendRemoved(backend) }
+
+func (h *layer7) shutdown(ctx context.Context) { h.server.Shutdown(ctx) }
+
+// record counts a request for its backend, and writes it into the access log if there is one.
+func (h *layer7) record(r *web.Record) {
+	if r.Backend.IsValid() {
+		switch r.BackendStatus {
+		case 0, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+			h.port.ejector.Failure(r.Backend)
+		default:
+			h.port.ejector.Success(r.Backend)
+		}
+	}
+	log := h.port.log.Load()
+	if log == nil {
+		return
+	}
+	log.Record(&accesslog.Record{
+		Time: r.Time, Port: h.port.plan.Frontend.Port(), Client: r.Client, Backend: r.Backend,
+		RequestTime: r.RequestTime, BackendTime: r.BackendTime, ResponseTime: r.ResponseTime,
+		Status: r.Status, BackendStatus: r.BackendStatus, Received: r.Received, Sent: r.Sent,
+		UserAgent: r.UserAgent, TLSVersion: r.TLSVersion, CipherSuite: r.TLSCipher,
+	})
+}

@@ -1,0 +1,51 @@
+package serve
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"portolan.dev/edge/internal/listen"
+)
+
+// metrics are the metrics of all ports.
+type metrics struct {
+	refusals *prometheus.CounterVec
+}
+
+func newMetrics(reg prometheus.Registerer, s *Server) *metrics {
+	m := &metrics{
+		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "portolan_edge_connections_refused_total", Help: "Connections that ended before they were served, by reason.",
+		}, []string{"reason"}),
+	}
+	for _, reason := range listen.Reasons {
+		m.refusals.WithLabelValues(string(reason)) // shown from the start
+	}
+	reg.MustRegister(m.refusals,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "portolan_edge_ports", Help: "Ports of services that are open.",
+		}, func() float64 { open, _, _ := s.counts(); return float64(open) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "portolan_edge_ports_closed", Help: "Ports of services that should be open and are not.",
+		}, func() float64 { _, closed, _ := s.counts(); return float64(closed) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "portolan_edge_connections", Help: "Connections of clients that are served now.",
+		}, func() float64 { _, _, n := s.counts(); return float64(n) }),
+	)
+	return m
+}
+
+func (m *metrics) refused(reason listen.Reason) { m.refusals.WithLabelValues(string(reason)).Inc() }
+
+// counts returns the number of ports that are open, of those that should be and are not, and of
+// connections.
+func (s *Server) counts() (open, closed, connections int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.ports {
+		connections += p.connections()
+	}
+	for p := range s.draining {
+		connections += p.connections()
+	}
+	return len(s.ports) - len(s.closed), len(s.closed), connections
+}

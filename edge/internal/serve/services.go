@@ -1,0 +1,149 @@
+package serve
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"portolan.dev/services/balancer"
+	"portolan.dev/services/object"
+
+	"portolan.dev/edge/internal/plan"
+	"portolan.dev/edge/internal/view"
+)
+
+// setService plans a service again, and changes its ports. The caller holds the lock.
+func (s *Server) setService(name object.Name, of view.Service) {
+	old := s.services[name]
+	svc := &service{view: of, reported: map[problem]bool{}}
+	switch {
+	case of.Object == nil:
+		delete(s.services, name)
+	case old != nil && old.view.Object == of.Object: // only its endpoints have changed
+		svc.settings, svc.reported = old.settings, old.reported
+		s.services[name] = svc
+	default:
+		settings, _ := balancer.Parse(of.Object) // lbctl writes Events about what it does not get
+		svc.settings = &settings
+		if old != nil && old.view.Object.GetMetadata().GetGeneration() == of.Object.GetMetadata().GetGeneration() {
+			svc.reported = old.reported // the status or a label has changed, and an Event would say the same again
+		}
+		s.services[name] = svc
+	}
+	s.build(name, svc)
+	var before []plan.Port
+	if old != nil {
+		before = old.result.Ports
+	}
+	s.claim(name, before, svc.result.Ports)
+}
+
+// build plans the ports of a service.
+func (s *Server) build(name object.Name, svc *service) {
+	if svc.view.Object == nil {
+		return
+	}
+	svc.result = plan.Build(svc.view.Object, svc.view.Slices, svc.settings, &plan.Facts{Zone: s.zone, Groups: s.opts.Groups, Usable: s.usable})
+	for _, text := range svc.result.Problems {
+		svc.problems = append(svc.problems, problem{reasonInvalid, text})
+	}
+	if svc.settings.AccessLog.Enabled && s.opts.Logs == nil {
+		svc.problems = append(svc.problems, problem{reasonSettings, "the service asks for an access log, and this edge has no folder for it: set -access-log-dir"})
+	}
+	if svc.settings.TLS {
+		for _, text := range s.opts.Certs.Problems(name.Namespace, svc.settings) {
+			svc.problems = append(svc.problems, problem{reasonSettings, text})
+		}
+	}
+	for _, p := range svc.problems {
+		s.warn(svc, p)
+	}
+}
+
+// warn writes an Event about a problem that the service did not have before.
+func (s *Server) warn(svc *service, p problem) {
+	if !svc.reported[p] {
+		svc.reported[p] = true
+		s.opts.Warn(svc.view.Object, p.reason, p.message)
+	}
+}
+
+// usable reports whether checks admit a backend of a frontend.
+func (s *Server) usable(frontend, backend netip.AddrPort) bool {
+	p := s.ports[frontend]
+	if p == nil {
+		return true
+	}
+	usable, _ := p.group.Usable(backend)
+	return usable
+}
+
+// claim replaces the frontends that a service claims, and decides who gets them.
+func (s *Server) claim(name object.Name, before, after []plan.Port) {
+	affected := make([]netip.AddrPort, 0, len(before)+len(after))
+	for _, p := range before {
+		delete(s.claims[p.Frontend], name)
+		affected = append(affected, p.Frontend)
+	}
+	for _, p := range after {
+		if s.claims[p.Frontend] == nil {
+			s.claims[p.Frontend] = map[object.Name]plan.Port{}
+		}
+		s.claims[p.Frontend][name] = p
+		affected = append(affected, p.Frontend)
+	}
+	slices.SortFunc(affected, netip.AddrPort.Compare)
+	for _, frontend := range slices.Compact(affected) {
+		s.decide(frontend)
+	}
+}
+
+// decide gives a frontend to the oldest of the services that claim it.
+func (s *Server) decide(frontend netip.AddrPort) {
+	owner, found := s.oldest(frontend)
+	if !found {
+		delete(s.claims, frontend)
+	}
+	p := s.ports[frontend]
+	if p != nil && (!found || p.plan.Service != owner || p.plan.UID != s.claims[frontend][owner].UID) {
+		s.drop(frontend, p, p.plan.Server.Drain)
+		p = nil
+	}
+	switch {
+	case !found || s.stopped:
+	case p == nil:
+		s.add(s.claims[frontend][owner])
+	default:
+		p.set(s.claims[frontend][owner])
+	}
+	for name := range s.claims[frontend] {
+		if name != owner {
+			s.warn(s.services[name], s.conflict(frontend, owner))
+		}
+	}
+}
+
+func (s *Server) conflict(frontend netip.AddrPort, owner object.Name) problem {
+	return problem{reasonAddressInUse, fmt.Sprintf("%s is in use by the older service %s", frontend, owner)}
+}
+
+// oldest returns the oldest service that claims a frontend.
+func (s *Server) oldest(frontend netip.AddrPort) (owner object.Name, found bool) {
+	for name := range s.claims[frontend] {
+		if !found || s.isOlder(name, owner) {
+			owner, found = name, true
+		}
+	}
+	return owner, found
+}
+
+func (s *Server) isOlder(a, b object.Name) bool {
+	created := func(name object.Name) time.Time {
+		return s.services[name].view.Object.GetMetadata().GetCreationTimestamp().AsTime()
+	}
+	if c := created(a).Compare(created(b)); c != 0 {
+		return c < 0
+	}
+	return a.Compare(b) < 0
+}
