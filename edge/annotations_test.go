@@ -682,7 +682,9 @@ func TestAnnotationCheck(t *testing.T) {
 }
 
 // TestAnnotationCheckPath is the check of a path that fails while all others work.
-func TestAnnotationCheckPath(t *testing.T) { checked(t, checks(annotations{"backend-protocol": "http"})) }
+func TestAnnotationCheckPath(t *testing.T) {
+	checked(t, checks(annotations{"backend-protocol": "http"}))
+}
 
 // TestAnnotationCheckInterval checks that more time passes with a longer interval.
 func TestAnnotationCheckInterval(t *testing.T) {
@@ -790,4 +792,3 @@ func TestAnnotationSourceGroups(t *testing.T) {
 		t.Error("a set that is not configured admits everybody")
 	}
 }
-
