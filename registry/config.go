@@ -39,8 +39,8 @@ type Config struct {
 	MaxEventsPerWriter int              `flag:"max-events-per-writer" default:"1000" usage:"maximum number of events of one writer, who may have the same share of max-event-bytes; the oldest are deleted"`
 	RevocationTTL      time.Duration    `flag:"revocation-ttl" default:"8760h" usage:"time for which a revocation without an expiry is kept; at least the longest lifetime of a certificate"`
 	ReapInterval       time.Duration    `flag:"reap-interval" default:"10s" usage:"interval of deletions of old events and changes"`
-	AgentWriteRate     int              `flag:"agent-write-rate" default:"50" usage:"writes per second of one node agent; after a pause, those of 20 s at once"`
-	AgentWriteBytes    int              `flag:"agent-write-bytes" default:"128" usage:"size of the objects that one node agent may write per second, in KiB; after a pause, that of 20 s at once"`
+	AgentWriteRate     int              `flag:"agent-write-rate" default:"50" usage:"writes per second of one node agent or edge; after a pause, those of 20 s at once"`
+	AgentWriteBytes    int              `flag:"agent-write-bytes" default:"128" usage:"size of the objects that one node agent or edge may write per second, in KiB; after a pause, that of 20 s at once"`
 	WorkloadWriteRate  int              `flag:"workload-write-rate" default:"10" usage:"writes per second of one workload's identity; after a pause, those of 20 s at once"`
 	WorkloadWriteBytes int              `flag:"workload-write-bytes" default:"64" usage:"size of the objects that one workload's identity may write per second, in KiB; after a pause, that of 20 s at once"`
 	MaxPodsPerWorkload int              `flag:"max-pods-per-workload" default:"250" usage:"maximum number of pods that one workload's identity has registered"`

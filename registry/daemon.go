@@ -167,6 +167,7 @@ func (d *Daemon) openServer(context.Context) (err error) {
 		View: d.view, Writer: d.writer, Pages: api.NewPages(d.view, d.hub),
 		Rates: quota.New(map[identity.Role]quota.Limits{
 			identity.NodeAgent: {Writes: d.config.AgentWriteRate, Bytes: d.config.AgentWriteBytes << 10},
+			identity.Edge:      {Writes: d.config.AgentWriteRate, Bytes: d.config.AgentWriteBytes << 10},
 			identity.Workload:  {Writes: d.config.WorkloadWriteRate, Bytes: d.config.WorkloadWriteBytes << 10},
 		}, d.host.Metrics),
 		Streamer: &watch.Streamer{

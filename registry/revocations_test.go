@@ -28,7 +28,8 @@ func revocations(t *testing.T, client registryv1.RevocationServiceClient) []*cor
 }
 
 // TestDeletionOfANodeRevokesItsAgent deletes a Node while its agent writes. The agent must be
-// refused before it can create the Node again, and the agent with a new certificate must not.
+// refused before it can create the Node again, and the agent with a new certificate must not. The
+// certificates of the node's edge are revoked with it.
 func TestDeletionOfANodeRevokesItsAgent(t *testing.T) {
 	g := guard(t)
 	operator, agent := g.as("operator"), registryv1.NewNodeServiceClient(g.as("nodeagent/n1"))
@@ -67,7 +68,7 @@ func TestDeletionOfANodeRevokesItsAgent(t *testing.T) {
 		t.Errorf("the deleted node: %v", err)
 	}
 	found := revocations(t, registryv1.NewRevocationServiceClient(operator))
-	if len(found) != 1 || found[0].GetSpec().GetIdentity() != "nodeagent/n1" || found[0].GetSpec().GetExpires().AsTime().Before(time.Now().Add(8000*time.Hour)) {
+	if len(found) != 2 || found[0].GetSpec().GetIdentity() != "edge/n1" || found[1].GetSpec().GetIdentity() != "nodeagent/n1" || found[0].GetSpec().GetExpires().AsTime().Before(time.Now().Add(8000*time.Hour)) {
 		t.Fatalf("revocations %v", found)
 	}
 	kittest.Eventually(t, "an agent with a certificate that was issued later", func() error {

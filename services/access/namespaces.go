@@ -37,14 +37,22 @@ func isBound(id identity.ID) bool {
 // boundMay reports whether operators and viewers of one namespace may call a method, if their role
 // may.
 func boundMay(service, method string) bool {
+	if kind := kindOfService(service); kind != nil {
+		return kind.Namespaced
+	}
+	return slices.Contains(boundMethods[service], method)
+}
+
+// kindOfService returns the kind whose objects a service has, or nil.
+func kindOfService(service string) *kinds.Kind {
 	if name, ok := strings.CutPrefix(service, "portolan.registry.v1."); ok {
 		for _, kind := range kinds.All {
 			if kind.ServiceName() == name {
-				return kind.Namespaced
+				return kind
 			}
 		}
 	}
-	return slices.Contains(boundMethods[service], method)
+	return nil
 }
 
 // CheckNamespace returns an error if the caller is bound to another namespace than the given one.

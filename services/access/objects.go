@@ -27,7 +27,7 @@ type objectRule func(id identity.ID, updated, old object.Object) string
 func objectRules() map[identity.Role]objectRule {
 	return map[identity.Role]objectRule{
 		identity.NodeAgent: nodeAgent, identity.EndpointCtl: endpointCtl, identity.Allocator: allocator, identity.LBCtl: lbCtl,
-		identity.Workload: workload, identity.Operator: boundOperator,
+		identity.Edge: edge, identity.Workload: workload, identity.Operator: boundOperator,
 	}
 }
 
@@ -180,6 +180,14 @@ func withoutBalancer(svc *corev1.Service) *corev1.Service {
 	out.Status, _ = withoutConditions(svc.GetStatus(), spec.BalancerConditions()).(*corev1.ServiceStatus)
 	out.Status.LoadBalancer = nil
 	return out
+}
+
+// edge allows Events in the edge's name.
+func edge(id identity.ID, updated, _ object.Object) string {
+	if event, ok := updated.(*corev1.Event); ok {
+		return checkReporter(event, "edge", id.Name)
+	}
+	return "an edge writes Events only"
 }
 
 // checkReporter returns an error text if an Event is not in the writer's own name, otherwise "".

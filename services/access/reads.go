@@ -4,8 +4,10 @@ import (
 	"context"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
 )
 
 // ReadLimit reports whether a caller may read an object. nil allows all objects.
@@ -20,16 +22,22 @@ func (l ReadLimit) Allows(o object.Object) bool { return l == nil || l(o) }
 func ReadLimitOf(ctx context.Context) ReadLimit {
 	id, err := identity.Caller(ctx)
 	switch {
-	case err != nil:
+	case err != nil || id.Role == identity.Operator && !isBound(id):
 		return nil
+	case id.Role == identity.Operator:
+		return func(o object.Object) bool { return o.GetMetadata().GetNamespace() == id.Namespace }
 	case id.Role == identity.Workload:
 		return func(o object.Object) bool { return notOwn(id, o) == "" }
 	case id.Role == identity.NodeAgent:
 		return func(o object.Object) bool { return agentReads(id.Name, o) }
+	case id.Role == identity.Edge:
+		return edgeReads
 	case isBound(id):
-		return func(o object.Object) bool { return o.GetMetadata().GetNamespace() == id.Namespace }
+		return func(o object.Object) bool {
+			return o.GetMetadata().GetNamespace() == id.Namespace && !kinds.Of(o).Private
+		}
 	}
-	return nil
+	return func(o object.Object) bool { return !kinds.Of(o).Private }
 }
 
 // agentReads reports whether the agent of a node may read an object.
@@ -41,6 +49,18 @@ func agentReads(node string, o object.Object) bool {
 		return o.GetSpec().GetNodeName() == node
 	case *corev1.Node:
 		return o.GetMetadata().GetName() == node
+	}
+	return false
+}
+
+// edgeReads reports whether an edge may read an object. Of Secrets it reads certificates and keys only,
+// but those of all namespaces: any edge may serve any service.
+func edgeReads(o object.Object) bool {
+	switch o := o.(type) {
+	case *corev1.Service, *corev1.EndpointSlice, *corev1.Node, *corev1.Revocation:
+		return true
+	case *corev1.Secret:
+		return o.GetType() == spec.SecretTypeTLS
 	}
 	return false
 }

@@ -73,7 +73,9 @@ func (d *digester) sum(form taken, revision uint64, subject string, rest []byte)
 	return sum
 }
 
-// digests are the two digests of a logged change.
+// digests are the two digests of a logged change. whole is zero, which no message has, if the object is
+// private: its message has no payload, and whoever may compare digests must not find out a password by
+// guessing.
 type digests struct {
 	revision    uint64
 	whole, fact [sha256.Size]byte
@@ -87,9 +89,9 @@ func (d *digester) of(change LoggedChange) (digests, bool) {
 	}
 	pod, isPod := o.(*corev1.Pod)
 	revision, subject := change.GetRevision(), subjectOf(object.KeyOf(o))
-	return digests{
-		revision: revision,
-		whole:    d.whole(revision, subject, change.Payload),
-		fact:     d.fact(revision, subject, pod.GetSpec().GetNodeName(), isPod),
-	}, true
+	one := digests{revision: revision, fact: d.fact(revision, subject, pod.GetSpec().GetNodeName(), isPod)}
+	if !isPrivate(o) {
+		one.whole = d.whole(revision, subject, change.Payload)
+	}
+	return one, true
 }

@@ -4,12 +4,13 @@ import (
 	"github.com/nats-io/nats.go"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/kinds"
 	"portolan.dev/services/object"
 )
 
 // isPrivate reports whether an object has parts that not every reader of the stream may see. These
-// are pods with an environment, a command, headers of a probe, or annotations of their owner, any of
-// which may hold a password. NATS gives every reader of the stream all changes, so the stream has
+// are all objects of private kinds, and pods with an environment, a command, headers of a probe, or
+// annotations of their owner, any of which may hold a password. NATS gives every reader of the stream all changes, so the stream has
 // only the fact of such a change. The registry limits who reads its contents from the log.
 //
 // Two other shapes were rejected. With the node in the subject, a node agent could be limited to
@@ -18,7 +19,7 @@ import (
 func isPrivate(o object.Object) (private bool) {
 	pod, ok := o.(*corev1.Pod)
 	if !ok {
-		return false
+		return kinds.Of(o).Private
 	}
 	for name := range pod.GetMetadata().GetAnnotations() {
 		private = private || name != object.AnnotationWorkload

@@ -23,7 +23,7 @@ const (
 )
 
 // Access lists, for each verb, the roles that may call its method besides operators and, if the
-// method only reads, viewers.
+// method only reads and the kind is not private, viewers.
 type Access map[Verb][]identity.Role
 
 // ServiceName returns the name of the kind's gRPC service, such as "LeaseService".
@@ -61,8 +61,7 @@ func (k *Kind) Methods() iter.Seq2[string, []identity.Role] {
 
 func (k *Kind) roles(verb Verb) []identity.Role {
 	roles := []identity.Role{identity.Operator}
-	switch verb {
-	case Get, List, Watch:
+	if reads := verb == Get || verb == List || verb == Watch; reads && !k.Private {
 		roles = append(roles, identity.Viewer)
 	}
 	return append(roles, k.Access[verb]...)

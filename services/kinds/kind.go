@@ -17,6 +17,9 @@ type Kind struct {
 	Short      []string // "svc"
 	Namespaced bool
 	Access     Access
+	// Private says that the contents of objects are for operators only, and for the roles that package
+	// access names: viewers read none of them, and messages on the change stream lack the contents.
+	Private bool
 	// MaxBytes is the largest encoded size of an object.
 	MaxBytes int
 

@@ -16,6 +16,7 @@ type row[T object.Object] struct {
 	short      []string // default: none
 	namespaced bool
 	access     Access // default: operators write, viewers read
+	private    bool   // viewers read nothing, see Kind
 	// maxBytes is the largest encoded size of an object. Default: defaultMaxBytes.
 	maxBytes int
 
@@ -47,6 +48,8 @@ const (
 	smallMaxBytes   = 16 << 10
 	// podMaxBytes leaves room for large environments. Workloads write Pods too.
 	podMaxBytes = 256 << 10
+	// secretMaxBytes is enough for a chain of certificates and its key. Every edge keeps all of them.
+	secretMaxBytes = 64 << 10
 )
 
 // kind returns the description of the row's kind, with functions that have the same type for all
@@ -60,7 +63,7 @@ func (r row[T]) kind() *Kind {
 		meta.Name = spec.DNSSubdomain
 	}
 	return &Kind{
-		Name: name, Plural: cmp.Or(r.plural, strings.ToLower(name)+"s"), Short: r.short, Namespaced: r.namespaced, Access: r.access,
+		Name: name, Plural: cmp.Or(r.plural, strings.ToLower(name)+"s"), Short: r.short, Namespaced: r.namespaced, Access: r.access, Private: r.private,
 		MaxBytes: cmp.Or(r.maxBytes, defaultMaxBytes),
 		message:  message, fields: r.selectable(), meta: meta, oldNames: r.oldNames,
 		fill: erase(r.fill), prepareCreate: erase(r.prepareCreate), prepareUpdate: r.erasedPrepareUpdate(),

@@ -29,6 +29,14 @@ var All = []*Kind{
 		},
 		fill: spec.DefaultNode, validate: spec.ValidateNode, validateUpdate: spec.ValidateNodeUpdate, validateStatus: spec.ValidateNodeStatus,
 	}.kind(),
+	row[*corev1.Secret]{
+		namespaced: true, private: true,
+		maxBytes: secretMaxBytes,
+		fields: map[string]func(*corev1.Secret) string{
+			"type": func(s *corev1.Secret) string { return s.GetType() },
+		},
+		fill: spec.DefaultSecret, validate: spec.ValidateSecret, validateUpdate: spec.ValidateSecretUpdate,
+	}.kind(),
 	row[*corev1.Service]{
 		short: []string{"svc"}, namespaced: true,
 		access: Access{
@@ -80,7 +88,7 @@ var All = []*Kind{
 	}.kind(),
 	row[*corev1.Event]{
 		short: []string{"ev"}, namespaced: true,
-		access:   Access{Create: {identity.Allocator, identity.EndpointCtl, identity.LBCtl, identity.NodeAgent}},
+		access:   Access{Create: {identity.Allocator, identity.EndpointCtl, identity.LBCtl, identity.NodeAgent, identity.Edge}},
 		maxBytes: smallMaxBytes,
 		fields:   eventFields(),
 		fill:     spec.DefaultEvent, validate: spec.ValidateEvent,

@@ -37,6 +37,7 @@ type Object struct {
 	//	*Object_Lease
 	//	*Object_Event
 	//	*Object_Revocation
+	//	*Object_Secret
 	Kind          isObject_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -160,6 +161,15 @@ func (x *Object) GetRevocation() *Revocation {
 	return nil
 }
 
+func (x *Object) GetSecret() *Secret {
+	if x != nil {
+		if x, ok := x.Kind.(*Object_Secret); ok {
+			return x.Secret
+		}
+	}
+	return nil
+}
+
 type isObject_Kind interface {
 	isObject_Kind()
 }
@@ -209,6 +219,11 @@ type Object_Revocation struct {
 	Revocation *Revocation `protobuf:"bytes,9,opt,name=revocation,proto3,oneof"`
 }
 
+type Object_Secret struct {
+	// A Secret.
+	Secret *Secret `protobuf:"bytes,10,opt,name=secret,proto3,oneof"`
+}
+
 func (*Object_Namespace) isObject_Kind() {}
 
 func (*Object_Node) isObject_Kind() {}
@@ -227,11 +242,13 @@ func (*Object_Event) isObject_Kind() {}
 
 func (*Object_Revocation) isObject_Kind() {}
 
+func (*Object_Secret) isObject_Kind() {}
+
 var File_portolan_core_v1_object_proto protoreflect.FileDescriptor
 
 const file_portolan_core_v1_object_proto_rawDesc = "" +
 	"\n" +
-	"\x1dportolan/core/v1/object.proto\x12\x10portolan.core.v1\x1a portolan/core/v1/endpoints.proto\x1a$portolan/core/v1/endpointslice.proto\x1a\x1cportolan/core/v1/event.proto\x1a\x1cportolan/core/v1/lease.proto\x1a portolan/core/v1/namespace.proto\x1a\x1bportolan/core/v1/node.proto\x1a\x1aportolan/core/v1/pod.proto\x1a!portolan/core/v1/revocation.proto\x1a\x1eportolan/core/v1/service.proto\"\x86\x04\n" +
+	"\x1dportolan/core/v1/object.proto\x12\x10portolan.core.v1\x1a portolan/core/v1/endpoints.proto\x1a$portolan/core/v1/endpointslice.proto\x1a\x1cportolan/core/v1/event.proto\x1a\x1cportolan/core/v1/lease.proto\x1a portolan/core/v1/namespace.proto\x1a\x1bportolan/core/v1/node.proto\x1a\x1aportolan/core/v1/pod.proto\x1a!portolan/core/v1/revocation.proto\x1a\x1dportolan/core/v1/secret.proto\x1a\x1eportolan/core/v1/service.proto\"\xba\x04\n" +
 	"\x06Object\x12;\n" +
 	"\tnamespace\x18\x01 \x01(\v2\x1b.portolan.core.v1.NamespaceH\x00R\tnamespace\x12,\n" +
 	"\x04node\x18\x02 \x01(\v2\x16.portolan.core.v1.NodeH\x00R\x04node\x12)\n" +
@@ -243,7 +260,9 @@ const file_portolan_core_v1_object_proto_rawDesc = "" +
 	"\x05event\x18\b \x01(\v2\x17.portolan.core.v1.EventH\x00R\x05event\x12>\n" +
 	"\n" +
 	"revocation\x18\t \x01(\v2\x1c.portolan.core.v1.RevocationH\x00R\n" +
-	"revocationB\x06\n" +
+	"revocation\x122\n" +
+	"\x06secret\x18\n" +
+	" \x01(\v2\x18.portolan.core.v1.SecretH\x00R\x06secretB\x06\n" +
 	"\x04kindB!Z\x1fportolan.dev/api/core/v1;corev1b\x06proto3"
 
 var (
@@ -270,22 +289,24 @@ var file_portolan_core_v1_object_proto_goTypes = []any{
 	(*Lease)(nil),         // 7: portolan.core.v1.Lease
 	(*Event)(nil),         // 8: portolan.core.v1.Event
 	(*Revocation)(nil),    // 9: portolan.core.v1.Revocation
+	(*Secret)(nil),        // 10: portolan.core.v1.Secret
 }
 var file_portolan_core_v1_object_proto_depIdxs = []int32{
-	1, // 0: portolan.core.v1.Object.namespace:type_name -> portolan.core.v1.Namespace
-	2, // 1: portolan.core.v1.Object.node:type_name -> portolan.core.v1.Node
-	3, // 2: portolan.core.v1.Object.pod:type_name -> portolan.core.v1.Pod
-	4, // 3: portolan.core.v1.Object.service:type_name -> portolan.core.v1.Service
-	5, // 4: portolan.core.v1.Object.endpoint_slice:type_name -> portolan.core.v1.EndpointSlice
-	6, // 5: portolan.core.v1.Object.endpoints:type_name -> portolan.core.v1.Endpoints
-	7, // 6: portolan.core.v1.Object.lease:type_name -> portolan.core.v1.Lease
-	8, // 7: portolan.core.v1.Object.event:type_name -> portolan.core.v1.Event
-	9, // 8: portolan.core.v1.Object.revocation:type_name -> portolan.core.v1.Revocation
-	9, // [9:9] is the sub-list for method output_type
-	9, // [9:9] is the sub-list for method input_type
-	9, // [9:9] is the sub-list for extension type_name
-	9, // [9:9] is the sub-list for extension extendee
-	0, // [0:9] is the sub-list for field type_name
+	1,  // 0: portolan.core.v1.Object.namespace:type_name -> portolan.core.v1.Namespace
+	2,  // 1: portolan.core.v1.Object.node:type_name -> portolan.core.v1.Node
+	3,  // 2: portolan.core.v1.Object.pod:type_name -> portolan.core.v1.Pod
+	4,  // 3: portolan.core.v1.Object.service:type_name -> portolan.core.v1.Service
+	5,  // 4: portolan.core.v1.Object.endpoint_slice:type_name -> portolan.core.v1.EndpointSlice
+	6,  // 5: portolan.core.v1.Object.endpoints:type_name -> portolan.core.v1.Endpoints
+	7,  // 6: portolan.core.v1.Object.lease:type_name -> portolan.core.v1.Lease
+	8,  // 7: portolan.core.v1.Object.event:type_name -> portolan.core.v1.Event
+	9,  // 8: portolan.core.v1.Object.revocation:type_name -> portolan.core.v1.Revocation
+	10, // 9: portolan.core.v1.Object.secret:type_name -> portolan.core.v1.Secret
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_portolan_core_v1_object_proto_init() }
@@ -301,6 +322,7 @@ func file_portolan_core_v1_object_proto_init() {
 	file_portolan_core_v1_node_proto_init()
 	file_portolan_core_v1_pod_proto_init()
 	file_portolan_core_v1_revocation_proto_init()
+	file_portolan_core_v1_secret_proto_init()
 	file_portolan_core_v1_service_proto_init()
 	file_portolan_core_v1_object_proto_msgTypes[0].OneofWrappers = []any{
 		(*Object_Namespace)(nil),
@@ -312,6 +334,7 @@ func file_portolan_core_v1_object_proto_init() {
 		(*Object_Lease)(nil),
 		(*Object_Event)(nil),
 		(*Object_Revocation)(nil),
+		(*Object_Secret)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

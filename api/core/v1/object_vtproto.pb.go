@@ -119,6 +119,15 @@ func (m *Object_Revocation) CloneVT() isObject_Kind {
 	return r
 }
 
+func (m *Object_Secret) CloneVT() isObject_Kind {
+	if m == nil {
+		return (*Object_Secret)(nil)
+	}
+	r := new(Object_Secret)
+	r.Secret = m.Secret.CloneVT()
+	return r
+}
+
 func (this *Object) EqualVT(that *Object) bool {
 	if this == that {
 		return true
@@ -362,6 +371,31 @@ func (this *Object_Revocation) EqualVT(thatIface isObject_Kind) bool {
 		}
 		if q == nil {
 			q = &Revocation{}
+		}
+		if !p.EqualVT(q) {
+			return false
+		}
+	}
+	return true
+}
+
+func (this *Object_Secret) EqualVT(thatIface isObject_Kind) bool {
+	that, ok := thatIface.(*Object_Secret)
+	if !ok {
+		return false
+	}
+	if this == that {
+		return true
+	}
+	if this == nil && that != nil || this != nil && that == nil {
+		return false
+	}
+	if p, q := this.Secret, that.Secret; p != q {
+		if p == nil {
+			p = &Secret{}
+		}
+		if q == nil {
+			q = &Secret{}
 		}
 		if !p.EqualVT(q) {
 			return false
@@ -619,6 +653,29 @@ func (m *Object_Revocation) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	}
 	return len(dAtA) - i, nil
 }
+func (m *Object_Secret) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *Object_Secret) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	i := len(dAtA)
+	if m.Secret != nil {
+		size, err := m.Secret.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x52
+	} else {
+		i = protohelpers.EncodeVarint(dAtA, i, 0)
+		i--
+		dAtA[i] = 0x52
+	}
+	return len(dAtA) - i, nil
+}
 func (m *Object) SizeVT() (n int) {
 	if m == nil {
 		return 0
@@ -752,6 +809,20 @@ func (m *Object_Revocation) SizeVT() (n int) {
 	_ = l
 	if m.Revocation != nil {
 		l = m.Revocation.SizeVT()
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	} else {
+		n += 3
+	}
+	return n
+}
+func (m *Object_Secret) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	if m.Secret != nil {
+		l = m.Secret.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	} else {
 		n += 3
@@ -1154,6 +1225,47 @@ func (m *Object) UnmarshalVT(dAtA []byte) error {
 					return err
 				}
 				m.Kind = &Object_Revocation{Revocation: v}
+			}
+			iNdEx = postIndex
+		case 10:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Secret", wireType)
+			}
+			var msglen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				msglen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if msglen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + msglen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			if oneof, ok := m.Kind.(*Object_Secret); ok {
+				if err := oneof.Secret.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				v := &Secret{}
+				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+				m.Kind = &Object_Secret{Secret: v}
 			}
 			iNdEx = postIndex
 		default:

@@ -16,7 +16,8 @@ import (
 type NATSOptions struct {
 	Prefix string // of all subjects
 	Path   string // folder of the server's certificate
-	// Nodes may send heartbeats, besides the nodes with a certificate in the folder.
+	// Nodes are the nodes whose agents and edges may connect, besides those with a certificate in the
+	// folder.
 	Nodes []string
 	// Cluster is the cluster of the server. Without routes the server is in none.
 	Cluster NATSCluster
@@ -113,19 +114,20 @@ func (f *Folder) natsUsers(nodes []string) ([]identity.ID, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, one := range all {
-		if node, ok := strings.CutPrefix(one.Name, string(identity.NodeAgent)+"/"); ok {
-			nodes = append(nodes, node)
-		}
-	}
-	slices.Sort(nodes)
 	var users []identity.ID
 	for _, role := range access.RolesUsingNATS() {
-		if role != identity.NodeAgent {
+		if role != identity.NodeAgent && role != identity.Edge {
 			users = append(users, identity.ID{TrustDomain: f.TrustDomain(), Role: role})
 			continue
 		}
-		for _, node := range slices.Compact(nodes) {
+		named := slices.Clone(nodes)
+		for _, one := range all {
+			if node, ok := strings.CutPrefix(one.Name, string(role)+"/"); ok {
+				named = append(named, node)
+			}
+		}
+		slices.Sort(named)
+		for _, node := range slices.Compact(named) {
 			id := identity.ID{TrustDomain: f.TrustDomain(), Role: role, Name: node}
 			if err := id.Validate(); err != nil {
 				return nil, err

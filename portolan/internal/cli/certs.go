@@ -201,9 +201,10 @@ func newCertsIssue(flags *connection) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "issue ROLE[/NAME]...",
 		Short: "Issue certificates",
-		Long: `issue makes certificates of the folder's authority. Roles are registry, allocator, endpointctl, lbctl, dnssvc, nodeagent/NODE, operator[/NAME],
-viewer[/NAME], workload/NODE[/NAMESPACE], lbprovider[/NAME], nats and postgres.`,
+		Long: `issue makes certificates of the folder's authority. Roles are registry, allocator, endpointctl, lbctl, dnssvc, nodeagent/NODE, edge/NODE,
+operator[/NAME], viewer[/NAME], workload/NODE[/NAMESPACE], lbprovider[/NAME], nats and postgres.`,
 		Example: `  portolan certs issue nodeagent/n3
+  portolan certs issue edge/n3
   portolan certs issue workload/n3/default
   portolan certs issue operator/shop --lifetime 30d
   portolan certs issue postgres --host db.example.com --force`,

@@ -181,13 +181,13 @@ func deleteAll(ctx context.Context, command *cobra.Command, registry *client.Cli
 		case err != nil:
 			return nil, fmt.Errorf("%s: %s", label, apierr.Describe(err))
 		}
-		revoked, err := revokedAgent(ctx, registry, d)
+		revoked, err := revokedDaemons(ctx, registry, d)
 		if err != nil {
 			return nil, fmt.Errorf("%s: deleted, but %s", label, apierr.Describe(err))
 		}
 		return func() {
 			_, _ = fmt.Fprintf(run.out, "%s %s\n", label, deletedWord(last, options.dryRun))
-			recordDeletedAgent(run.errOut, options.certs, revoked)
+			recordDeletedDaemons(run.errOut, options.certs, revoked)
 		}, nil
 	})
 }

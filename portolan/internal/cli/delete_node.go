@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -15,15 +17,29 @@ import (
 	"portolan.dev/services/kit/identity"
 )
 
-// revokedAgent returns the newest Revocation of the agent of a node that was deleted. It returns nil
-// for other objects, and if the installation has no certificates.
-func revokedAgent(ctx context.Context, registry *client.Client, d client.Deletion) (*corev1.Revocation, error) {
+// revokedDaemons returns the newest Revocation of each of the agent and the edge of a node that was
+// deleted. It returns none for other objects, and if the installation has no certificates.
+func revokedDaemons(ctx context.Context, registry *client.Client, d client.Deletion) ([]*corev1.Revocation, error) {
 	if d.Key.Kind != "Node" || d.DryRun {
 		return nil, nil
 	}
+	var all []*corev1.Revocation
+	for _, role := range []identity.Role{identity.NodeAgent, identity.Edge} {
+		newest, err := newestRevocation(ctx, registry, identity.ID{Role: role, Name: d.Key.Name})
+		if err != nil {
+			return nil, err
+		}
+		if newest != nil {
+			all = append(all, newest)
+		}
+	}
+	return all, nil
+}
+
+// newestRevocation returns the newest Revocation of an identity, or nil.
+func newestRevocation(ctx context.Context, registry *client.Client, id identity.ID) (*corev1.Revocation, error) {
 	kind, _ := kinds.Named("Revocation")
-	agent := identity.ID{Role: identity.NodeAgent, Name: d.Key.Name}
-	found, _, err := registry.List(ctx, kind, client.Query{Fields: "spec.identity=" + agent.Path()})
+	found, _, err := registry.List(ctx, kind, client.Query{Fields: "spec.identity=" + id.Path()})
 	if status.Code(err) == codes.Unimplemented { // a registry of the previous release revokes nothing
 		return nil, nil
 	}
@@ -39,20 +55,25 @@ func revokedAgent(ctx context.Context, registry *client.Client, d client.Deletio
 	return newest, nil
 }
 
-// recordDeletedAgent records the Revocation of a deleted node's agent in the folder of the
-// authority, if that is here, and says what became of the agent.
-func recordDeletedAgent(out io.Writer, dir string, r *corev1.Revocation) {
-	if r == nil {
+// recordDeletedDaemons records the Revocations of a deleted node's agent and edge in the folder of the
+// authority, if that is here, and says what became of them.
+func recordDeletedDaemons(out io.Writer, dir string, revoked []*corev1.Revocation) {
+	if len(revoked) == 0 {
 		return
 	}
-	path := r.GetSpec().GetIdentity()
-	_, _ = fmt.Fprintf(out, "The certificates of %s are revoked, so this agent cannot write any more.\n", path)
-	if err := recordIn(dir, r); err != nil {
-		_, _ = fmt.Fprintf(out, "NATS still lets it in: run portolan certs revoke %s in the folder of the authority, for portolan certs nats-config (%v).\n", path, err)
-	} else {
-		_, _ = fmt.Fprintln(out, "NATS lets it in until its servers have the output of portolan certs nats-config and got nats-server --signal reload.")
+	var paths []string
+	var errs []error
+	for _, r := range revoked {
+		paths = append(paths, r.GetSpec().GetIdentity())
+		errs = append(errs, recordIn(dir, r))
 	}
-	_, _ = fmt.Fprintf(out, "A node that is set up again under this name needs a new certificate: portolan certs issue %s --force\n", path)
+	_, _ = fmt.Fprintf(out, "The certificates of %s are revoked, so the node's agent cannot write any more, and its edge cannot read.\n", strings.Join(paths, " and "))
+	if err := cmp.Or(errs...); err != nil {
+		_, _ = fmt.Fprintf(out, "NATS still lets them in: run portolan certs revoke %s in the folder of the authority, for portolan certs nats-config (%v).\n", strings.Join(paths, " "), err)
+	} else {
+		_, _ = fmt.Fprintln(out, "NATS lets them in until its servers have the output of portolan certs nats-config and got nats-server --signal reload.")
+	}
+	_, _ = fmt.Fprintf(out, "A node that is set up again under this name needs new certificates: portolan certs issue %s --force\n", strings.Join(paths, " "))
 }
 
 func recordIn(dir string, r *corev1.Revocation) error {

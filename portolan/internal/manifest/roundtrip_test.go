@@ -28,7 +28,7 @@ func fill(m protoreflect.Message, depth int) {
 		switch {
 		case field.ContainingOneof() != nil && !field.ContainingOneof().IsSynthetic() && field.ContainingOneof().Fields().Get(0) != field:
 		case field.IsMap():
-			m.Mutable(field).Map().Set(protoreflect.ValueOfString("k").MapKey(), protoreflect.ValueOfString("v"))
+			m.Mutable(field).Map().Set(protoreflect.ValueOfString("k").MapKey(), scalar(field.MapValue()))
 		case field.IsList() && field.Message() != nil:
 			fill(m.Mutable(field).List().AppendMutable().Message(), depth+1)
 		case field.IsList():
@@ -48,6 +48,8 @@ func scalar(field protoreflect.FieldDescriptor) protoreflect.Value {
 	switch field.Kind() {
 	case protoreflect.StringKind:
 		return protoreflect.ValueOfString("x" + string(field.Name()))
+	case protoreflect.BytesKind:
+		return protoreflect.ValueOfBytes([]byte{0, 0xff})
 	case protoreflect.BoolKind:
 		return protoreflect.ValueOfBool(true)
 	case protoreflect.EnumKind:

@@ -20,6 +20,7 @@ var kubernetesCodecs = []codec{
 	kubernetes(discovery, (*reader).endpointSlice, writeEndpointSlice).alsoReads(discoveryOld, upgradeEndpointSlice),
 	kubernetes("coordination.k8s.io/v1", (*reader).lease, writeLease),
 	kubernetes("v1", (*reader).event, writeEvent),
+	kubernetes("v1", (*reader).secret, writeSecret),
 }
 
 // codecs are the codecs of all kinds, by kind.

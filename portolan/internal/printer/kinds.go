@@ -106,6 +106,7 @@ var layouts = map[string]kindLayout{
 		})),
 		columnOf("MESSAGE", func(e *corev1.Event) string { return e.GetMessage() }),
 	}},
+	"Secret": {columns: secretColumns(), describe: describer(describeSecret)},
 	"Revocation": {columns: []column{
 		name,
 		columnOf("DENIES", spec.Denies),

@@ -96,7 +96,7 @@ func (w *Writer) deletion(row *rules.Kind, old *view.Item, wanted *int64, option
 	if row.Grace != nil {
 		grace = row.Grace(old.Object, wanted)
 	}
-	s := &step{row: row, old: old, revokes: w.RevokeDeleted && row.IdentityOf != nil}
+	s := &step{row: row, old: old, revokes: w.RevokeDeleted && row.IdentitiesOf != nil}
 	if row.MarkTerminating == nil && len(old.Object.GetMetadata().GetFinalizers()) == 0 && grace == 0 {
 		s.removes, s.result = true, &Result{Object: object.Clone(old.Object), Changed: true, Removed: true}
 		if old.Object.GetMetadata().GetDeletionTimestamp() != nil { // its remaining grace period is cut short

@@ -10,22 +10,23 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// revoke denies the certificates of the identity that belongs to an object, before the object is
+// revoke denies the certificates of the identities that belong to an object, before the object is
 // deleted. Otherwise the agent of a deleted node would go on writing, and would create its Node
-// again.
+// again, and the edge on it would go on reading the keys of certificates.
 //
-// The Revocation is a write of its own before the deletion, because a commit has one object. If the
-// registry ends between the two, or the deletion loses a race, the Node stays without an agent that
+// Each Revocation is a write of its own before the deletion, because a commit has one object. If the
+// registry ends between them, or the deletion loses a race, the Node stays without an agent that
 // may write, and the operator deletes it again. A second Revocation of the same identity does no
 // harm. In the other order an agent could be forgotten.
 func (w *Writer) revoke(ctx context.Context, row *rules.Kind, old *view.Item) error {
-	path := row.IdentityOf(old.Object)
-	revocation := &corev1.Revocation{
-		Metadata: &corev1.ObjectMeta{GenerateName: spec.RevocationPrefix(path)},
-		Spec:     &corev1.RevocationSpec{Identity: path, Reason: fmt.Sprintf("%s %s was deleted", old.Key.Kind, old.Key.Name)},
-	}
-	if _, err := w.Create(ctx, revocation, Options{}); err != nil {
-		return fmt.Errorf("revoke the certificates of %s: %w", path, err)
+	for _, path := range row.IdentitiesOf(old.Object) {
+		revocation := &corev1.Revocation{
+			Metadata: &corev1.ObjectMeta{GenerateName: spec.RevocationPrefix(path)},
+			Spec:     &corev1.RevocationSpec{Identity: path, Reason: fmt.Sprintf("%s %s was deleted", old.Key.Kind, old.Key.Name)},
+		}
+		if _, err := w.Create(ctx, revocation, Options{}); err != nil {
+			return fmt.Errorf("revoke the certificates of %s: %w", path, err)
+		}
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ type step struct {
 
 	write   *pendingWrite // the object to store, or nil
 	removes bool          // old is removed
-	// revokes is set if the certificates of the identity that belongs to the object are denied first.
+	// revokes is set if the certificates of the identities that belong to the object are denied first.
 	revokes bool
 	// result is the result of a step that stores no object. Of a removal it lacks the revision.
 	result *Result

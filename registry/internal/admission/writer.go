@@ -32,8 +32,8 @@ type Config struct {
 	Log       *slog.Logger
 	// RevocationTTL is the default lifetime of Revocations.
 	RevocationTTL time.Duration
-	// RevokeDeleted makes the deletion of an object revoke the certificates of the identity that
-	// belongs to it. It is set if the installation has certificates.
+	// RevokeDeleted makes the deletion of an object revoke the certificates of the identities that
+	// belong to it. It is set if the installation has certificates.
 	RevokeDeleted bool
 }
 
@@ -74,7 +74,11 @@ func (o *Options) warnings(kind *rules.Kind, written object.Object) []string {
 	if o.byController() {
 		return nil
 	}
-	return kind.Warnings(written)
+	warnings := kind.Warnings(written)
+	if kind.Warn != nil {
+		warnings = append(warnings, kind.Warn(time.Now(), written)...)
+	}
+	return warnings
 }
 
 // Result is the result of a write.

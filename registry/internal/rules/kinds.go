@@ -52,9 +52,11 @@ type Kind struct {
 	// MarkTerminating marks a deleted object as terminating. Objects of a kind with
 	// MarkTerminating, such as namespaces, are removed after their contents.
 	MarkTerminating func(o object.Object)
-	// IdentityOf returns the path of the identity whose certificates are void once the object is
+	// IdentitiesOf returns the paths of the identities whose certificates are void once the object is
 	// deleted.
-	IdentityOf func(o object.Object) string
+	IdentitiesOf func(o object.Object) []string
+	// Warn returns warnings about a valid object that depend on the time.
+	Warn func(now time.Time, o object.Object) []string
 	// DeletionForbidden returns why an object cannot be deleted, or "".
 	DeletionForbidden func(o object.Object) string
 }
@@ -71,7 +73,7 @@ var hooksByKind = map[string]Kind{
 		Service:     func(o object.Object) *corev1.Service { svc, _ := o.(*corev1.Service); return svc },
 		CheckStatus: checkServiceStatus,
 	},
-	"Node":          {Check: checkNodeAddresses, CheckStatus: checkNodeAddresses, IdentityOf: agentOf},
+	"Node":          {Check: checkNodeAddresses, CheckStatus: checkNodeAddresses, IdentitiesOf: daemonsOf},
 	"EndpointSlice": {Check: checkEndpointSlice},
 	"Endpoints":     {Check: checkEndpoints},
 	"Pod":           {CheckStatus: checkPodStatus, Grace: podGrace},
@@ -81,6 +83,7 @@ var hooksByKind = map[string]Kind{
 	},
 	"Event":      {SetRegistryFields: setEventTimes, FindRepeated: findRepeatedEvent, CountRepetition: countEventRepetition},
 	"Revocation": {Complete: completeRevocation},
+	"Secret":     {Warn: warnOfCertificate},
 }
 
 // All lists every kind, in the order of kinds.All.

@@ -65,9 +65,10 @@ func nodeAddressProblem(w Context, name string, addr netip.Addr) string {
 	return ""
 }
 
-// agentOf returns the identity of a node's agent.
-func agentOf(o object.Object) string {
-	return identity.ID{Role: identity.NodeAgent, Name: o.GetMetadata().GetName()}.Path()
+// daemonsOf returns the identities of a node's agent and edge.
+func daemonsOf(o object.Object) []string {
+	name := o.GetMetadata().GetName()
+	return []string{identity.ID{Role: identity.NodeAgent, Name: name}.Path(), identity.ID{Role: identity.Edge, Name: name}.Path()}
 }
 
 func isIP(address *corev1.NodeAddress) bool { return strings.HasSuffix(address.GetType(), "IP") }

@@ -109,8 +109,8 @@ func (f Files) parse(c contents, role Role, now time.Time) (*keyMaterial, error)
 
 // example returns the path with which a certificate of the role is requested.
 func example(role Role) string {
-	if role == NodeAgent {
-		return "nodeagent/NODE"
+	if role == NodeAgent || role == Edge {
+		return string(role) + "/NODE"
 	}
 	return string(role)
 }

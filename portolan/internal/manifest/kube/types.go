@@ -1409,6 +1409,16 @@ type SeccompProfile struct {
 // SeccompProfileType is the type of that name in Kubernetes' API.
 type SeccompProfileType string
 
+// Secret is the type of that name in Kubernetes' API.
+type Secret struct {
+	TypeMeta   `json:""`
+	ObjectMeta `json:"metadata,omitempty"`
+	Immutable  *bool              `json:"immutable,omitempty"`
+	Data       map[string][]uint8 `json:"data,omitempty"`
+	StringData map[string]string  `json:"stringData,omitempty"`
+	Type       SecretType         `json:"type,omitempty"`
+}
+
 // SecretEnvSource is the type of that name in Kubernetes' API.
 type SecretEnvSource struct {
 	LocalObjectReference `json:""`
@@ -1428,6 +1438,9 @@ type SecretProjection struct {
 	Items                []KeyToPath `json:"items,omitempty"`
 	Optional             *bool       `json:"optional,omitempty"`
 }
+
+// SecretType is the type of that name in Kubernetes' API.
+type SecretType string
 
 // SecretVolumeSource is the type of that name in Kubernetes' API.
 type SecretVolumeSource struct {

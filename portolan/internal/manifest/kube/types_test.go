@@ -25,7 +25,7 @@ var update = flag.Bool("update", false, "write types.go from k8s.io/api")
 
 // kinds are the types of k8s.io/api that manifests have.
 var kinds = []any{
-	corev1.Service{}, corev1.Endpoints{}, corev1.Pod{}, corev1.Node{}, corev1.Namespace{}, corev1.Event{},
+	corev1.Service{}, corev1.Endpoints{}, corev1.Pod{}, corev1.Node{}, corev1.Namespace{}, corev1.Event{}, corev1.Secret{},
 	discoveryv1.EndpointSlice{}, coordinationv1.Lease{},
 }
 
