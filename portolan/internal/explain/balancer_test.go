@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"google.golang.org/grpc"
-
 	"google.golang.org/protobuf/proto"
 
 	allocatorv1 "portolan.dev/api/allocator/v1"
