@@ -17,7 +17,7 @@ type Config struct {
 	Registry  string `flag:"registry" default:"127.0.0.1:7400" usage:"host:port of the registry's gRPC API; several, comma separated"`
 	Allocator string `flag:"allocator" default:"127.0.0.1:7401" usage:"host:port of the allocator's gRPC API; several, comma separated"`
 
-	Providers       []ProviderAddress `flag:"providers" usage:"providers of other programs, as CLASS=host:port, comma separated; the built-in one serves services without a class and those of the class portolan.dev/pool"`
+	Providers       []ProviderAddress `flag:"providers" usage:"providers of other programs, as CLASS=host:port, comma separated; the built-in ones serve services without a class and those of the classes portolan.dev/pool and portolan.dev/edge"`
 	ProviderTimeout time.Duration     `flag:"provider-timeout" default:"30s" usage:"deadline of each call of a provider"`
 	ManualPools     []string          `flag:"manual-pools" usage:"pools from which a service gets an address only if it names the pool or the address"`
 	PoolNamespaces  []PoolNamespaces  `flag:"pool-namespaces" usage:"namespaces that alone may use a pool, as POOL=NAMESPACE+NAMESPACE, comma separated"`
@@ -83,7 +83,10 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	classes := map[string]bool{builtin: true}
+	classes := map[string]bool{}
+	for _, kind := range builtin {
+		classes[kind.Class] = true
+	}
 	for _, p := range c.Providers {
 		check(!classes[p.Class], "providers: the class %q has a provider already", p.Class)
 		check(spec.QualifiedName(p.Class) == "", "providers: %q is no class: %s", p.Class, spec.QualifiedName(p.Class))

@@ -28,6 +28,7 @@ func TestConfig(t *testing.T) {
 		"-providers=10.0.0.9:9000":                "CLASS=host:port",
 		"-providers=a=x:1,a=y:2":                  "has a provider already",
 		"-providers=portolan.dev/pool=x:1":        "has a provider already",
+		"-providers=portolan.dev/edge=x:1":        "has a provider already",
 		"-providers=a/b/c=x:1":                    "is no class",
 		"-pool-namespaces=a":                      "POOL=NAMESPACE",
 		"-pool-namespaces=a=x,a=y":                "is there twice",

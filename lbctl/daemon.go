@@ -29,16 +29,16 @@ import (
 	"portolan.dev/lbctl/internal/view"
 )
 
-// builtin is the class of the built-in provider.
-const builtin = pool.Class
+// builtin are the built-in providers.
+var builtin = []pool.Kind{pool.Nodes, pool.Edges}
 
 // Daemon is the controller of load balancers. Make it with New, then call Run once.
 type Daemon struct {
 	log        *slog.Logger
 	cfg        Config
 	view       *view.View
-	pool       *pool.Provider
-	builtin    *builtinServer
+	pool       *pool.Provider // one of the built-in ones, which all have the same pools
+	builtin    []*builtinServer
 	providers  *providers.Set
 	controller *controller.Controller
 	announcer  *announce.Server
@@ -129,15 +129,17 @@ func (d *Daemon) apply(ctx context.Context, batch []changes.Change, revision uin
 // Run works until ctx is done, and then releases the lease.
 func (d *Daemon) Run(ctx context.Context) error {
 	d.log.Info("lbctl listens", "addr", d.listener.Addr().String())
-	err := app.RunTasks(ctx,
-		app.Task{Name: "grpc", Run: func(ctx context.Context) error { return d.server.Serve(ctx, d.listener) }},
-		app.Task{Name: "provider", Run: d.builtin.run},
-		app.Task{Name: "follower", Run: d.follower.Run},
-		app.Task{Name: "wanted", Run: d.runWanted},
-		app.Task{Name: "election", Run: d.runElection},
+	tasks := []app.Task{
+		{Name: "grpc", Run: func(ctx context.Context) error { return d.server.Serve(ctx, d.listener) }},
+		{Name: "follower", Run: d.follower.Run},
+		{Name: "wanted", Run: d.runWanted},
+		{Name: "election", Run: d.runElection},
 		d.renewal,
-	)
-	return errors.Join(err, d.close())
+	}
+	for i, server := range d.builtin {
+		tasks = append(tasks, app.Task{Name: "provider " + builtin[i].Name, Run: server.run})
+	}
+	return errors.Join(app.RunTasks(ctx, tasks...), d.close())
 }
 
 func (d *Daemon) close() error {
@@ -159,11 +161,11 @@ func (d *Daemon) close() error {
 // Addr returns the address of the gRPC API.
 func (d *Daemon) Addr() net.Addr { return d.listener.Addr() }
 
-// newPool returns the built-in provider.
-func (d *Daemon) newPool() *pool.Provider {
+// newPool returns a built-in provider.
+func (d *Daemon) newPool(kind pool.Kind, shares *pool.Shares) *pool.Provider {
 	rules := pool.Rules{Manual: d.cfg.ManualPools, Internal: d.cfg.InternalPools, Namespaces: map[string][]string{}}
 	for _, p := range d.cfg.PoolNamespaces {
 		rules.Namespaces[p.Pool] = p.Namespaces
 	}
-	return pool.New(pool.Config{Allocator: allocatorv1.NewAllocatorServiceClient(d.allocator), Services: d.view, Rules: rules})
+	return pool.New(pool.Config{Kind: kind, Allocator: allocatorv1.NewAllocatorServiceClient(d.allocator), Shares: shares, Rules: rules})
 }

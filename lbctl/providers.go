@@ -12,23 +12,28 @@ import (
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/identity"
 
+	"portolan.dev/lbctl/internal/pool"
 	"portolan.dev/lbctl/internal/providers"
 )
 
-// pipeBytes is the capacity of the pipe to the built-in provider in each direction.
+// pipeBytes is the capacity of the pipe to a built-in provider in each direction.
 const pipeBytes = 256 << 10
 
-// openProviders makes the built-in provider, and connects to the others.
+// openProviders makes the built-in providers, and connects to the others.
 func (d *Daemon) openProviders(host app.Host) error {
-	d.pool = d.newPool()
 	d.providers = providers.New(d.cfg.ProviderTimeout, host.Metrics)
-	d.builtin = newBuiltinServer(d.pool)
-	conn, err := d.builtin.dial()
-	if err != nil {
-		return err
+	shares := pool.NewShares(d.view)
+	for _, kind := range builtin {
+		d.pool = d.newPool(kind, shares)
+		server := newBuiltinServer(d.pool)
+		conn, err := server.dial()
+		if err != nil {
+			return err
+		}
+		d.builtin = append(d.builtin, server)
+		d.providers.Add(kind.Class, conn)
 	}
-	d.providers.Add(builtin, conn)
-	d.providers.Alias("", builtin)
+	d.providers.Alias("", pool.Nodes.Class)
 	for _, p := range d.cfg.Providers {
 		conn, err := host.Network.Dial(p.Addr, host.Identity.DialOption(identity.LBProvider))
 		if err != nil {
@@ -39,7 +44,7 @@ func (d *Daemon) openProviders(host app.Host) error {
 	return nil
 }
 
-// builtinServer serves the built-in provider over a pipe, which no other process reaches.
+// builtinServer serves a built-in provider over a pipe, which no other process reaches.
 type builtinServer struct {
 	server *grpc.Server
 	pipe   *bufconn.Listener

@@ -39,7 +39,7 @@ func (s *api) GetStatus(context.Context, *nodeagentv1.GetStatusRequest) (*nodeag
 		Node: d.name, ProxyMode: d.plane.Name(), FallbackReason: d.fallback, ViewRevision: d.view.Revision(),
 		Synced: d.follower.Synced(), ViewAgeSeconds: d.viewAge().Seconds(), FromDisk: d.onDisk(), DiskViewRefused: d.diskRefused,
 		Draining: d.draining.Load(), ProbedPods: uint32(d.prober.Pods()), Warnings: d.host.Health.Warnings(),
-		Announcing: d.announcer.Status(), Routing: d.advertiser.Status(),
+		Announcing: d.announcer.Status(), Routing: d.advertiser.Status(), Proxy: d.proxies.Status(),
 	}
 	for _, s := range proxymode.Settings(d.plane) {
 		res.Sysctls = append(res.Sysctls, s.String())
@@ -130,5 +130,6 @@ func (s *api) SetDraining(_ context.Context, req *nodeagentv1.SetDrainingRequest
 	s.daemon.checks.Drain(req.GetDraining())
 	s.daemon.announcer.Wake()
 	s.daemon.advertiser.Wake()
+	s.daemon.proxies.Wake()
 	return &nodeagentv1.SetDrainingResponse{Draining: req.GetDraining()}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"portolan.dev/nodeagent/internal/bgp"
 	"portolan.dev/nodeagent/internal/events"
 	"portolan.dev/nodeagent/internal/healthcheck"
+	"portolan.dev/nodeagent/internal/localproxy"
 	"portolan.dev/nodeagent/internal/nodestatus"
 	"portolan.dev/nodeagent/internal/probe"
 	"portolan.dev/nodeagent/internal/proxy"
@@ -63,10 +64,14 @@ func (d *Daemon) assemble() error {
 		ProxyMode: d.plane.Name(), Metrics: d.host.Metrics,
 		Healthy: d.syncer.Healthy, Updated: d.syncer.LastSync, Draining: d.draining.Load, Node: d.view.Self,
 	})
+	d.proxies = localproxy.New(localproxy.Options{
+		Node: d.name, Open: d.machine.LocalRoutes, Kernel: stays, Addresses: d.view.EdgeAddresses, Eligible: d.takesTraffic,
+		Changed: d.proxyChanged, Metrics: d.host.Metrics, Log: d.log,
+	})
 	d.announcer = announce.New(announce.Options{
 		Node: d.name, Interfaces: d.cfg.AnnounceInterfaces, Controllers: d.lbctl, Machine: d.machine,
 		Ready:    func() bool { return d.syncer.Healthy() && !d.syncer.LastSync().IsZero() },
-		Draining: d.draining.Load, Stays: stays, Metrics: d.host.Metrics, Log: d.log,
+		Draining: d.draining.Load, Stays: stays, Proxy: d.proxies, Metrics: d.host.Metrics, Log: d.log,
 	})
 	if err := d.follow(); err != nil {
 		return err

@@ -20,6 +20,7 @@ import (
 	"portolan.dev/nodeagent/internal/bgp"
 	"portolan.dev/nodeagent/internal/events"
 	"portolan.dev/nodeagent/internal/healthcheck"
+	"portolan.dev/nodeagent/internal/localproxy"
 	"portolan.dev/nodeagent/internal/nodestatus"
 	"portolan.dev/nodeagent/internal/probe"
 	"portolan.dev/nodeagent/internal/proxy"
@@ -30,6 +31,7 @@ import (
 	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/identity"
+	"portolan.dev/services/kit/rpc"
 	"portolan.dev/services/kit/tracing"
 )
 
@@ -68,6 +70,7 @@ type Daemon struct {
 	health     *healthcheck.NodeServer
 	announcer  *announce.Announcer
 	advertiser *bgp.Advertiser
+	proxies    *localproxy.Proxies
 
 	draining   atomic.Bool
 	auditPause time.Duration // time between two audits; auditEvery except in tests
@@ -166,6 +169,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	d.reportSettings()
 	d.loadView()
+	d.proxies.Open()
+	d.proxyChanged()
 	tasks := []app.Task{
 		{Name: "grpc", Run: d.serve},
 		{Name: "sync", Run: d.syncer.Run},
@@ -179,6 +184,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		{Name: "addresses", Run: d.watchAddresses},
 		{Name: "announcing", Run: d.announcer.Run},
 		{Name: "bgp", Run: d.advertiser.Run},
+		{Name: "proxies", Run: d.proxies.Run},
 		daemon.Renewal(d.host, daemon.RenewBy(d.registry)),
 		{Name: "audit", Run: func(ctx context.Context) error { return d.every(ctx, d.auditPause, d.auditInBackground) }},
 	}
@@ -219,9 +225,24 @@ func (d *Daemon) close() {
 func (d *Daemon) serve(ctx context.Context) error {
 	host := d.host
 	host.Log = d.log
-	srv := daemon.NewServer(host, access.Methods())
+	srv := daemon.NewServer(host, access.Methods(), func(o *rpc.ServerOptions) { o.MaxRequest = maxRequest })
 	nodeagentv1.RegisterNodeAgentServiceServer(srv, &api{daemon: d})
+	nodeagentv1.RegisterLocalProxyServiceServer(srv, d.proxies)
 	return srv.Serve(ctx, d.lis)
+}
+
+// maxRequest limits the requests of the methods that need less than the others.
+func maxRequest(method string) int {
+	if method == nodeagentv1.LocalProxyService_Serve_FullMethodName {
+		return localproxy.MaxMessage
+	}
+	return 0
+}
+
+// proxyChanged tells the announcing parts what a proxy on the node serves.
+func (d *Daemon) proxyChanged() {
+	d.advertiser.Served(d.proxies.Advertised())
+	d.announcer.ProxyChanged()
 }
 
 // apply applies a batch of the follower's changes.
@@ -236,6 +257,9 @@ func (d *Daemon) apply(ctx context.Context, batch []changes.Change, revision uin
 		d.refreshFacts()
 		d.node.Wake()
 		d.advertiser.Wake()
+	}
+	if changed.Node || changed.Edge {
+		d.proxies.Wake()
 	}
 	d.syncer.Changed(tracing.SpanFromContext(ctx))
 	if changed.Pods {

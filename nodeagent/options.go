@@ -10,6 +10,7 @@ import (
 	"portolan.dev/nodeagent/dataplane/kernelmode"
 	"portolan.dev/nodeagent/internal/addresses"
 	"portolan.dev/nodeagent/internal/bgp"
+	"portolan.dev/nodeagent/internal/localproxy"
 	"portolan.dev/nodeagent/internal/proxymode"
 	"portolan.dev/nodeagent/machine"
 	"portolan.dev/nodeagent/plan"
@@ -61,7 +62,7 @@ func (c *Config) facts(node, zone string, nodePorts []netip.Addr) plan.Facts {
 // Cleanup removes everything from a machine's kernel that the agent with this configuration has put
 // there, and nothing else. The agent must not be running.
 func Cleanup(m machine.Machine, cfg Config, log *slog.Logger) error {
-	return errors.Join(proxymode.Cleanup(cfg.proxyMode(m, log, nil)), endHandOvers(m))
+	return errors.Join(proxymode.Cleanup(cfg.proxyMode(m, log, nil)), endHandOvers(m), localproxy.RemoveRoutes(m.LocalRoutes))
 }
 
 // endHandOvers ends the hand-overs of a machine.

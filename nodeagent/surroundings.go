@@ -66,6 +66,7 @@ func (d *Daemon) checkSurroundings(context.Context) {
 	}
 	d.checkAddresses()
 	d.advertiser.Wake()
+	d.proxies.Wake()
 	d.syncer.CheckNodePorts(d.machine.Listeners())
 }
 

@@ -14,8 +14,8 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	loadbalancerv1 "portolan.dev/api/loadbalancer/v1"
+	"portolan.dev/services/balancer"
 	"portolan.dev/services/kit/kittest"
-	"portolan.dev/services/spec"
 )
 
 // Subject is a provider under test.
@@ -115,7 +115,7 @@ func (r *run) ensure(svc *corev1.Service) *corev1.LoadBalancerStatus {
 	var state *corev1.LoadBalancerStatus
 	kittest.Eventually(r.T, "the load balancer of "+svc.GetMetadata().GetName(), func() error {
 		resp, err := r.Client.EnsureLoadBalancer(r.Context(), &loadbalancerv1.EnsureLoadBalancerRequest{
-			Service: svc, Nodes: nodes(2), Internal: spec.InternalBalancer(svc) != "",
+			Service: svc, Nodes: nodes(2), Internal: balancer.Internal(svc) != "",
 		})
 		if err == nil && resp.GetPending() {
 			err = status.Error(codes.Unavailable, "pending")

@@ -23,6 +23,9 @@ type Machine interface {
 	// HandOvers opens the hand-overs of addresses that have moved to this node. If the machine cannot
 	// send packets to another node, the error is errors.ErrUnsupported.
 	HandOvers() (HandOvers, error)
+	// LocalRoutes opens the routes to addresses that a proxy on the machine serves. If the machine has
+	// none, the error is errors.ErrUnsupported.
+	LocalRoutes() (LocalRoutes, error)
 	// Listeners returns the addresses that programs of the machine listen on.
 	Listeners() []plan.Frontend
 	// OpenSpeaker opens sessions of BGP. If the machine cannot, the error is errors.ErrUnsupported.

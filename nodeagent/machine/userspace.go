@@ -30,6 +30,9 @@ func (Userspace) Neighbors(Interface, bool) (Neighbors, error) { return nil, err
 // HandOvers implements Machine.
 func (Userspace) HandOvers() (HandOvers, error) { return nil, errors.ErrUnsupported }
 
+// LocalRoutes implements Machine.
+func (Userspace) LocalRoutes() (LocalRoutes, error) { return nil, errors.ErrUnsupported }
+
 // Listeners implements Machine. On other systems than Linux it finds none.
 func (Userspace) Listeners() []plan.Frontend { return listeners() }
 

@@ -224,8 +224,8 @@ func TestReadersOnlyRead(t *testing.T) {
 			if slices.Contains(roles, identity.DNSSvc) && !reads {
 				t.Errorf("%s/%s: dnssvc may call it", service, method)
 			}
-			// An operator is no node, and only a node can announce.
-			if !slices.Contains(roles, identity.Operator) && service != "portolan.loadbalancer.v1.AnnouncerService" {
+			// An operator is no node, and only a node can announce, or serve addresses on itself.
+			if !slices.Contains(roles, identity.Operator) && !slices.Contains([]string{"portolan.loadbalancer.v1.AnnouncerService", "portolan.nodeagent.v1.LocalProxyService"}, service) {
 				t.Errorf("%s/%s: an operator may not call it", service, method)
 			}
 			if !reads {

@@ -66,6 +66,8 @@ func Methods() Table {
 		"portolan.nodeagent.v1.NodeAgentService": {
 			"GetStatus": readers, "GetPlan": readers, "Resync": operators, "SetDraining": operators,
 		},
+		// The agent also checks that the edge is that of its own node.
+		"portolan.nodeagent.v1.LocalProxyService":   {"Serve": {identity.Edge}},
 		"portolan.loadbalancer.v1.AnnouncerService": {"Announce": {identity.NodeAgent}},
 
 		"grpc.health.v1.Health":                    {"Check": allRoles, "List": allRoles, "Watch": allRoles},

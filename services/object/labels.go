@@ -59,7 +59,7 @@ const (
 	AnnotationBalancerShare      = "loadbalancer.portolan.dev/share"
 	AnnotationBalancerShareOlder = "metallb.io/allow-shared-ip"
 	// AnnotationBalancerInternal asks for a load balancer that only the own network reaches, unless its
-	// value is "false". See spec.InternalBalancer for the annotations of cloud providers.
+	// value is "false". See services/balancer for the annotations of cloud providers.
 	AnnotationBalancerInternal = "loadbalancer.portolan.dev/internal"
 	// AnnotationBalancerProvider is set by lbctl, with its finalizer, to the class of the provider that
 	// has made the load balancer. A service that loses its type loses its class too.

@@ -10,9 +10,16 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/balancer"
 	"portolan.dev/services/kinds"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
+)
+
+// Prefixes of the annotations of load balancers.
+const (
+	edge = balancer.Prefix
+	aws  = "service.beta.kubernetes.io/aws-load-balancer-"
 )
 
 func TestDefaultService(t *testing.T) {
@@ -254,6 +261,14 @@ func TestValidateService(t *testing.T) {
 		{"class", changes{ofType(loadBalancer), class("internal-vip")}, nil},
 		{"class with prefix", changes{ofType(loadBalancer), class("example.com/internal-vip")}, nil},
 		{"class with two slashes", changes{ofType(loadBalancer), class("a/b/c")}, []string{"spec.loadBalancerClass INVALID"}},
+		{"annotations of an edge", changes{ofType(loadBalancer), class(balancer.ClassEdge), annotate(edge+"proxy-protocol", "v2"), annotate(aws+"healthcheck-interval", "20"), annotate(aws+"type", "nlb"), annotate(edge+"colour", "blue")}, nil},
+		{
+			"bad annotations of an edge", changes{ofType(loadBalancer), class(balancer.ClassEdge), annotate(edge+"proxy-protocol", "v3"), annotate(aws+"healthcheck-timeout", "20"), annotate(edge+"tls-ports", "80")},
+			[]string{"metadata.annotations[" + edge + "proxy-protocol] INVALID", "metadata.annotations[" + aws + "healthcheck-timeout] INVALID", "metadata.annotations[" + edge + "tls-ports] INVALID"},
+		},
+		{"bad annotations of another class", changes{ofType(loadBalancer), class("internal-vip"), annotate(edge+"proxy-protocol", "v3")}, nil},
+		{"bad annotations of no class", changes{ofType(loadBalancer), annotate(aws+"healthcheck-timeout", "20")}, nil},
+		{"bad annotations of another type", changes{ofType(nodePort), annotate(edge+"proxy-protocol", "v3")}, nil},
 		{"class on NodePort", changes{ofType(nodePort), class("internal-vip")}, []string{"spec.loadBalancerClass FORBIDDEN"}},
 		{"loadBalancerIP of any form", changes{ofType(loadBalancer), withSpec(func(s *corev1.ServiceSpec) { s.LoadBalancerIp = "my address" })}, nil},
 
@@ -382,6 +397,17 @@ func TestWarnings(t *testing.T) {
 		{web(headless, affinity(10)), []string{"spec.sessionAffinity means nothing"}},
 		{web(headless, byHand), []string{"spec.ports[0].targetPort means nothing"}},
 		{web(headless, byHand, target(number(80))), nil},
+		{web(ofType(loadBalancer), class(balancer.ClassEdge), externalPolicy(local), annotate(aws+"type", "nlb"), annotate(edge+"tls-certs", "web")), []string{
+			"spec.externalTrafficPolicy Local is about node ports only", "metadata.annotations[" + aws + "type]: the edge ends connections",
+			"metadata.annotations[" + edge + "tls-certs]: is unknown, and nothing acts on it: did you mean " + edge + "tls-cert?",
+		}},
+		{web(ofType(loadBalancer), externalPolicy(local), annotate(edge+"check-path", "/"), annotate(edge+"internal", "true"), annotate(edge+"pool", "x"), annotate(aws+"type", "nlb")), []string{
+			"metadata.annotations[" + edge + "check-path]: has no effect: the class of the load balancer is portolan.dev/pool: use the class portolan.dev/edge", "metadata.annotations[" + aws + "type]: has no effect",
+		}},
+		{web(ofType(loadBalancer), class("example.com/lb"), annotate(edge+"check-path", "/"), annotate(aws+"anything", "x"), annotate(edge+"colour", "blue")), []string{
+			"metadata.annotations[" + edge + "colour]: is unknown",
+		}},
+		{web(annotate(edge+"colour", "blue")), nil},
 	} {
 		spec.DefaultService(test.svc)
 		got := kinds.Of(test.svc).Warnings(test.svc)

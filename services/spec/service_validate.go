@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/balancer"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 )
@@ -35,6 +36,9 @@ func validateServiceSpec(c *checks, svc *corev1.Service, rules Rules) {
 	checkRangesApplyTo(c, svc.GetMetadata().GetAnnotations())
 	checkClusterIPs(c, svc)
 	checkScheduling(c, svc.GetSpec())
+	for _, p := range balancer.Violations(svc) {
+		c.found.Add(p.Field(), apierr.ReasonInvalid, "%s", p.Message)
+	}
 }
 
 func checkTopologyMode(c *checks, annotations map[string]string) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/balancer"
 	"portolan.dev/services/object"
 )
 
@@ -36,6 +37,12 @@ func ServiceWarnings(svc *corev1.Service) []string {
 			warn(target.GetName() != "" || target.GetNumber() != port.GetPort(),
 				"spec.ports[%d].targetPort means nothing for headless services: clients use the endpoints' own ports", i)
 		}
+	}
+	local := spec.GetExternalTrafficPolicy() == corev1.TrafficPolicy_TRAFFIC_POLICY_LOCAL
+	warn(local && IsLoadBalancer(svc) && balancer.ClassOf(svc) == balancer.ClassEdge,
+		"spec.externalTrafficPolicy Local is about node ports only with the class %s: edges send to endpoints of all nodes, and tell backends the address of the client by the annotation %s, or by X-Forwarded-For", balancer.ClassEdge, balancer.Prefix+"proxy-protocol")
+	for _, p := range balancer.Ignored(svc) {
+		warn(true, "%s: %s", p.Field(), p.Message)
 	}
 	return warnings
 }

@@ -58,7 +58,17 @@ type AnnounceRequest struct {
 	// leader lets the node have them back once no other node can have them.
 	FormerAddresses []string `protobuf:"bytes,12,rep,name=former_addresses,json=formerAddresses,proto3" json:"former_addresses,omitempty"`
 	// Time since the rights to the former addresses have ended.
-	FormerSince   *durationpb.Duration `protobuf:"bytes,13,opt,name=former_since,json=formerSince,proto3" json:"former_since,omitempty"`
+	FormerSince *durationpb.Duration `protobuf:"bytes,13,opt,name=former_since,json=formerSince,proto3" json:"former_since,omitempty"`
+	// Addresses that a proxy on the node takes connections at, at most 4096. A node may announce an
+	// address with ipMode Proxy as long as it lists it here, and the server gives the address to another
+	// node at once if it no longer does.
+	Served []string `protobuf:"bytes,14,rep,name=served,proto3" json:"served,omitempty"`
+	// Addresses that are local to the node for a proxy, which may have connections at them, at most
+	// 4096. Only to such a node are packets of earlier connections sent.
+	Kept []string `protobuf:"bytes,15,rep,name=kept,proto3" json:"kept,omitempty"`
+	// Whether the agent has been restarted, and the proxy has not connected to it yet. The node keeps its
+	// addresses that are kept for some seconds, in which it does not announce them.
+	AwaitsProxy   bool `protobuf:"varint,16,opt,name=awaits_proxy,json=awaitsProxy,proto3" json:"awaits_proxy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -184,6 +194,27 @@ func (x *AnnounceRequest) GetFormerSince() *durationpb.Duration {
 	return nil
 }
 
+func (x *AnnounceRequest) GetServed() []string {
+	if x != nil {
+		return x.Served
+	}
+	return nil
+}
+
+func (x *AnnounceRequest) GetKept() []string {
+	if x != nil {
+		return x.Kept
+	}
+	return nil
+}
+
+func (x *AnnounceRequest) GetAwaitsProxy() bool {
+	if x != nil {
+		return x.AwaitsProxy
+	}
+	return false
+}
+
 // AnnounceResponse is an answer to a node agent.
 type AnnounceResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -199,7 +230,10 @@ type AnnounceResponse struct {
 	Addresses []string `protobuf:"bytes,4,rep,name=addresses,proto3" json:"addresses,omitempty"`
 	// Hand-overs of some of the addresses, and of addresses that the node is to get. They begin before the
 	// agent announces the addresses. Other addresses have none any more.
-	HandOvers     []*HandOver `protobuf:"bytes,5,rep,name=hand_overs,json=handOvers,proto3" json:"hand_overs,omitempty"`
+	HandOvers []*HandOver `protobuf:"bytes,5,rep,name=hand_overs,json=handOvers,proto3" json:"hand_overs,omitempty"`
+	// Those of the addresses that a proxy on the node serves. The agent gives up the right to one as soon
+	// as the proxy no longer does.
+	Proxied       []string `protobuf:"bytes,6,rep,name=proxied,proto3" json:"proxied,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -265,6 +299,13 @@ func (x *AnnounceResponse) GetAddresses() []string {
 func (x *AnnounceResponse) GetHandOvers() []*HandOver {
 	if x != nil {
 		return x.HandOvers
+	}
+	return nil
+}
+
+func (x *AnnounceResponse) GetProxied() []string {
+	if x != nil {
+		return x.Proxied
 	}
 	return nil
 }
@@ -348,7 +389,7 @@ var File_portolan_loadbalancer_v1_announcer_proto protoreflect.FileDescriptor
 
 const file_portolan_loadbalancer_v1_announcer_proto_rawDesc = "" +
 	"\n" +
-	"(portolan/loadbalancer/v1/announcer.proto\x12\x18portolan.loadbalancer.v1\x1a\x1egoogle/protobuf/duration.proto\"\xe3\x03\n" +
+	"(portolan/loadbalancer/v1/announcer.proto\x12\x18portolan.loadbalancer.v1\x1a\x1egoogle/protobuf/duration.proto\"\xb2\x04\n" +
 	"\x0fAnnounceRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x1a\n" +
@@ -366,14 +407,18 @@ const file_portolan_loadbalancer_v1_announcer_proto_rawDesc = "" +
 	"\n" +
 	"hand_overs\x18\v \x03(\v2\".portolan.loadbalancer.v1.HandOverR\thandOvers\x12)\n" +
 	"\x10former_addresses\x18\f \x03(\tR\x0fformerAddresses\x12<\n" +
-	"\fformer_since\x18\r \x01(\v2\x19.google.protobuf.DurationR\vformerSince\"\xf1\x01\n" +
+	"\fformer_since\x18\r \x01(\v2\x19.google.protobuf.DurationR\vformerSince\x12\x16\n" +
+	"\x06served\x18\x0e \x03(\tR\x06served\x12\x12\n" +
+	"\x04kept\x18\x0f \x03(\tR\x04kept\x12!\n" +
+	"\fawaits_proxy\x18\x10 \x01(\bR\vawaitsProxy\"\x8b\x02\n" +
 	"\x10AnnounceResponse\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12)\n" +
 	"\x10answered_message\x18\x02 \x01(\x04R\x0fansweredMessage\x125\n" +
 	"\bvalidity\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\bvalidity\x12\x1c\n" +
 	"\taddresses\x18\x04 \x03(\tR\taddresses\x12A\n" +
 	"\n" +
-	"hand_overs\x18\x05 \x03(\v2\".portolan.loadbalancer.v1.HandOverR\thandOvers\"y\n" +
+	"hand_overs\x18\x05 \x03(\v2\".portolan.loadbalancer.v1.HandOverR\thandOvers\x12\x18\n" +
+	"\aproxied\x18\x06 \x03(\tR\aproxied\"y\n" +
 	"\bHandOver\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x10\n" +

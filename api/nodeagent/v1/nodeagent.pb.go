@@ -110,7 +110,10 @@ type GetStatusResponse struct {
 	// Announcing of load-balancer addresses; unset: the agent has no -announce-interfaces.
 	Announcing *Announcing `protobuf:"bytes,20,opt,name=announcing,proto3" json:"announcing,omitempty"`
 	// Advertising of load-balancer addresses by BGP; unset: the agent has no -bgp-peers.
-	Routing       *Routing `protobuf:"bytes,21,opt,name=routing,proto3" json:"routing,omitempty"`
+	Routing *Routing `protobuf:"bytes,21,opt,name=routing,proto3" json:"routing,omitempty"`
+	// The proxy on the node that serves load-balancer addresses; unset: there is none, and no address is
+	// local for one.
+	Proxy         *LocalProxy `protobuf:"bytes,22,opt,name=proxy,proto3" json:"proxy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -292,6 +295,159 @@ func (x *GetStatusResponse) GetRouting() *Routing {
 	return nil
 }
 
+func (x *GetStatusResponse) GetProxy() *LocalProxy {
+	if x != nil {
+		return x.Proxy
+	}
+	return nil
+}
+
+// LocalProxy is the state of the proxy on the node, the edge, as its agent knows it.
+type LocalProxy struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whether it has a stream to the agent.
+	Connected bool `protobuf:"varint,1,opt,name=connected,proto3" json:"connected,omitempty"`
+	// Time since which it has, or has none.
+	Since *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
+	// Whether it is about to stop.
+	Draining bool `protobuf:"varint,3,opt,name=draining,proto3" json:"draining,omitempty"`
+	// Addresses that it asks for, and those that are still local after it has gone, ordered.
+	Addresses     []*ProxiedAddress `protobuf:"bytes,4,rep,name=addresses,proto3" json:"addresses,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LocalProxy) Reset() {
+	*x = LocalProxy{}
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LocalProxy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LocalProxy) ProtoMessage() {}
+
+func (x *LocalProxy) ProtoReflect() protoreflect.Message {
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LocalProxy.ProtoReflect.Descriptor instead.
+func (*LocalProxy) Descriptor() ([]byte, []int) {
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *LocalProxy) GetConnected() bool {
+	if x != nil {
+		return x.Connected
+	}
+	return false
+}
+
+func (x *LocalProxy) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *LocalProxy) GetDraining() bool {
+	if x != nil {
+		return x.Draining
+	}
+	return false
+}
+
+func (x *LocalProxy) GetAddresses() []*ProxiedAddress {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
+// ProxiedAddress is a load-balancer address that a proxy on the node serves or is to serve.
+type ProxiedAddress struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The address.
+	Address string `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
+	// Whether it is local to the node.
+	Local bool `protobuf:"varint,2,opt,name=local,proto3" json:"local,omitempty"`
+	// Whether the proxy takes connections at it, so that the node may announce it.
+	Served bool `protobuf:"varint,3,opt,name=served,proto3" json:"served,omitempty"`
+	// Reason why it is not local; empty: it is.
+	Error         string `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProxiedAddress) Reset() {
+	*x = ProxiedAddress{}
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProxiedAddress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProxiedAddress) ProtoMessage() {}
+
+func (x *ProxiedAddress) ProtoReflect() protoreflect.Message {
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProxiedAddress.ProtoReflect.Descriptor instead.
+func (*ProxiedAddress) Descriptor() ([]byte, []int) {
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ProxiedAddress) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *ProxiedAddress) GetLocal() bool {
+	if x != nil {
+		return x.Local
+	}
+	return false
+}
+
+func (x *ProxiedAddress) GetServed() bool {
+	if x != nil {
+		return x.Served
+	}
+	return false
+}
+
+func (x *ProxiedAddress) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
 // Announcing is the state of announcing load-balancer addresses on the node's networks.
 type Announcing struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -313,7 +469,7 @@ type Announcing struct {
 
 func (x *Announcing) Reset() {
 	*x = Announcing{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[2]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -325,7 +481,7 @@ func (x *Announcing) String() string {
 func (*Announcing) ProtoMessage() {}
 
 func (x *Announcing) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[2]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -338,7 +494,7 @@ func (x *Announcing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Announcing.ProtoReflect.Descriptor instead.
 func (*Announcing) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{2}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Announcing) GetAddresses() []*AnnouncedAddress {
@@ -392,7 +548,7 @@ type AnnouncedAddress struct {
 
 func (x *AnnouncedAddress) Reset() {
 	*x = AnnouncedAddress{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[3]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -404,7 +560,7 @@ func (x *AnnouncedAddress) String() string {
 func (*AnnouncedAddress) ProtoMessage() {}
 
 func (x *AnnouncedAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[3]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -417,7 +573,7 @@ func (x *AnnouncedAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnnouncedAddress.ProtoReflect.Descriptor instead.
 func (*AnnouncedAddress) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{3}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *AnnouncedAddress) GetAddress() string {
@@ -463,7 +619,7 @@ type Routing struct {
 
 func (x *Routing) Reset() {
 	*x = Routing{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[4]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -475,7 +631,7 @@ func (x *Routing) String() string {
 func (*Routing) ProtoMessage() {}
 
 func (x *Routing) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[4]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -488,7 +644,7 @@ func (x *Routing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Routing.ProtoReflect.Descriptor instead.
 func (*Routing) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{4}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Routing) GetAsNumber() uint32 {
@@ -550,7 +706,7 @@ type RoutingPeer struct {
 
 func (x *RoutingPeer) Reset() {
 	*x = RoutingPeer{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[5]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -562,7 +718,7 @@ func (x *RoutingPeer) String() string {
 func (*RoutingPeer) ProtoMessage() {}
 
 func (x *RoutingPeer) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[5]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -575,7 +731,7 @@ func (x *RoutingPeer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoutingPeer.ProtoReflect.Descriptor instead.
 func (*RoutingPeer) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{5}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RoutingPeer) GetPeer() string {
@@ -625,7 +781,7 @@ type StepFailure struct {
 
 func (x *StepFailure) Reset() {
 	*x = StepFailure{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[6]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -637,7 +793,7 @@ func (x *StepFailure) String() string {
 func (*StepFailure) ProtoMessage() {}
 
 func (x *StepFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[6]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -650,7 +806,7 @@ func (x *StepFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepFailure.ProtoReflect.Descriptor instead.
 func (*StepFailure) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{6}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *StepFailure) GetStep() string {
@@ -704,7 +860,7 @@ type GetPlanRequest struct {
 
 func (x *GetPlanRequest) Reset() {
 	*x = GetPlanRequest{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[7]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -716,7 +872,7 @@ func (x *GetPlanRequest) String() string {
 func (*GetPlanRequest) ProtoMessage() {}
 
 func (x *GetPlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[7]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -729,7 +885,7 @@ func (x *GetPlanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPlanRequest.ProtoReflect.Descriptor instead.
 func (*GetPlanRequest) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{7}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetPlanRequest) GetNamespace() string {
@@ -773,7 +929,7 @@ type GetPlanResponse struct {
 
 func (x *GetPlanResponse) Reset() {
 	*x = GetPlanResponse{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[8]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -785,7 +941,7 @@ func (x *GetPlanResponse) String() string {
 func (*GetPlanResponse) ProtoMessage() {}
 
 func (x *GetPlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[8]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -798,7 +954,7 @@ func (x *GetPlanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPlanResponse.ProtoReflect.Descriptor instead.
 func (*GetPlanResponse) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{8}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetPlanResponse) GetVirtualServers() []*VirtualServer {
@@ -854,7 +1010,7 @@ type PendingStep struct {
 
 func (x *PendingStep) Reset() {
 	*x = PendingStep{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[9]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -866,7 +1022,7 @@ func (x *PendingStep) String() string {
 func (*PendingStep) ProtoMessage() {}
 
 func (x *PendingStep) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[9]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -879,7 +1035,7 @@ func (x *PendingStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PendingStep.ProtoReflect.Descriptor instead.
 func (*PendingStep) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{9}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PendingStep) GetOp() string {
@@ -945,7 +1101,7 @@ type VirtualServer struct {
 
 func (x *VirtualServer) Reset() {
 	*x = VirtualServer{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[10]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -957,7 +1113,7 @@ func (x *VirtualServer) String() string {
 func (*VirtualServer) ProtoMessage() {}
 
 func (x *VirtualServer) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[10]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -970,7 +1126,7 @@ func (x *VirtualServer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VirtualServer.ProtoReflect.Descriptor instead.
 func (*VirtualServer) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{10}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *VirtualServer) GetService() string {
@@ -1091,7 +1247,7 @@ type RealServer struct {
 
 func (x *RealServer) Reset() {
 	*x = RealServer{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[11]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1103,7 +1259,7 @@ func (x *RealServer) String() string {
 func (*RealServer) ProtoMessage() {}
 
 func (x *RealServer) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[11]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1116,7 +1272,7 @@ func (x *RealServer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RealServer.ProtoReflect.Descriptor instead.
 func (*RealServer) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{11}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RealServer) GetAddress() string {
@@ -1191,7 +1347,7 @@ type ResyncRequest struct {
 
 func (x *ResyncRequest) Reset() {
 	*x = ResyncRequest{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[12]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1203,7 +1359,7 @@ func (x *ResyncRequest) String() string {
 func (*ResyncRequest) ProtoMessage() {}
 
 func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[12]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1216,7 +1372,7 @@ func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncRequest.ProtoReflect.Descriptor instead.
 func (*ResyncRequest) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{12}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{14}
 }
 
 // ResyncResponse is the answer of Resync.
@@ -1236,7 +1392,7 @@ type ResyncResponse struct {
 
 func (x *ResyncResponse) Reset() {
 	*x = ResyncResponse{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[13]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1248,7 +1404,7 @@ func (x *ResyncResponse) String() string {
 func (*ResyncResponse) ProtoMessage() {}
 
 func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[13]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1261,7 +1417,7 @@ func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncResponse.ProtoReflect.Descriptor instead.
 func (*ResyncResponse) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{13}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ResyncResponse) GetRepaired() uint32 {
@@ -1303,7 +1459,7 @@ type SetDrainingRequest struct {
 
 func (x *SetDrainingRequest) Reset() {
 	*x = SetDrainingRequest{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[14]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1315,7 +1471,7 @@ func (x *SetDrainingRequest) String() string {
 func (*SetDrainingRequest) ProtoMessage() {}
 
 func (x *SetDrainingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[14]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1328,7 +1484,7 @@ func (x *SetDrainingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDrainingRequest.ProtoReflect.Descriptor instead.
 func (*SetDrainingRequest) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{14}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SetDrainingRequest) GetDraining() bool {
@@ -1349,7 +1505,7 @@ type SetDrainingResponse struct {
 
 func (x *SetDrainingResponse) Reset() {
 	*x = SetDrainingResponse{}
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[15]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1361,7 +1517,7 @@ func (x *SetDrainingResponse) String() string {
 func (*SetDrainingResponse) ProtoMessage() {}
 
 func (x *SetDrainingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[15]
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1374,7 +1530,7 @@ func (x *SetDrainingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDrainingResponse.ProtoReflect.Descriptor instead.
 func (*SetDrainingResponse) Descriptor() ([]byte, []int) {
-	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{15}
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SetDrainingResponse) GetDraining() bool {
@@ -1389,7 +1545,7 @@ var File_portolan_nodeagent_v1_nodeagent_proto protoreflect.FileDescriptor
 const file_portolan_nodeagent_v1_nodeagent_proto_rawDesc = "" +
 	"\n" +
 	"%portolan/nodeagent/v1/nodeagent.proto\x12\x15portolan.nodeagent.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bportolan/core/v1/meta.proto\x1a\x1eportolan/core/v1/service.proto\"\x12\n" +
-	"\x10GetStatusRequest\"\xd4\x06\n" +
+	"\x10GetStatusRequest\"\x8d\a\n" +
 	"\x11GetStatusResponse\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1d\n" +
 	"\n" +
@@ -1417,7 +1573,19 @@ const file_portolan_nodeagent_v1_nodeagent_proto_rawDesc = "" +
 	"\n" +
 	"announcing\x18\x14 \x01(\v2!.portolan.nodeagent.v1.AnnouncingR\n" +
 	"announcing\x128\n" +
-	"\arouting\x18\x15 \x01(\v2\x1e.portolan.nodeagent.v1.RoutingR\arouting\"\xd7\x01\n" +
+	"\arouting\x18\x15 \x01(\v2\x1e.portolan.nodeagent.v1.RoutingR\arouting\x127\n" +
+	"\x05proxy\x18\x16 \x01(\v2!.portolan.nodeagent.v1.LocalProxyR\x05proxy\"\xbd\x01\n" +
+	"\n" +
+	"LocalProxy\x12\x1c\n" +
+	"\tconnected\x18\x01 \x01(\bR\tconnected\x120\n" +
+	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x1a\n" +
+	"\bdraining\x18\x03 \x01(\bR\bdraining\x12C\n" +
+	"\taddresses\x18\x04 \x03(\v2%.portolan.nodeagent.v1.ProxiedAddressR\taddresses\"n\n" +
+	"\x0eProxiedAddress\x12\x18\n" +
+	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x14\n" +
+	"\x05local\x18\x02 \x01(\bR\x05local\x12\x16\n" +
+	"\x06served\x18\x03 \x01(\bR\x06served\x12\x14\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\"\xd7\x01\n" +
 	"\n" +
 	"Announcing\x12E\n" +
 	"\taddresses\x18\x01 \x03(\v2'.portolan.nodeagent.v1.AnnouncedAddressR\taddresses\x12\x1e\n" +
@@ -1522,56 +1690,61 @@ func file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP() []byte {
 	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescData
 }
 
-var file_portolan_nodeagent_v1_nodeagent_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_portolan_nodeagent_v1_nodeagent_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_portolan_nodeagent_v1_nodeagent_proto_goTypes = []any{
 	(*GetStatusRequest)(nil),      // 0: portolan.nodeagent.v1.GetStatusRequest
 	(*GetStatusResponse)(nil),     // 1: portolan.nodeagent.v1.GetStatusResponse
-	(*Announcing)(nil),            // 2: portolan.nodeagent.v1.Announcing
-	(*AnnouncedAddress)(nil),      // 3: portolan.nodeagent.v1.AnnouncedAddress
-	(*Routing)(nil),               // 4: portolan.nodeagent.v1.Routing
-	(*RoutingPeer)(nil),           // 5: portolan.nodeagent.v1.RoutingPeer
-	(*StepFailure)(nil),           // 6: portolan.nodeagent.v1.StepFailure
-	(*GetPlanRequest)(nil),        // 7: portolan.nodeagent.v1.GetPlanRequest
-	(*GetPlanResponse)(nil),       // 8: portolan.nodeagent.v1.GetPlanResponse
-	(*PendingStep)(nil),           // 9: portolan.nodeagent.v1.PendingStep
-	(*VirtualServer)(nil),         // 10: portolan.nodeagent.v1.VirtualServer
-	(*RealServer)(nil),            // 11: portolan.nodeagent.v1.RealServer
-	(*ResyncRequest)(nil),         // 12: portolan.nodeagent.v1.ResyncRequest
-	(*ResyncResponse)(nil),        // 13: portolan.nodeagent.v1.ResyncResponse
-	(*SetDrainingRequest)(nil),    // 14: portolan.nodeagent.v1.SetDrainingRequest
-	(*SetDrainingResponse)(nil),   // 15: portolan.nodeagent.v1.SetDrainingResponse
-	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
-	(v1.Protocol)(0),              // 17: portolan.core.v1.Protocol
-	(v1.Scheduler)(0),             // 18: portolan.core.v1.Scheduler
+	(*LocalProxy)(nil),            // 2: portolan.nodeagent.v1.LocalProxy
+	(*ProxiedAddress)(nil),        // 3: portolan.nodeagent.v1.ProxiedAddress
+	(*Announcing)(nil),            // 4: portolan.nodeagent.v1.Announcing
+	(*AnnouncedAddress)(nil),      // 5: portolan.nodeagent.v1.AnnouncedAddress
+	(*Routing)(nil),               // 6: portolan.nodeagent.v1.Routing
+	(*RoutingPeer)(nil),           // 7: portolan.nodeagent.v1.RoutingPeer
+	(*StepFailure)(nil),           // 8: portolan.nodeagent.v1.StepFailure
+	(*GetPlanRequest)(nil),        // 9: portolan.nodeagent.v1.GetPlanRequest
+	(*GetPlanResponse)(nil),       // 10: portolan.nodeagent.v1.GetPlanResponse
+	(*PendingStep)(nil),           // 11: portolan.nodeagent.v1.PendingStep
+	(*VirtualServer)(nil),         // 12: portolan.nodeagent.v1.VirtualServer
+	(*RealServer)(nil),            // 13: portolan.nodeagent.v1.RealServer
+	(*ResyncRequest)(nil),         // 14: portolan.nodeagent.v1.ResyncRequest
+	(*ResyncResponse)(nil),        // 15: portolan.nodeagent.v1.ResyncResponse
+	(*SetDrainingRequest)(nil),    // 16: portolan.nodeagent.v1.SetDrainingRequest
+	(*SetDrainingResponse)(nil),   // 17: portolan.nodeagent.v1.SetDrainingResponse
+	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
+	(v1.Protocol)(0),              // 19: portolan.core.v1.Protocol
+	(v1.Scheduler)(0),             // 20: portolan.core.v1.Scheduler
 }
 var file_portolan_nodeagent_v1_nodeagent_proto_depIdxs = []int32{
-	6,  // 0: portolan.nodeagent.v1.GetStatusResponse.failures:type_name -> portolan.nodeagent.v1.StepFailure
-	16, // 1: portolan.nodeagent.v1.GetStatusResponse.last_audit:type_name -> google.protobuf.Timestamp
-	2,  // 2: portolan.nodeagent.v1.GetStatusResponse.announcing:type_name -> portolan.nodeagent.v1.Announcing
-	4,  // 3: portolan.nodeagent.v1.GetStatusResponse.routing:type_name -> portolan.nodeagent.v1.Routing
-	3,  // 4: portolan.nodeagent.v1.Announcing.addresses:type_name -> portolan.nodeagent.v1.AnnouncedAddress
-	16, // 5: portolan.nodeagent.v1.AnnouncedAddress.since:type_name -> google.protobuf.Timestamp
-	5,  // 6: portolan.nodeagent.v1.Routing.peers:type_name -> portolan.nodeagent.v1.RoutingPeer
-	16, // 7: portolan.nodeagent.v1.RoutingPeer.since:type_name -> google.protobuf.Timestamp
-	16, // 8: portolan.nodeagent.v1.StepFailure.since:type_name -> google.protobuf.Timestamp
-	10, // 9: portolan.nodeagent.v1.GetPlanResponse.virtual_servers:type_name -> portolan.nodeagent.v1.VirtualServer
-	9,  // 10: portolan.nodeagent.v1.GetPlanResponse.pending:type_name -> portolan.nodeagent.v1.PendingStep
-	17, // 11: portolan.nodeagent.v1.VirtualServer.protocol:type_name -> portolan.core.v1.Protocol
-	18, // 12: portolan.nodeagent.v1.VirtualServer.scheduler:type_name -> portolan.core.v1.Scheduler
-	11, // 13: portolan.nodeagent.v1.VirtualServer.real_servers:type_name -> portolan.nodeagent.v1.RealServer
-	0,  // 14: portolan.nodeagent.v1.NodeAgentService.GetStatus:input_type -> portolan.nodeagent.v1.GetStatusRequest
-	7,  // 15: portolan.nodeagent.v1.NodeAgentService.GetPlan:input_type -> portolan.nodeagent.v1.GetPlanRequest
-	12, // 16: portolan.nodeagent.v1.NodeAgentService.Resync:input_type -> portolan.nodeagent.v1.ResyncRequest
-	14, // 17: portolan.nodeagent.v1.NodeAgentService.SetDraining:input_type -> portolan.nodeagent.v1.SetDrainingRequest
-	1,  // 18: portolan.nodeagent.v1.NodeAgentService.GetStatus:output_type -> portolan.nodeagent.v1.GetStatusResponse
-	8,  // 19: portolan.nodeagent.v1.NodeAgentService.GetPlan:output_type -> portolan.nodeagent.v1.GetPlanResponse
-	13, // 20: portolan.nodeagent.v1.NodeAgentService.Resync:output_type -> portolan.nodeagent.v1.ResyncResponse
-	15, // 21: portolan.nodeagent.v1.NodeAgentService.SetDraining:output_type -> portolan.nodeagent.v1.SetDrainingResponse
-	18, // [18:22] is the sub-list for method output_type
-	14, // [14:18] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	8,  // 0: portolan.nodeagent.v1.GetStatusResponse.failures:type_name -> portolan.nodeagent.v1.StepFailure
+	18, // 1: portolan.nodeagent.v1.GetStatusResponse.last_audit:type_name -> google.protobuf.Timestamp
+	4,  // 2: portolan.nodeagent.v1.GetStatusResponse.announcing:type_name -> portolan.nodeagent.v1.Announcing
+	6,  // 3: portolan.nodeagent.v1.GetStatusResponse.routing:type_name -> portolan.nodeagent.v1.Routing
+	2,  // 4: portolan.nodeagent.v1.GetStatusResponse.proxy:type_name -> portolan.nodeagent.v1.LocalProxy
+	18, // 5: portolan.nodeagent.v1.LocalProxy.since:type_name -> google.protobuf.Timestamp
+	3,  // 6: portolan.nodeagent.v1.LocalProxy.addresses:type_name -> portolan.nodeagent.v1.ProxiedAddress
+	5,  // 7: portolan.nodeagent.v1.Announcing.addresses:type_name -> portolan.nodeagent.v1.AnnouncedAddress
+	18, // 8: portolan.nodeagent.v1.AnnouncedAddress.since:type_name -> google.protobuf.Timestamp
+	7,  // 9: portolan.nodeagent.v1.Routing.peers:type_name -> portolan.nodeagent.v1.RoutingPeer
+	18, // 10: portolan.nodeagent.v1.RoutingPeer.since:type_name -> google.protobuf.Timestamp
+	18, // 11: portolan.nodeagent.v1.StepFailure.since:type_name -> google.protobuf.Timestamp
+	12, // 12: portolan.nodeagent.v1.GetPlanResponse.virtual_servers:type_name -> portolan.nodeagent.v1.VirtualServer
+	11, // 13: portolan.nodeagent.v1.GetPlanResponse.pending:type_name -> portolan.nodeagent.v1.PendingStep
+	19, // 14: portolan.nodeagent.v1.VirtualServer.protocol:type_name -> portolan.core.v1.Protocol
+	20, // 15: portolan.nodeagent.v1.VirtualServer.scheduler:type_name -> portolan.core.v1.Scheduler
+	13, // 16: portolan.nodeagent.v1.VirtualServer.real_servers:type_name -> portolan.nodeagent.v1.RealServer
+	0,  // 17: portolan.nodeagent.v1.NodeAgentService.GetStatus:input_type -> portolan.nodeagent.v1.GetStatusRequest
+	9,  // 18: portolan.nodeagent.v1.NodeAgentService.GetPlan:input_type -> portolan.nodeagent.v1.GetPlanRequest
+	14, // 19: portolan.nodeagent.v1.NodeAgentService.Resync:input_type -> portolan.nodeagent.v1.ResyncRequest
+	16, // 20: portolan.nodeagent.v1.NodeAgentService.SetDraining:input_type -> portolan.nodeagent.v1.SetDrainingRequest
+	1,  // 21: portolan.nodeagent.v1.NodeAgentService.GetStatus:output_type -> portolan.nodeagent.v1.GetStatusResponse
+	10, // 22: portolan.nodeagent.v1.NodeAgentService.GetPlan:output_type -> portolan.nodeagent.v1.GetPlanResponse
+	15, // 23: portolan.nodeagent.v1.NodeAgentService.Resync:output_type -> portolan.nodeagent.v1.ResyncResponse
+	17, // 24: portolan.nodeagent.v1.NodeAgentService.SetDraining:output_type -> portolan.nodeagent.v1.SetDrainingResponse
+	21, // [21:25] is the sub-list for method output_type
+	17, // [17:21] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_portolan_nodeagent_v1_nodeagent_proto_init() }
@@ -1585,7 +1758,7 @@ func file_portolan_nodeagent_v1_nodeagent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_portolan_nodeagent_v1_nodeagent_proto_rawDesc), len(file_portolan_nodeagent_v1_nodeagent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   16,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -69,6 +69,9 @@ func (p *Process) OpenSpeaker(nodemachine.SpeakerOptions) (nodemachine.Speaker, 
 // HandOvers implements nodemachine.Machine.
 func (p *Process) HandOvers() (nodemachine.HandOvers, error) { return nil, errors.ErrUnsupported }
 
+// LocalRoutes implements nodemachine.Machine.
+func (p *Process) LocalRoutes() (nodemachine.LocalRoutes, error) { return nil, errors.ErrUnsupported }
+
 // Listeners implements nodemachine.Machine. No program listens on the machine.
 func (p *Process) Listeners() []plan.Frontend { return nil }
 

@@ -11,6 +11,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	loadbalancerv1 "portolan.dev/api/loadbalancer/v1"
+	"portolan.dev/services/balancer"
 	"portolan.dev/services/spec"
 
 	"portolan.dev/lbctl/internal/providers"
@@ -43,7 +44,7 @@ func lacks(can *loadbalancerv1.GetCapabilitiesResponse, svc *corev1.Service) str
 			return fmt.Sprintf("takes one protocol for each service, and port %s has another one than port %s: make a service for each protocol", portText(port), portText(ports[0]))
 		}
 	}
-	if annotation := spec.InternalBalancer(svc); annotation != "" && !can.GetInternal() {
+	if annotation := balancer.Internal(svc); annotation != "" && !can.GetInternal() {
 		return fmt.Sprintf("makes no internal load balancer, for which the annotation %s asks: take it away, or use another class; the built-in provider makes them of lbctl's -internal-pools", annotation)
 	}
 	hasFamily := func(f corev1.IPFamily) bool { return slices.Contains(can.GetFamilies(), f) }
@@ -63,9 +64,9 @@ func portText(port interface {
 }
 
 // portErrors lists the ports that a provider could not set up, with its reasons; "": none.
-func portErrors(balancer *corev1.LoadBalancerStatus) string {
+func portErrors(made *corev1.LoadBalancerStatus) string {
 	var texts []string
-	for _, ingress := range balancer.GetIngress() {
+	for _, ingress := range made.GetIngress() {
 		for _, port := range ingress.GetPorts() {
 			if why := port.GetError(); why != "" {
 				texts = append(texts, fmt.Sprintf("port %s at %s: %s", portText(port), ingress.GetIp()+ingress.GetHostname(), why))

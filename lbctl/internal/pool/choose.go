@@ -12,6 +12,7 @@ import (
 
 	allocatorv1 "portolan.dev/api/allocator/v1"
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/balancer"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
@@ -50,7 +51,7 @@ type choice struct {
 func choose(svc *corev1.Service, rules *Rules, all []*allocatorv1.Pool) (*choice, error) {
 	annotations := svc.GetMetadata().GetAnnotations()
 	c := &choice{
-		namespace: svc.GetMetadata().GetNamespace(), rules: rules, internal: spec.InternalBalancer(svc) != "", all: all,
+		namespace: svc.GetMetadata().GetNamespace(), rules: rules, internal: balancer.Internal(svc) != "", all: all,
 		named: cmp.Or(annotations[object.AnnotationBalancerPool], annotations[object.AnnotationBalancerPoolOlder]),
 	}
 	for _, pool := range all {

@@ -1,6 +1,10 @@
-// Package pool is the built-in load-balancer provider: it takes the addresses of services from the
-// allocator's pools of load-balancer addresses. Nodes forward what arrives for these addresses, so
-// nothing else has to be set up.
+// Package pool has the built-in load-balancer providers: they take the addresses of services from the
+// allocator's pools of load-balancer addresses. There is one for addresses at which nodes forward, and
+// one for addresses at which edges listen. Both come by themselves, so nothing else has to be set up.
+//
+// An edge gives out no address itself, because addresses outlive every edge, and because edges that gave
+// them out would need a leader. The providers differ in what [Kind] has, and share pools, rules and the
+// shares of addresses; services of the two do not share an address, because it has one mode.
 //
 // The owner of an address in the allocator is the service, or the share of services with one sharing
 // key. Claims are idempotent by owner and slot, so no restart and no repeated call changes an address,

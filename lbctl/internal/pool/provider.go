@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -13,53 +11,62 @@ import (
 	allocatorv1 "portolan.dev/api/allocator/v1"
 	corev1 "portolan.dev/api/core/v1"
 	loadbalancerv1 "portolan.dev/api/loadbalancer/v1"
+	"portolan.dev/services/balancer"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
 
-// Class is the class of services that name the built-in provider. It also serves those without a
-// class.
-const Class = "portolan.dev/pool"
-
-// Services knows the services that share addresses.
-type Services interface {
-	// Sharers returns the services that share addresses under an owner.
-	Sharers(owner string) []*corev1.Service
+// Kind is what differs between the built-in providers.
+type Kind struct {
+	Class, Name string
+	// Mode is the mode of the addresses: VIP if nodes forward what arrives there.
+	Mode          corev1.IPMode
+	Protocols     []corev1.Protocol
+	ProxyProtocol bool
 }
+
+var (
+	// Nodes is the provider of addresses at which nodes forward. It also serves services without a class.
+	Nodes = Kind{
+		Class: balancer.ClassPool, Name: "pool", Mode: corev1.IPMode_IP_MODE_VIP,
+		Protocols: []corev1.Protocol{corev1.Protocol_PROTOCOL_TCP, corev1.Protocol_PROTOCOL_UDP},
+	}
+	// Edges is the provider of addresses at which edges listen.
+	Edges = Kind{
+		Class: balancer.ClassEdge, Name: "edge", Mode: corev1.IPMode_IP_MODE_PROXY,
+		Protocols: []corev1.Protocol{corev1.Protocol_PROTOCOL_TCP}, ProxyProtocol: true,
+	}
+)
 
 // Config is the configuration of a [Provider].
 type Config struct {
+	Kind      Kind
 	Allocator allocatorv1.AllocatorServiceClient
-	Services  Services
-	Rules     Rules
+	// Shares are common to all built-in providers, because a share is one owner in the allocator,
+	// whatever the classes of its services are.
+	Shares *Shares
+	Rules  Rules
 }
 
-// Provider is the built-in provider. It is safe for concurrent use.
+// Provider is a built-in provider. It is safe for concurrent use.
 type Provider struct {
 	loadbalancerv1.UnimplementedLoadBalancerProviderServiceServer
 
-	cfg Config
-
-	// mu is held while the addresses of a share are claimed or released, so that two services do not
-	// become its members without knowing of each other.
-	mu       sync.Mutex
-	admitted map[string]map[string]*corev1.Service // guarded by mu: members of shares, by owner and uid
-	left     map[string]time.Time                  // guarded by mu: services whose balancer was deleted lately
+	cfg    Config
+	shares *Shares
 }
 
 var _ loadbalancerv1.LoadBalancerProviderServiceServer = (*Provider)(nil)
 
 // New returns a provider.
-func New(cfg Config) *Provider {
-	return &Provider{cfg: cfg, admitted: map[string]map[string]*corev1.Service{}, left: map[string]time.Time{}}
-}
+func New(cfg Config) *Provider { return &Provider{cfg: cfg, shares: cfg.Shares} }
 
 // GetCapabilities implements LoadBalancerProviderService.
 func (p *Provider) GetCapabilities(context.Context, *loadbalancerv1.GetCapabilitiesRequest) (*loadbalancerv1.GetCapabilitiesResponse, error) {
+	kind := p.cfg.Kind
 	return &loadbalancerv1.GetCapabilitiesResponse{
-		Name: "pool", LoadBalancerClass: Class,
-		Protocols:      []corev1.Protocol{corev1.Protocol_PROTOCOL_TCP, corev1.Protocol_PROTOCOL_UDP},
-		MixedProtocols: true, LoadBalancerIp: true, SourceRanges: true, Families: slices.Clone(families),
+		Name: kind.Name, LoadBalancerClass: kind.Class, Protocols: slices.Clone(kind.Protocols), MixedProtocols: len(kind.Protocols) > 1,
+		LoadBalancerIp: true, SourceRanges: true, ProxyProtocol: kind.ProxyProtocol, Families: slices.Clone(families),
 		Internal: len(p.cfg.Rules.Internal) > 0,
 	}, nil
 }
@@ -77,9 +84,9 @@ func (p *Provider) EnsureLoadBalancer(ctx context.Context, req *loadbalancerv1.E
 	owner := spec.OwnerOfAddresses(svc)
 	var members []*corev1.Service
 	if owner.Kind == spec.KindAddressShare {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		members = p.members(owner, svc.GetMetadata().GetUid())
+		p.shares.mu.Lock()
+		defer p.shares.mu.Unlock()
+		members = p.shares.members(owner, svc.GetMetadata().GetUid())
 		if err := checkShare(svc, members); err != nil {
 			return nil, err
 		}
@@ -93,10 +100,10 @@ func (p *Provider) EnsureLoadBalancer(ctx context.Context, req *loadbalancerv1.E
 	}
 	out := &corev1.LoadBalancerStatus{}
 	for _, g := range granted {
-		out.Ingress = append(out.Ingress, &corev1.LoadBalancerIngress{Ip: g.value, IpMode: corev1.IPMode_IP_MODE_VIP})
+		out.Ingress = append(out.Ingress, &corev1.LoadBalancerIngress{Ip: g.value, IpMode: p.cfg.Kind.Mode})
 	}
 	if owner.Kind == spec.KindAddressShare {
-		p.admit(owner, svc, out)
+		p.shares.admit(owner, svc, out)
 	}
 	if sameAddresses(out, svc.GetStatus().GetLoadBalancer()) {
 		if err := p.settle(ctx, svc, owner, granted, len(members) == 0); err != nil {
@@ -137,7 +144,7 @@ func (p *Provider) settle(ctx context.Context, svc *corev1.Service, owner spec.A
 // GetLoadBalancer implements LoadBalancerProviderService.
 func (p *Provider) GetLoadBalancer(ctx context.Context, req *loadbalancerv1.GetLoadBalancerRequest) (*loadbalancerv1.GetLoadBalancerResponse, error) {
 	owner := req.GetUid()
-	for _, shared := range p.sharesOf(req.GetUid()) {
+	for _, shared := range p.shares.of(req.GetUid()) {
 		owner = shared
 	}
 	resp, err := p.cfg.Allocator.ListAllocations(ctx, &allocatorv1.ListAllocationsRequest{OwnerUid: owner})
@@ -147,7 +154,7 @@ func (p *Provider) GetLoadBalancer(ctx context.Context, req *loadbalancerv1.GetL
 	out := &corev1.LoadBalancerStatus{}
 	for _, a := range resp.GetAllocations() {
 		if strings.HasPrefix(a.GetSlot(), spec.BalancerSlots) {
-			out.Ingress = append(out.Ingress, &corev1.LoadBalancerIngress{Ip: a.GetValue(), IpMode: corev1.IPMode_IP_MODE_VIP})
+			out.Ingress = append(out.Ingress, &corev1.LoadBalancerIngress{Ip: a.GetValue(), IpMode: p.cfg.Kind.Mode})
 		}
 	}
 	if len(out.Ingress) == 0 {
@@ -156,21 +163,8 @@ func (p *Provider) GetLoadBalancer(ctx context.Context, req *loadbalancerv1.GetL
 	return &loadbalancerv1.GetLoadBalancerResponse{Status: out}, nil
 }
 
-// sharesOf returns the owners of the shares that this process has admitted a service to.
-func (p *Provider) sharesOf(uid string) []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var owners []string
-	for owner, members := range p.admitted {
-		if members[uid] != nil {
-			owners = append(owners, owner)
-		}
-	}
-	return owners
-}
-
-// UpdateLoadBalancer implements LoadBalancerProviderService. Nodes forward what arrives for the
-// addresses, so their number does not matter.
+// UpdateLoadBalancer implements LoadBalancerProviderService. An address belongs to no node, so their
+// number does not matter.
 func (p *Provider) UpdateLoadBalancer(ctx context.Context, req *loadbalancerv1.UpdateLoadBalancerRequest) (*loadbalancerv1.UpdateLoadBalancerResponse, error) {
 	name := object.NameOf(req.GetService())
 	if _, err := p.GetLoadBalancer(ctx, &loadbalancerv1.GetLoadBalancerRequest{
@@ -185,15 +179,15 @@ func (p *Provider) UpdateLoadBalancer(ctx context.Context, req *loadbalancerv1.U
 func (p *Provider) DeleteLoadBalancer(ctx context.Context, req *loadbalancerv1.DeleteLoadBalancerRequest) (*loadbalancerv1.DeleteLoadBalancerResponse, error) {
 	svc := req.GetService()
 	uid, owner := svc.GetMetadata().GetUid(), spec.OwnerOfAddresses(svc)
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.shares.mu.Lock()
+	defer p.shares.mu.Unlock()
 	release := []*allocatorv1.OwnerSlots{{OwnerUid: uid, Slots: allSlots()}}
-	if owner.Kind == spec.KindAddressShare && len(p.members(owner, uid)) == 0 {
+	if owner.Kind == spec.KindAddressShare && len(p.shares.members(owner, uid)) == 0 {
 		release = append(release, &allocatorv1.OwnerSlots{OwnerUid: owner.UID, Slots: allSlots()})
 	}
 	if _, err := p.cfg.Allocator.Release(ctx, &allocatorv1.ReleaseRequest{Owners: release}); err != nil {
 		return nil, err
 	}
-	p.leaveForGood(uid)
+	p.shares.leaveForGood(uid)
 	return &loadbalancerv1.DeleteLoadBalancerResponse{}, nil
 }

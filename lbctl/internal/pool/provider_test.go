@@ -22,14 +22,19 @@ import (
 	"portolan.dev/lbctl/providertest"
 )
 
-// TestConformance runs the suite of providers against this one.
+// TestConformance runs the suite of providers against the built-in ones.
 func TestConformance(t *testing.T) {
-	f, client := newAllocator(t, "192.0.2.0/28", "10.0.0.0/28")
-	p := New(Config{Allocator: client, Services: view.New(), Rules: Rules{Internal: []string{"b"}}})
-	conn := kittest.Conn(t, func(s grpc.ServiceRegistrar) { loadbalancerv1.RegisterLoadBalancerProviderServiceServer(s, p) })
-	providertest.Run(t, providertest.Subject{
-		Client: loadbalancerv1.NewLoadBalancerProviderServiceClient(conn), Left: func() ([]string, error) { return f.values(), nil },
-	})
+	for _, kind := range []Kind{Nodes, Edges} {
+		t.Run(kind.Name, func(t *testing.T) {
+			f, client := newAllocator(t, "192.0.2.0/28", "10.0.0.0/28")
+			p := New(Config{Kind: kind, Allocator: client, Shares: NewShares(view.New()), Rules: Rules{Internal: []string{"b"}}})
+			conn := kittest.Conn(t, func(s grpc.ServiceRegistrar) { loadbalancerv1.RegisterLoadBalancerProviderServiceServer(s, p) })
+			providertest.Run(t, providertest.Subject{
+				Client: loadbalancerv1.NewLoadBalancerProviderServiceClient(conn), Class: kind.Class,
+				Left: func() ([]string, error) { return f.values(), nil },
+			})
+		})
+	}
 }
 
 const (
@@ -55,7 +60,8 @@ func service(name string, change ...func(*corev1.Service)) *corev1.Service {
 type world struct {
 	*testing.T
 	allocator *fakeAllocator
-	provider  *Provider
+	provider  *Provider // of Nodes
+	edges     *Provider
 	view      *view.View
 	services  map[string]*corev1.Service
 }
@@ -64,8 +70,24 @@ func newWorld(t *testing.T, ranges ...string) *world {
 	t.Helper()
 	f, client := newAllocator(t, ranges...)
 	w := &world{T: t, allocator: f, view: view.New(), services: map[string]*corev1.Service{}}
-	w.provider = New(Config{Allocator: client, Services: w.view})
+	w.restart(Config{Allocator: client})
 	return w
+}
+
+// restart makes the providers of a new process.
+func (w *world) restart(cfg Config) {
+	cfg.Kind, cfg.Shares = Nodes, NewShares(w.view)
+	w.provider = New(cfg)
+	cfg.Kind = Edges
+	w.edges = New(cfg)
+}
+
+// of returns the provider of a service.
+func (w *world) of(svc *corev1.Service) *Provider {
+	if svc.GetSpec().GetLoadBalancerClass() == Edges.Class {
+		return w.edges
+	}
+	return w.provider
 }
 
 // put stores a service in the view; nil deletes the one of the name.
@@ -83,7 +105,7 @@ func (w *world) put(name string, svc *corev1.Service) {
 }
 
 func (w *world) ensure(svc *corev1.Service) ([]string, error) {
-	resp, err := w.provider.EnsureLoadBalancer(w.Context(), &loadbalancerv1.EnsureLoadBalancerRequest{Service: svc})
+	resp, err := w.of(svc).EnsureLoadBalancer(w.Context(), &loadbalancerv1.EnsureLoadBalancerRequest{Service: svc})
 	var all []string
 	for _, ingress := range resp.GetStatus().GetIngress() {
 		all = append(all, ingress.GetIp())
@@ -121,7 +143,7 @@ func (w *world) refuse(svc *corev1.Service, code codes.Code, text string) {
 
 func (w *world) delete(svc *corev1.Service) {
 	w.Helper()
-	if _, err := w.provider.DeleteLoadBalancer(w.Context(), &loadbalancerv1.DeleteLoadBalancerRequest{Service: svc}); err != nil {
+	if _, err := w.of(svc).DeleteLoadBalancer(w.Context(), &loadbalancerv1.DeleteLoadBalancerRequest{Service: svc}); err != nil {
 		w.Error(err)
 	}
 }
@@ -251,7 +273,7 @@ func TestDigest(t *testing.T) {
 func TestSharesSurviveARestart(t *testing.T) {
 	w := newWorld(t, "192.0.2.0/29")
 	web, dns := w.keep(service("web", shared("edge", 80)), "192.0.2.1"), w.keep(service("dns", shared("edge", 53)), "192.0.2.1")
-	w.provider = New(w.provider.cfg)
+	w.restart(w.provider.cfg)
 	w.refuse(service("copy", shared("edge", 80)), codes.FailedPrecondition, "both have port 80/TCP")
 	w.delete(web)
 	if got := w.allocator.values(); len(got) != 1 {
@@ -279,6 +301,57 @@ func TestAMemberWhoseStatusIsNotWrittenYet(t *testing.T) {
 	w.keep(first, "192.0.2.1")
 	w.keep(service("third", shared("edge", 443)), "192.0.2.1")
 	w.allocator.want(t, "192.0.2.1 "+spec.OwnerOfAddresses(first).UID+" loadBalancer/ipv4")
+}
+
+func ofEdges(svc *corev1.Service) { svc.Spec.LoadBalancerClass = &Edges.Class }
+
+// TestEdgesShareAmongThemselves has services of both classes with the same key.
+func TestEdgesShareAmongThemselves(t *testing.T) {
+	w := newWorld(t, "192.0.2.0/29")
+	web := w.keep(service("web", ofEdges, shared("k", 80)), "192.0.2.1")
+	w.keep(service("tls", ofEdges, shared("k", 443)), "192.0.2.1")
+	dns := service("dns", shared("k", 53))
+	w.put("dns", dns)
+	w.refuse(dns, codes.FailedPrecondition, "cannot share addresses with tls under the key \"k\": its class is portolan.dev/edge and this one's is portolan.dev/pool")
+	w.restart(w.provider.cfg)
+	w.refuse(dns, codes.FailedPrecondition, "its class is portolan.dev/edge")
+	w.delete(w.services["tls"])
+	w.delete(web)
+	w.put("web", nil)
+	w.put("tls", nil)
+	w.allocator.want(t)
+	w.keep(dns, "192.0.2.1")
+	w.refuse(service("web", ofEdges, shared("k", 80)), codes.FailedPrecondition, "its class is portolan.dev/pool and this one's is portolan.dev/edge")
+	// The view does not show the pool's service yet, but this process has admitted it.
+	w.put("dns", nil)
+	w.refuse(service("web", ofEdges, shared("k", 80)), codes.FailedPrecondition, "its class is portolan.dev/pool")
+
+	other := "example.com/metal"
+	w.keep(service("alone", shared("own", 80), func(svc *corev1.Service) { svc.Spec.LoadBalancerClass = nil }), "192.0.2.2")
+	foreign := service("foreign", shared("theirs", 80), func(svc *corev1.Service) {
+		svc.Spec.LoadBalancerClass = &other
+		svc.Status = &corev1.ServiceStatus{LoadBalancer: &corev1.LoadBalancerStatus{Ingress: []*corev1.LoadBalancerIngress{{Ip: "203.0.113.1"}}}}
+	})
+	w.put("foreign", foreign)
+	w.keep(service("own", shared("theirs", 80)), "192.0.2.3") // providers of others share nothing with it
+}
+
+// TestTheModeOfAnAddress checks who serves it, according to both methods.
+func TestTheModeOfAnAddress(t *testing.T) {
+	w := newWorld(t, "192.0.2.0/29")
+	for _, c := range []struct {
+		svc  *corev1.Service
+		want corev1.IPMode
+	}{{service("web"), corev1.IPMode_IP_MODE_VIP}, {service("tls", ofEdges), corev1.IPMode_IP_MODE_PROXY}} {
+		made, err := w.of(c.svc).EnsureLoadBalancer(t.Context(), &loadbalancerv1.EnsureLoadBalancerRequest{Service: c.svc})
+		if err != nil || made.GetStatus().GetIngress()[0].GetIpMode() != c.want {
+			t.Errorf("%s has %v, %v", c.svc.Metadata.Name, made, err)
+		}
+		got, err := w.of(c.svc).GetLoadBalancer(t.Context(), &loadbalancerv1.GetLoadBalancerRequest{Uid: c.svc.Metadata.Uid})
+		if err != nil || got.GetStatus().GetIngress()[0].GetIpMode() != c.want {
+			t.Errorf("%s has %v, %v", c.svc.Metadata.Name, got, err)
+		}
+	}
 }
 
 // TestRequests checks how requests are read.
@@ -324,6 +397,8 @@ func TestShareConflict(t *testing.T) {
 		"one is local":    {a, service("b", shared("k", 81), local, selects("x")), "Local"},
 		"both are local":  {service("a", local, selects("x")), service("b", shared("k", 81), local, selects("x")), ""},
 		"other selectors": {service("a", local, selects("x")), service("b", shared("k", 81), local, selects("y")), "Local"},
+		"at edges":        {service("a", ofEdges), service("b", ofEdges, shared("k", 81), local), ""},
+		"other classes":   {a, service("b", ofEdges, shared("k", 81)), "class"},
 		"no selectors":    {service("a", local), service("b", shared("k", 81), local), "Local"},
 	} {
 		for _, pair := range [][2]*corev1.Service{{c.a, c.b}, {c.b, c.a}} {

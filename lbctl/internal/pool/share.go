@@ -5,30 +5,67 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/balancer"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
 
+// Services knows the services that share addresses.
+type Services interface {
+	// Sharers returns the services that share addresses under an owner.
+	Sharers(owner string) []*corev1.Service
+}
+
+// Shares knows which services have addresses in common. Make it with NewShares.
+type Shares struct {
+	services Services
+
+	// mu is held while the addresses of a share are claimed or released, so that two services do not
+	// become its members without knowing of each other.
+	mu       sync.Mutex
+	admitted map[string]map[string]*corev1.Service // guarded by mu: members of shares, by owner and uid
+	left     map[string]time.Time                  // guarded by mu: services whose balancer was deleted lately
+}
+
+// NewShares returns the shares of services, without a memory of its own yet.
+func NewShares(services Services) *Shares {
+	return &Shares{services: services, admitted: map[string]map[string]*corev1.Service{}, left: map[string]time.Time{}}
+}
+
+// of returns the owners of the shares that this process has admitted a service to.
+func (s *Shares) of(uid string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var owners []string
+	for owner, members := range s.admitted {
+		if members[uid] != nil {
+			owners = append(owners, owner)
+		}
+	}
+	return owners
+}
+
 // members returns the other services of a share that have its addresses: those whose status has
 // addresses, and those that were admitted by this process and whose status may not have them yet. An
 // admitted one has the addresses of its admission, because the view may show an earlier status.
-func (p *Provider) members(owner spec.AddressOwner, except string) []*corev1.Service {
-	members := maps.Clone(p.admitted[owner.UID])
+func (s *Shares) members(owner spec.AddressOwner, except string) []*corev1.Service {
+	members := maps.Clone(s.admitted[owner.UID])
 	if members == nil {
 		members = map[string]*corev1.Service{}
 	}
-	for _, svc := range p.cfg.Services.Sharers(owner.UID) {
+	for _, svc := range s.services.Sharers(owner.UID) {
 		uid := svc.GetMetadata().GetUid()
 		admission, admitted := members[uid]
-		_, left := p.left[uid]
+		_, left := s.left[uid]
 		switch {
-		case left || !spec.IsLoadBalancer(svc) || svc.GetMetadata().GetDeletionTimestamp() != nil:
+		case left || !spec.IsLoadBalancer(svc) || !isBuiltIn(svc) || svc.GetMetadata().GetDeletionTimestamp() != nil:
 			delete(members, uid)
 		case admitted:
 			members[uid] = &corev1.Service{Metadata: svc.GetMetadata(), Spec: svc.GetSpec(), Status: admission.GetStatus()}
@@ -40,6 +77,13 @@ func (p *Provider) members(owner spec.AddressOwner, except string) []*corev1.Ser
 	return slices.SortedFunc(maps.Values(members), func(a, b *corev1.Service) int {
 		return strings.Compare(a.GetMetadata().GetName(), b.GetMetadata().GetName())
 	})
+}
+
+// isBuiltIn reports whether the load balancer of a service is made by a built-in provider. Providers of
+// others have addresses of their own, which no service here can share.
+func isBuiltIn(svc *corev1.Service) bool {
+	class := balancer.ClassOf(svc)
+	return class == Nodes.Class || class == Edges.Class
 }
 
 // checkShare returns an error if a service may not have the same addresses as the other members of
@@ -55,8 +99,11 @@ func checkShare(svc *corev1.Service, members []*corev1.Service) error {
 
 // shareConflict returns the reason why two services cannot have the same addresses, with the remedy,
 // or "" if they can. With the policy Local only nodes with endpoints of a service take its traffic, and
-// one node takes the traffic of an address, so both need the same endpoints.
+// one node takes the traffic of an address, so both need the same endpoints. Edges ignore the policy.
 func shareConflict(a, b *corev1.Service) string {
+	if balancer.ClassOf(a) != balancer.ClassOf(b) {
+		return fmt.Sprintf("its class is %s and this one's is %s, and one address cannot be served by both; use another key for one", balancer.ClassOf(b), balancer.ClassOf(a))
+	}
 	for _, p := range a.GetSpec().GetPorts() {
 		for _, q := range b.GetSpec().GetPorts() {
 			if p.GetPort() == q.GetPort() && p.GetProtocol() == q.GetProtocol() {
@@ -73,8 +120,9 @@ func shareConflict(a, b *corev1.Service) string {
 	return ""
 }
 
+// isLocal reports whether only nodes with endpoints of a service take its traffic.
 func isLocal(svc *corev1.Service) bool {
-	return svc.GetSpec().GetExternalTrafficPolicy() == corev1.TrafficPolicy_TRAFFIC_POLICY_LOCAL
+	return svc.GetSpec().GetExternalTrafficPolicy() == corev1.TrafficPolicy_TRAFFIC_POLICY_LOCAL && balancer.ClassOf(svc) != Edges.Class
 }
 
 // followMembers makes the wishes of a service those for the addresses that the members of its share
@@ -99,35 +147,35 @@ func followMembers(svc *corev1.Service, wishes []wish, members []*corev1.Service
 }
 
 // admit records that a service has the addresses of a share.
-func (p *Provider) admit(owner spec.AddressOwner, svc *corev1.Service, has *corev1.LoadBalancerStatus) {
+func (s *Shares) admit(owner spec.AddressOwner, svc *corev1.Service, has *corev1.LoadBalancerStatus) {
 	svc = svc.CloneVT()
 	svc.Status = &corev1.ServiceStatus{LoadBalancer: has}
 	uid := svc.GetMetadata().GetUid()
-	p.leave(uid)
-	delete(p.left, uid)
-	if p.admitted[owner.UID] == nil {
-		p.admitted[owner.UID] = map[string]*corev1.Service{}
+	s.leave(uid)
+	delete(s.left, uid)
+	if s.admitted[owner.UID] == nil {
+		s.admitted[owner.UID] = map[string]*corev1.Service{}
 	}
-	p.admitted[owner.UID][uid] = svc
+	s.admitted[owner.UID][uid] = svc
 }
 
 // viewLag is the longest time for which the view may have a service whose load balancer was deleted.
 const viewLag = time.Minute
 
 // leaveForGood records that the load balancer of a service was deleted, which the view shows later.
-func (p *Provider) leaveForGood(uid string) {
-	p.leave(uid)
+func (s *Shares) leaveForGood(uid string) {
+	s.leave(uid)
 	now := time.Now()
-	maps.DeleteFunc(p.left, func(_ string, at time.Time) bool { return now.Sub(at) > viewLag })
-	p.left[uid] = now
+	maps.DeleteFunc(s.left, func(_ string, at time.Time) bool { return now.Sub(at) > viewLag })
+	s.left[uid] = now
 }
 
 // leave records that a service has no shared addresses.
-func (p *Provider) leave(uid string) {
-	for owner, members := range p.admitted {
+func (s *Shares) leave(uid string) {
+	for owner, members := range s.admitted {
 		delete(members, uid)
 		if len(members) == 0 {
-			delete(p.admitted, owner)
+			delete(s.admitted, owner)
 		}
 	}
 }

@@ -11,25 +11,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// routeProtocol marks the plane's routes.
-const routeProtocol = 112
+// RouteOwner marks routes in the kernel (their protocol), so that each part of the agent changes only
+// its own.
+type RouteOwner uint8
+
+// The owners of routes.
+const (
+	// PlaneRoutes are those of a plane in the kernel, to addresses that it forwards.
+	PlaneRoutes RouteOwner = 112
+	// ProxyRoutes are those to addresses that a proxy on the node serves.
+	ProxyRoutes RouteOwner = 113
+)
 
 // Routes make virtual addresses local to the node, without an address on any device. It opens its
 // sockets in the namespace of the thread that calls NewRoutes. It is not safe for concurrent use.
 type Routes struct {
+	owner  RouteOwner
 	handle *netlink.Handle
 	watch  *Watch
 	lo     int
 	have   map[netip.Prefix]bool
 }
 
-// NewRoutes reads the plane's routes.
-func NewRoutes() (*Routes, error) {
+// NewRoutes reads the routes of an owner.
+func NewRoutes(owner RouteOwner) (*Routes, error) {
 	handle, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, fmt.Errorf("routes: %w", err)
 	}
-	r := &Routes{handle: handle}
+	r := &Routes{owner: owner, handle: handle}
 	if err := r.open(); err != nil {
 		r.Close()
 		return nil, err
@@ -48,7 +58,7 @@ func (r *Routes) open() error {
 			return fmt.Errorf("loopback device: %w", err)
 		}
 	}
-	if r.watch, err = NewWatch("", unix.NETLINK_ROUTE, routeGroups, lostRoute); err != nil {
+	if r.watch, err = NewWatch("", unix.NETLINK_ROUTE, routeGroups, r.owner.lost); err != nil {
 		return err
 	}
 	return r.Read()
@@ -57,14 +67,14 @@ func (r *Routes) open() error {
 // routeGroups are the netlink groups for changes of routes.
 const routeGroups = unix.RTMGRP_IPV4_ROUTE | unix.RTMGRP_IPV6_ROUTE
 
-// lostRoute reports whether a message means that a route of the plane was removed, by any program.
-func lostRoute(m *rtnetlink.Message) bool {
+// lost reports whether a message means that a route of the owner was removed, by any program.
+func (o RouteOwner) lost(m *rtnetlink.Message) bool {
 	const table, protocol = 4, 5 // offsets in the message's header
 	return m.Header.Type == unix.RTM_DELROUTE && len(m.Data) > protocol &&
-		m.Data[table] == unix.RT_TABLE_LOCAL && m.Data[protocol] == routeProtocol
+		m.Data[table] == unix.RT_TABLE_LOCAL && m.Data[protocol] == byte(o)
 }
 
-// Lost returns a channel that receives a token when routes of the plane were removed.
+// Lost returns a channel that receives a token when routes of the owner were removed.
 func (r *Routes) Lost() <-chan struct{} { return r.watch.Changed() }
 
 // Close closes the sockets and leaves the routes in the kernel.
@@ -92,7 +102,7 @@ func listWhole[T any](read func() ([]T, error)) (list []T, err error) {
 // Read reads the routes from the kernel again.
 func (r *Routes) Read() error {
 	found := map[netip.Prefix]bool{}
-	filter := &netlink.Route{Table: unix.RT_TABLE_LOCAL, Protocol: routeProtocol}
+	filter := &netlink.Route{Table: unix.RT_TABLE_LOCAL, Protocol: netlink.RouteProtocol(r.owner)}
 	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
 		routes, err := listWhole(func() ([]netlink.Route, error) {
 			return r.handle.RouteListFiltered(family, filter, netlink.RT_FILTER_TABLE|netlink.RT_FILTER_PROTOCOL)
@@ -110,10 +120,10 @@ func (r *Routes) Read() error {
 	return nil
 }
 
-// Has reports whether the plane has a route for p.
+// Has reports whether the owner has a route for p.
 func (r *Routes) Has(p netip.Prefix) bool { return r.have[p] }
 
-// All returns the plane's routes.
+// All returns the owner's routes.
 func (r *Routes) All() []netip.Prefix {
 	var out []netip.Prefix
 	for p := range r.have {
@@ -134,7 +144,7 @@ func (r *Routes) Add(p netip.Prefix) error {
 	return nil
 }
 
-// Delete removes a route of the plane.
+// Delete removes a route of the owner.
 func (r *Routes) Delete(p netip.Prefix) error {
 	if !r.have[p] {
 		return nil
@@ -163,7 +173,7 @@ func (r *Routes) Addresses() (map[netip.Addr]bool, error) {
 
 func (r *Routes) route(p netip.Prefix) *netlink.Route {
 	route := &netlink.Route{
-		LinkIndex: r.lo, Table: unix.RT_TABLE_LOCAL, Type: unix.RTN_LOCAL, Protocol: routeProtocol,
+		LinkIndex: r.lo, Table: unix.RT_TABLE_LOCAL, Type: unix.RTN_LOCAL, Protocol: netlink.RouteProtocol(r.owner),
 		Dst: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())},
 	}
 	if p.Addr().Is4() {

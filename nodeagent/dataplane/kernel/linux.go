@@ -16,7 +16,7 @@ type linux struct {
 
 // Routes implements Host.
 func (linux) Routes() (RouteTable, error) {
-	r, err := host.NewRoutes()
+	r, err := host.NewRoutes(host.PlaneRoutes)
 	if err != nil { // r is a nil pointer, which is not a nil RouteTable
 		return nil, err
 	}

@@ -203,7 +203,7 @@ func routes(t *testing.T, ns *topology.Namespace) *host.Routes {
 	t.Helper()
 	var r *host.Routes
 	err := ns.Do(func() (err error) {
-		r, err = host.NewRoutes()
+		r, err = host.NewRoutes(host.PlaneRoutes)
 		return err
 	})
 	if err != nil {

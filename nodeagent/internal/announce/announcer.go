@@ -30,8 +30,21 @@ type Options struct {
 	Draining    func() bool
 	// Stays reports whether the node forwards while its agent does not run.
 	Stays   bool
+	Proxy   Proxy
 	Metrics prometheus.Registerer
 	Log     *slog.Logger
+}
+
+// Proxy is the proxy on the node that serves load-balancer addresses.
+type Proxy interface {
+	// Serves reports whether the proxy takes connections at an address.
+	Serves(netip.Addr) bool
+	// Served returns the addresses for which Serves is true, ordered.
+	Served() []netip.Addr
+	// Kept returns the addresses at which the proxy may have connections, ordered.
+	Kept() []netip.Addr
+	// Awaits reports whether the agent has been restarted, and the proxy has not connected to it yet.
+	Awaits() bool
 }
 
 // Announcer announces the addresses that lbctl gives the node.
@@ -49,7 +62,7 @@ type Announcer struct {
 
 // New returns an announcer.
 func New(o Options) *Announcer {
-	a := &Announcer{opts: o, holder: NewHolder(bootTime, rand.Text())}
+	a := &Announcer{opts: o, holder: NewHolder(bootTime, rand.Text(), o.Proxy.Serves)}
 	a.metrics = newMetrics(o.Metrics, a.holder, a.Enabled())
 	a.responder = newResponder(o.Interfaces, o.Machine.Neighbors, a.holder, a.metrics, o.Log)
 	a.client = newClient(o.Controllers, a.holder, a.state, a.handOver, a.followed, o.Log)
@@ -102,6 +115,16 @@ func (a *Announcer) Refresh() {
 // Wake tells lbctl at once that the node drains, or no longer.
 func (a *Announcer) Wake() { a.client.Wake() }
 
+// ProxyChanged follows a change of the proxy: the node stops to announce addresses that the proxy no
+// longer serves, and tells lbctl.
+func (a *Announcer) ProxyChanged() {
+	if a.life.Load() == nil {
+		return
+	}
+	a.followed(nil, a.holder.Withdraw())
+	a.client.Wake()
+}
+
 // state returns the state for a message. An agent that stops says that it restarts if its kernel
 // forwards in the meantime, and else that the node drains.
 func (a *Announcer) state() State {
@@ -109,7 +132,7 @@ func (a *Announcer) state() State {
 	return State{
 		Node: a.opts.Node, Ready: a.opts.Ready(), Subnets: a.responder.Subnets(),
 		Draining: a.opts.Draining() || stopping && !a.opts.Stays, Restarting: stopping && a.opts.Stays,
-		Stays: a.opts.Stays,
+		Stays: a.opts.Stays, Served: a.opts.Proxy.Served(), Kept: a.opts.Proxy.Kept(), AwaitsProxy: a.opts.Proxy.Awaits(),
 	}
 }
 

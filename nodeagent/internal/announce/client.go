@@ -37,6 +37,8 @@ type State struct {
 	Ready, Draining, Restarting bool
 	Stays                       bool // the node forwards although its agent does not run
 	Subnets                     []netip.Prefix
+	Served, Kept                []netip.Addr // by a proxy on the node
+	AwaitsProxy                 bool         // of an earlier agent
 }
 
 // Controller is a connection to an lbctl.

@@ -90,7 +90,7 @@ func TestClientFollowsTheLeader(t *testing.T) {
 			loadbalancerv1.RegisterAnnouncerServiceServer(r, f)
 		})})
 	}
-	holder := NewHolder(bootTime, "i")
+	holder := NewHolder(bootTime, "i", fakeProxy{}.Serves)
 	var stopping, draining atomic.Bool
 	client := newClient(controllers, holder, func() State {
 		return State{Node: "n1", Ready: true, Restarting: stopping.Load(), Draining: draining.Load()}

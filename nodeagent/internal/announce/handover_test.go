@@ -53,7 +53,7 @@ var leftovers = []machine.HandOver{{Address: pool[1], Via: netip.MustParseAddr("
 func TestOnlyReachableNodesGetPackets(t *testing.T) {
 	m := &handOverMachine{network: &network{open: map[connKey]*link{}, refused: map[string]bool{}}}
 	a := New(Options{
-		Interfaces: []string{"eth0"}, Controllers: noLeader(t), Machine: m, Stays: true, Metrics: obs.NewMetrics(), Log: kittest.Logger(t),
+		Interfaces: []string{"eth0"}, Controllers: noLeader(t), Machine: m, Stays: true, Proxy: fakeProxy{}, Metrics: obs.NewMetrics(), Log: kittest.Logger(t),
 		Ready: func() bool { return true }, Draining: func() bool { return false },
 	})
 	stop := kittest.Run(t, "announcer", func(ctx context.Context) error { return a.Run(ctx) })
@@ -98,6 +98,7 @@ func TestOnlyReachableNodesGetPackets(t *testing.T) {
 // node announces no more, or its kernel does not forward.
 func TestNodesThatDoNotAnnounceHandNothingOver(t *testing.T) {
 	for _, o := range []Options{{Stays: true}, {Interfaces: []string{"eth0"}}} {
+		o.Proxy = fakeProxy{}
 		m := &handOverMachine{network: &network{open: map[connKey]*link{}, refused: map[string]bool{}}, have: leftovers}
 		o.Machine, o.Controllers, o.Metrics, o.Log = m, noLeader(t), obs.NewMetrics(), kittest.Logger(t)
 		o.Ready, o.Draining = func() bool { return true }, func() bool { return false }

@@ -16,21 +16,29 @@ import (
 type Holder struct {
 	clock    func() time.Duration // since an arbitrary time; includes the time in which the machine was suspended
 	instance string
+	serves   func(netip.Addr) bool // whether a proxy on the node serves an address
 
 	mu        sync.Mutex
 	sequence  uint64                   // of the last message on the stream
 	followed  uint64                   // of the last answer on the stream
 	sent      map[uint64]time.Duration // when the messages were sent that have no later answer
 	deadline  time.Duration            // when all rights end; 0: there were none
-	addresses map[netip.Addr]time.Time // the addresses of the last answer, since when they are held
+	addresses map[netip.Addr]right     // of the last answer
+	withdrawn []netip.Addr             // given up since Withdraw was last called
 
 	handOvers   []handOver // of the last answer, which came at handOversAt
 	handOversAt time.Duration
 }
 
+// right is the right to announce an address.
+type right struct {
+	since   time.Time
+	proxied bool // it is good only while the proxy serves the address
+}
+
 // NewHolder returns a holder without rights. instance is the random name of the process.
-func NewHolder(clock func() time.Duration, instance string) *Holder {
-	return &Holder{clock: clock, instance: instance, addresses: map[netip.Addr]time.Time{}}
+func NewHolder(clock func() time.Duration, instance string, serves func(netip.Addr) bool) *Holder {
+	return &Holder{clock: clock, instance: instance, serves: serves, addresses: map[netip.Addr]right{}}
 }
 
 // Begin begins a stream. Answers of an earlier one must not be followed any more. Rights stay until
@@ -47,11 +55,13 @@ func (h *Holder) Message(s State) *loadbalancerv1.AnnounceRequest {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.clock()
+	h.withdraw()
 	h.sequence++
 	h.sent[h.sequence] = now
 	m := &loadbalancerv1.AnnounceRequest{
 		Node: s.Node, Instance: h.instance, Sequence: h.sequence, FollowedAnswer: h.followed,
 		Ready: s.Ready, Draining: s.Draining, Restarting: s.Restarting, ForwardsAlone: s.Stays,
+		Served: texts(s.Served), Kept: texts(s.Kept), AwaitsProxy: s.AwaitsProxy,
 	}
 	for _, p := range s.Subnets {
 		m.Subnets = append(m.Subnets, p.String())
@@ -60,9 +70,7 @@ func (h *Holder) Message(s State) *loadbalancerv1.AnnounceRequest {
 	if now >= h.deadline && len(h.addresses) > 0 {
 		listed, m.FormerSince = &m.FormerAddresses, durationpb.New(now-h.deadline)
 	}
-	for _, addr := range slices.SortedFunc(maps.Keys(h.addresses), netip.Addr.Compare) {
-		*listed = append(*listed, addr.String())
-	}
+	*listed = texts(slices.SortedFunc(maps.Keys(h.addresses), netip.Addr.Compare))
 	for _, o := range h.handOversLocked(now) {
 		m.HandOvers = append(m.HandOvers, o.message())
 	}
@@ -84,16 +92,19 @@ func (h *Holder) Follow(answer *loadbalancerv1.AnnounceResponse, at time.Time) (
 	before := h.heldLocked(now)
 	h.deadline = sent + answer.GetValidity().AsDuration()
 	h.followHandOvers(now, answer)
-	since := h.addresses
-	h.addresses = make(map[netip.Addr]time.Time, len(answer.GetAddresses()))
+	earlier := h.addresses
+	h.addresses = make(map[netip.Addr]right, len(answer.GetAddresses()))
 	for _, text := range answer.GetAddresses() {
 		addr, err := netip.ParseAddr(text)
 		if err != nil {
 			continue
 		}
-		h.addresses[addr] = at
+		r := right{since: at, proxied: slices.Contains(answer.GetProxied(), text)}
 		if slices.Contains(before, addr) {
-			h.addresses[addr] = since[addr]
+			r.since = earlier[addr].since
+		}
+		if !r.proxied || h.serves(addr) {
+			h.addresses[addr] = r
 		}
 	}
 	after := h.heldLocked(now)
@@ -105,8 +116,29 @@ func (h *Holder) Drop() []netip.Addr {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	held := h.heldLocked(h.clock())
-	h.addresses = map[netip.Addr]time.Time{}
+	h.addresses = map[netip.Addr]right{}
 	return held
+}
+
+// Withdraw gives up the rights to addresses that the proxy no longer serves, and returns those that
+// were given up since its last call. An address that the proxy serves again later needs a new answer,
+// because lbctl may have given it to another node.
+func (h *Holder) Withdraw() []netip.Addr {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.withdraw()
+	withdrawn := h.withdrawn
+	h.withdrawn = nil
+	return withdrawn
+}
+
+func (h *Holder) withdraw() {
+	for addr, r := range h.addresses {
+		if r.proxied && !h.serves(addr) {
+			delete(h.addresses, addr)
+			h.withdrawn = append(h.withdrawn, addr)
+		}
+	}
 }
 
 // May reports whether the node may announce an address at this moment. It must be asked right
@@ -114,8 +146,8 @@ func (h *Holder) Drop() []netip.Addr {
 func (h *Holder) May(addr netip.Addr) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	_, ok := h.addresses[addr]
-	return ok && h.clock() < h.deadline
+	r, ok := h.addresses[addr]
+	return ok && h.clock() < h.deadline && (!r.proxied || h.serves(addr))
 }
 
 // Held returns the addresses that the node may announce now, ordered.
@@ -136,7 +168,7 @@ func (h *Holder) heldLocked(now time.Duration) []netip.Addr {
 func (h *Holder) Since(addr netip.Addr) time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.addresses[addr]
+	return h.addresses[addr].since
 }
 
 // Left returns the time until the rights end. It is negative if they have ended, and also ok is
@@ -145,6 +177,15 @@ func (h *Holder) Left() (left time.Duration, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.deadline - h.clock(), h.deadline > 0
+}
+
+// texts returns addresses as they are in a message.
+func texts(addrs []netip.Addr) []string {
+	var all []string
+	for _, addr := range addrs {
+		all = append(all, addr.String())
+	}
+	return all
 }
 
 // without returns the addresses of a that are not in b. Both are ordered.

@@ -20,7 +20,7 @@ var pool = []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("1
 func TestRightsEndWithTheMessage(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		now := time.Hour
-		h := NewHolder(func() time.Duration { return now }, "i")
+		h := NewHolder(func() time.Duration { return now }, "i", fakeProxy{}.Serves)
 		var sequence, answers uint64
 		sent := map[uint64]time.Duration{}
 		until, last := time.Duration(0), []netip.Addr(nil)
@@ -104,18 +104,10 @@ func expected(now, until time.Duration, last []netip.Addr) []netip.Addr {
 	return last
 }
 
-func texts(addrs []netip.Addr) []string {
-	var all []string
-	for _, addr := range addrs {
-		all = append(all, addr.String())
-	}
-	return all
-}
-
 // TestAnswersToNothingGiveNoRight checks the greeting, and answers to messages that were not sent on
 // the stream.
 func TestAnswersToNothingGiveNoRight(t *testing.T) {
-	h := NewHolder(func() time.Duration { return time.Hour }, "i")
+	h := NewHolder(func() time.Duration { return time.Hour }, "i", fakeProxy{}.Serves)
 	h.Begin()
 	h.Message(State{Node: "n"})
 	h.Begin()

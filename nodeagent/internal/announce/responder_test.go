@@ -108,7 +108,7 @@ type bench struct {
 func newBench(t *testing.T, patterns ...string) *bench {
 	t.Helper()
 	b := &bench{now: time.Hour, network: &network{open: map[connKey]*link{}, refused: map[string]bool{}}}
-	holder := NewHolder(func() time.Duration { return b.now }, "i")
+	holder := NewHolder(func() time.Duration { return b.now }, "i", fakeProxy{}.Serves)
 	b.Responder = newResponder(patterns, b.network.neighbors, holder, newMetrics(obs.NewMetrics(), holder, true), kittest.Logger(t))
 	return b
 }

@@ -84,6 +84,19 @@ func (a *Advertiser) Programmed(frontends []plan.FrontendServers, failed map[pla
 	}
 }
 
+// Served takes the addresses that a proxy on the node serves.
+func (a *Advertiser) Served(all []netip.Addr) {
+	if !a.opts.Enabled() {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.table.SetServed(all)
+	if a.synced {
+		a.Wake()
+	}
+}
+
 // Synced reports that Programmed was called with the frontends of a whole view.
 func (a *Advertiser) Synced() {
 	a.mu.Lock()

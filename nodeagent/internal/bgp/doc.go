@@ -6,7 +6,8 @@
 // address (ECMP).
 //
 // The invariant: an address is advertised only while the node forwards it. A frontend counts from the
-// moment at which the data plane has it as planned, and the set of addresses follows from the same
+// moment at which the data plane has it as planned. Addresses with ipMode Proxy have no frontends: they
+// count while a proxy on the node serves them (nodeagent/internal/localproxy). The set of addresses follows from the same
 // plan as the forwarding, so policies and the choice of endpoints are decided once. The cost of a
 // change is proportional to the frontends that it touches. The alternative, to read services and
 // slices again as lbctl does for all nodes, would decide a second time what the plan has decided, and

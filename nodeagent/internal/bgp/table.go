@@ -13,7 +13,8 @@ import (
 // concurrent use.
 type Table struct {
 	frontends map[netip.Addr]map[plan.Frontend]frontend
-	wanted    map[netip.Addr]bool
+	wanted    map[netip.Addr]bool // by the frontends
+	served    map[netip.Addr]bool // by a proxy on the node
 	changed   map[netip.Addr]bool // addresses set since Changed was last called
 }
 
@@ -52,15 +53,36 @@ func (t *Table) Set(planned plan.FrontendServers, programmed bool) {
 	if len(all) == 0 {
 		delete(t.frontends, addr)
 	}
-	if t.changed == nil {
-		t.changed = map[netip.Addr]bool{}
-	}
-	t.changed[addr] = true
+	t.note(addr)
 	if advertisable(all) {
 		t.wanted[addr] = true
 	} else {
 		delete(t.wanted, addr)
 	}
+}
+
+// SetServed replaces the addresses that a proxy on the node serves. They have no frontends.
+func (t *Table) SetServed(all []netip.Addr) {
+	before := t.served
+	t.served = make(map[netip.Addr]bool, len(all))
+	for _, addr := range all {
+		t.served[addr] = true
+		if !before[addr] {
+			t.note(addr)
+		}
+	}
+	for addr := range before {
+		if !t.served[addr] {
+			t.note(addr)
+		}
+	}
+}
+
+func (t *Table) note(addr netip.Addr) {
+	if t.changed == nil {
+		t.changed = map[netip.Addr]bool{}
+	}
+	t.changed[addr] = true
 }
 
 // stateOf returns what clients outside of the node find at a frontend.
@@ -97,11 +119,16 @@ func advertisable(frontends map[plan.Frontend]frontend) bool {
 }
 
 // Wants reports whether an address can be advertised.
-func (t *Table) Wants(addr netip.Addr) bool { return t.wanted[addr] }
+func (t *Table) Wants(addr netip.Addr) bool { return t.wanted[addr] || t.served[addr] }
 
 // Wanted returns the addresses that can be advertised, ordered.
 func (t *Table) Wanted() []netip.Addr {
-	return slices.SortedFunc(maps.Keys(t.wanted), netip.Addr.Compare)
+	all := maps.Clone(t.served)
+	if all == nil {
+		all = map[netip.Addr]bool{}
+	}
+	maps.Copy(all, t.wanted)
+	return slices.SortedFunc(maps.Keys(all), netip.Addr.Compare)
 }
 
 // Changed returns the addresses of frontends that were set since its last call, ordered.

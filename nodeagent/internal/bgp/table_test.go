@@ -86,6 +86,29 @@ func TestChangedAreThoseSet(t *testing.T) {
 	}
 }
 
+// TestServedAddresses checks that the addresses that a proxy serves are wanted beside those of
+// frontends, and that a change of them concerns only those that differ.
+func TestServedAddresses(t *testing.T) {
+	var table Table
+	table.Set(planned(t, "web 10.0.0.1:80 any 1"), true)
+	table.Changed()
+	a, b := netip.MustParseAddr("10.0.0.7"), netip.MustParseAddr("10.0.0.8")
+	for _, step := range []struct {
+		served          []netip.Addr
+		wanted, changed string
+	}{
+		{[]netip.Addr{a}, "10.0.0.1 10.0.0.7", "10.0.0.7"},
+		{[]netip.Addr{a, b}, "10.0.0.1 10.0.0.7 10.0.0.8", "10.0.0.8"},
+		{[]netip.Addr{b}, "10.0.0.1 10.0.0.8", "10.0.0.7"},
+		{nil, "10.0.0.1", "10.0.0.8"},
+	} {
+		table.SetServed(step.served)
+		if wanted, changed := texts(table.Wanted()), texts(table.Changed()); wanted != step.wanted || changed != step.changed || table.Wants(a) != slices.Contains(step.served, a) {
+			t.Errorf("served %v: wanted %q, changed %q, want %q and %q", step.served, wanted, changed, step.wanted, step.changed)
+		}
+	}
+}
+
 // planned returns a planned frontend: "SERVICE ADDR any N", "SERVICE ADDR clusterIP N", "SERVICE ADDR
 // local HERE of ALL", or "- ADDR" for one that is not planned.
 func planned(t *testing.T, text string) plan.FrontendServers {

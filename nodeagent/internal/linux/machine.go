@@ -36,6 +36,15 @@ func (Machine) OpenSpeaker(o machine.SpeakerOptions) (machine.Speaker, error) { 
 // HandOvers implements machine.Machine.
 func (Machine) HandOvers() (machine.HandOvers, error) { return handover.Open("") }
 
+// LocalRoutes implements machine.Machine.
+func (Machine) LocalRoutes() (machine.LocalRoutes, error) {
+	r, err := host.NewRoutes(host.ProxyRoutes)
+	if err != nil { // r is a nil pointer, which is not a nil LocalRoutes
+		return nil, err
+	}
+	return r, nil
+}
+
 // Modes implements machine.Machine.
 func (Machine) Modes() []kernelmode.Mode {
 	return []kernelmode.Mode{

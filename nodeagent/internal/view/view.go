@@ -2,6 +2,7 @@ package view
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"sync"
 
@@ -9,6 +10,7 @@ import (
 
 	"portolan.dev/services/changes"
 	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
 )
 
 // Kinds are the kinds of objects in a view.
@@ -18,6 +20,7 @@ var Kinds = []string{"Service", "EndpointSlice", "Pod", "Node"}
 type ChangedKinds struct {
 	Pods bool // pods of this node
 	Node bool // this node
+	Edge bool // services with addresses that edges serve
 }
 
 // Batch holds the services that have changed since the previous batch, all at the same revision, so
@@ -90,7 +93,7 @@ func (v *View) Apply(batch []changes.Change, revision uint64) ChangedKinds {
 	var changed ChangedKinds
 	if !v.complete {
 		v.markAll()
-		changed.Pods, changed.Node = true, true
+		changed.Pods, changed.Node, changed.Edge = true, true, true
 		v.contents, v.complete = newContents(), true
 	}
 	for _, c := range batch {
@@ -159,6 +162,7 @@ func (v *View) put(o object.Object, t *ChangedKinds) {
 		name := object.NameOf(o)
 		v.services[name] = o
 		v.pending[name] = struct{}{}
+		t.Edge = t.Edge || len(spec.EdgeAddresses(o)) > 0
 	case *corev1.EndpointSlice:
 		name := object.ServiceOf(o)
 		if i := v.find(name, o); i >= 0 {
@@ -184,6 +188,7 @@ func (v *View) remove(o object.Object, t *ChangedKinds) {
 		name := object.NameOf(o)
 		delete(v.services, name)
 		v.pending[name] = struct{}{}
+		t.Edge = t.Edge || len(spec.EdgeAddresses(o)) > 0
 	case *corev1.EndpointSlice:
 		name := object.ServiceOf(o)
 		if i := v.find(name, o); i >= 0 {
@@ -238,6 +243,20 @@ func (v *View) ServiceNames() []object.Name {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return slices.SortedFunc(maps.Keys(v.services), object.Name.Compare)
+}
+
+// EdgeAddresses returns the load-balancer addresses that edges serve. live is false if the view is not
+// from the registry yet.
+func (v *View) EdgeAddresses() (all map[netip.Addr]bool, live bool) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	all = map[netip.Addr]bool{}
+	for _, svc := range v.services {
+		for _, addr := range spec.EdgeAddresses(svc) {
+			all[addr] = true
+		}
+	}
+	return all, v.complete
 }
 
 // Pods returns the pods of the node in no particular order.

@@ -68,6 +68,10 @@ func AgentStatus(w io.Writer, s *nodeagentv1.GetStatusResponse) error {
 		d.line("Advertises", "%s", advertisingOf(r))
 		d.lines("BGP peers", peersOf(r))
 	}
+	if p := s.GetProxy(); p != nil {
+		d.line("Edge", "%s", edgeOf(p))
+		d.lines("Edge's addresses", proxiedOf(p))
+	}
 	d.line("Pods probed", "%d", s.GetProbedPods())
 	audit := "never"
 	if s.GetLastAudit() != nil {
@@ -99,6 +103,36 @@ func announcingOf(a *nodeagentv1.Announcing) string {
 		text += "; " + a.GetError()
 	}
 	return text
+}
+
+// edgeOf describes the proxy on a node.
+func edgeOf(p *nodeagentv1.LocalProxy) string {
+	age := Age(p.GetSince().AsTime(), time.Now())
+	switch {
+	case !p.GetConnected():
+		return "not connected for " + age
+	case p.GetDraining():
+		return "draining, connected for " + age
+	}
+	return "connected for " + age
+}
+
+// proxiedOf describes the addresses of the proxy on a node.
+func proxiedOf(p *nodeagentv1.LocalProxy) []string {
+	var lines []string
+	for _, a := range p.GetAddresses() {
+		state := "served"
+		switch {
+		case a.GetError() != "":
+			state = a.GetError()
+		case !a.GetLocal():
+			state = "not local yet"
+		case !a.GetServed():
+			state = "local, not served"
+		}
+		lines = append(lines, a.GetAddress()+": "+state)
+	}
+	return lines
 }
 
 // advertisingOf describes the load-balancer addresses that a node advertises by BGP.

@@ -1,0 +1,73 @@
+package balancer
+
+import (
+	"fmt"
+
+	corev1 "portolan.dev/api/core/v1"
+)
+
+// Violations returns the problems for which a service is refused: values that are not valid, of the
+// class of the edge. Other classes ignore them, and manifests of clouds must be accepted.
+func Violations(svc *corev1.Service) []Problem {
+	if !isBalancer(svc) || ClassOf(svc) != ClassEdge {
+		return nil
+	}
+	_, problems := Parse(svc)
+	return ofKind(problems, Invalid)
+}
+
+// Ignored returns the annotations of a service that have no effect, or not the one that they ask for.
+// What other classes do is known to their providers only, except that Portolan's own names must be in
+// the table.
+func Ignored(svc *corev1.Service) []Problem {
+	if !isBalancer(svc) {
+		return nil
+	}
+	switch ClassOf(svc) {
+	case ClassEdge:
+		_, problems := Parse(svc)
+		return ofKind(problems, NotHonoured)
+	case ClassPool:
+		return ignoredByPool(svc)
+	}
+	p := parser{svc: svc}
+	p.checkUnknown(Prefix)
+	return p.problems
+}
+
+// ignoredByPool returns the annotations of a service that nodes do not act on.
+func ignoredByPool(svc *corev1.Service) []Problem {
+	p := parser{svc: svc}
+	for i := range table {
+		row := &table[i]
+		if row.By == ByProvider {
+			continue
+		}
+		for _, g := range row.given(svc.GetMetadata().GetAnnotations()) {
+			remedy := ""
+			if row.By == ByEdge {
+				remedy = ": use the class " + ClassEdge
+			}
+			p.notHonoured(g.name, "has no effect: the class of the load balancer is %s%s", ClassPool, remedy)
+		}
+	}
+	p.checkUnknown(Prefix, awsPrefix)
+	return p.problems
+}
+
+func isBalancer(svc *corev1.Service) bool {
+	return svc.GetSpec().GetType() == corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER
+}
+
+func ofKind(problems []Problem, kind ProblemKind) []Problem {
+	var found []Problem
+	for _, p := range problems {
+		if p.Kind == kind {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// Field returns the path of the annotation in a manifest.
+func (p Problem) Field() string { return fmt.Sprintf("metadata.annotations[%s]", p.Annotation) }
