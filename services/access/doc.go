@@ -42,8 +42,16 @@
 // them receives all changes. An agent's certificate therefore hears of every change: namespaces,
 // Nodes, Leases, Events, and pods with their names, labels, nodes and addresses, most of which
 // slices publish too. The stream leaves out what may be secret: a pod with an environment, a
-// command, headers of a probe or annotations is in it as a revision with a name and a node only,
+// command, headers of a probe or annotations is in it as a revision with a name and a node only, a
+// Secret as a revision with a name,
 // and followers read the pod from the registry, within the limit.
+//
+// Objects of a private kind ([kinds.Kind]), which are Secrets, do not exist for viewers and for daemons,
+// except edges. An edge reads Services, EndpointSlices, Nodes, Revocations, and Secrets that are
+// certificates. It reads those of all services, because any edge may serve any service, and an address
+// moves to another edge within seconds. It writes Events in its own name. A binding of edges to
+// namespaces was rejected for now: somebody would have to write down which edge serves which service,
+// and lbctl would have to move addresses by it.
 //
 // The certificates operator/NAMESPACE and viewer/NAMESPACE are bound to one namespace. They call the
 // methods of kinds with namespaces and the few others in boundMethods; the default for a new method

@@ -94,7 +94,8 @@ func otherNamespace(id identity.ID, namespace string) string {
 // boundOperator allows writes to the objects of the operator's namespace, except Leases and new
 // addresses of load balancers. Leases decide which replica of a controller leads, for all
 // namespaces. Every node takes the traffic for the address of a load balancer, also if the machine
-// with that address is somebody else's, and unlike external IPs these addresses have no range.
+// with that address is somebody else's, and unlike external IPs these addresses have no range. Edges
+// do the same with addresses that nodes leave alone.
 func boundOperator(id identity.ID, updated, old object.Object) string {
 	for _, o := range []object.Object{old, updated} {
 		if o == nil {
@@ -113,7 +114,7 @@ func boundOperator(id identity.ID, updated, old object.Object) string {
 		}
 	}
 	if addsBalancerAddress(updated, old) {
-		return "nodes take all traffic for the address of a load balancer, and its provider reports it; this needs a certificate of operator"
+		return "nodes or edges take all traffic for the address of a load balancer, and its provider reports it; this needs a certificate of operator"
 	}
 	return ""
 }

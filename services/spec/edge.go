@@ -5,10 +5,11 @@ import (
 	"slices"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/balancer"
 )
 
 // EdgeClass is the class of load balancers that edges serve: proxies on nodes of the installation.
-const EdgeClass = "portolan.dev/edge"
+const EdgeClass = balancer.ClassEdge
 
 // EdgeAddresses returns the load-balancer addresses of a service that edges serve: those with ipMode
 // Proxy of a service of their class.

@@ -45,6 +45,23 @@ func TestAHeldAddressStaysUntilItsServiceHasItOrIsGone(t *testing.T) {
 	w.wantEvents()
 }
 
+// TestAnAddressOfEdgesIsTheServices has an address at which edges listen, and one of another load
+// balancer. The first is of a pool, and stays allocated to its service; the second is of no pool.
+func TestAnAddressOfEdgesIsTheServices(t *testing.T) {
+	edge, other := balanced("edge", "u1", "", "10.98.0.1"), balanced("other", "u2", "", "203.0.113.1")
+	for _, svc := range []*corev1.Service{edge, other} {
+		svc.Status.LoadBalancer.Ingress[0].IpMode = corev1.IPMode_IP_MODE_PROXY
+	}
+	w := newTestVerifier(t, edge, other)
+	w.want("10.98.0.1 u1") // taken up at the start, as with a new store
+	w.passGrace()
+	w.want("10.98.0.1 u1")
+	w.feed.Delete(object.KeyOf(edge))
+	w.passGrace()
+	w.want()
+	w.wantEvents()
+}
+
 // TestASharedAddressOutlivesItsServices has two services with one key. The address belongs to the
 // share until both are gone, also if the view lacks a service that the registry has.
 func TestASharedAddressOutlivesItsServices(t *testing.T) {

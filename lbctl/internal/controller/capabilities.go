@@ -64,9 +64,9 @@ func portText(port interface {
 }
 
 // portErrors lists the ports that a provider could not set up, with its reasons; "": none.
-func portErrors(balancer *corev1.LoadBalancerStatus) string {
+func portErrors(made *corev1.LoadBalancerStatus) string {
 	var texts []string
-	for _, ingress := range balancer.GetIngress() {
+	for _, ingress := range made.GetIngress() {
 		for _, port := range ingress.GetPorts() {
 			if why := port.GetError(); why != "" {
 				texts = append(texts, fmt.Sprintf("port %s at %s: %s", portText(port), ingress.GetIp()+ingress.GetHostname(), why))

@@ -52,6 +52,7 @@ type Controller struct {
 	waiting  map[object.Name]string // guarded by mu: services that wait for an address, with their owner
 	served   map[object.Name]served // guarded by mu: what providers were told last
 	reported map[object.Name]report // guarded by mu: the last event of each service
+	settings map[object.Name]string // guarded by mu: the settings of each service that are not honoured
 	nodes    string                 // guarded by mu: the eligible nodes, as digest returns them
 }
 
@@ -60,7 +61,7 @@ func New(cfg Config) *Controller {
 	c := &Controller{
 		cfg: cfg, services: registryv1.NewServiceServiceClient(cfg.Registry), events: registryv1.NewEventServiceClient(cfg.Registry),
 		queue: queue.New[object.Name](cfg.Queue), waiting: map[object.Name]string{},
-		served: map[object.Name]served{}, reported: map[object.Name]report{},
+		served: map[object.Name]served{}, reported: map[object.Name]report{}, settings: map[object.Name]string{},
 	}
 	c.metrics = newMetrics(cfg.Metrics, c.queue.Len, cfg.View.Services)
 	return c
@@ -141,6 +142,7 @@ func (c *Controller) Lead(ctx context.Context) {
 	clear(c.waiting)
 	clear(c.served)
 	clear(c.reported)
+	clear(c.settings)
 	c.mu.Unlock()
 	c.leading.Store(true)
 	defer c.leading.Store(false)

@@ -21,6 +21,9 @@
 // one that lasts. The alternative, a method of lbctl that explains a service, would need lbctl to be
 // asked, and would have no answer while no replica leads.
 //
+// Settings of a service that its class does not honour are part of the condition's message, and an Event
+// of their own whenever they change. A new leader finds in the condition what was recorded already.
+//
 // A service that failed is tried again after a pause that doubles. A service that waits for an address
 // is also tried when the pools have changed, which one call for all such services finds out every few
 // seconds, and when a service gives back its load balancer. The alternative, a stream of releases from

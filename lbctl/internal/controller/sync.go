@@ -118,14 +118,15 @@ func (c *Controller) claim(ctx context.Context, name object.Name, svc *corev1.Se
 }
 
 // succeed writes the state of a load balancer into its service.
-func (c *Controller) succeed(ctx context.Context, name object.Name, svc *corev1.Service, provider *providers.Provider, balancer *corev1.LoadBalancerStatus) error {
-	texts := ingressTexts(balancer)
+func (c *Controller) succeed(ctx context.Context, name object.Name, svc *corev1.Service, provider *providers.Provider, made *corev1.LoadBalancerStatus) error {
+	texts := ingressTexts(made)
 	if len(texts) == 0 {
 		return c.failed(ctx, name, svc, status.Errorf(codes.Internal, "the provider %s has made the load balancer without an address: that is a fault of the provider", provider.Class()))
 	}
 	changed := !slices.Equal(texts, ingressTexts(svc.GetStatus().GetLoadBalancer()))
-	problems := portErrors(balancer)
-	written, err := c.writeStatus(ctx, svc, madeStatus(svc, provider, balancer, problems))
+	problems := portErrors(made)
+	next := madeStatus(svc, provider, made, problems)
+	written, err := c.writeStatus(ctx, svc, next)
 	switch {
 	case apierr.Code(err) == codes.InvalidArgument:
 		return c.failed(ctx, name, svc, status.Errorf(codes.InvalidArgument, "the provider %s has answered what is not valid: %s", provider.Class(), apierr.ToStatus(err).Message()))
@@ -138,6 +139,7 @@ func (c *Controller) succeed(ctx context.Context, name object.Name, svc *corev1.
 	if problems != "" {
 		c.say(ctx, written, corev1.EventType_EVENT_TYPE_WARNING, "SyncLoadBalancerFailed", portsMessage(provider, problems))
 	}
+	c.saySettings(ctx, name, svc, object.Condition(next.GetConditions(), object.ConditionLoadBalancer))
 	return nil
 }
 
@@ -149,16 +151,16 @@ const (
 
 // madeStatus returns the status of a service with a load balancer, which lacks some ports if problems
 // is not empty.
-func madeStatus(svc *corev1.Service, provider *providers.Provider, balancer *corev1.LoadBalancerStatus, problems string) *corev1.ServiceStatus {
+func madeStatus(svc *corev1.Service, provider *providers.Provider, made *corev1.LoadBalancerStatus, problems string) *corev1.ServiceStatus {
 	next := svc.GetStatus().CloneVT()
 	if next == nil {
 		next = &corev1.ServiceStatus{}
 	}
-	next.LoadBalancer = balancer
+	next.LoadBalancer = made
 	if problems == "" {
-		next.Conditions = withCondition(next.Conditions, corev1.ConditionStatus_CONDITION_STATUS_TRUE, reasonEnsured, "by the provider "+provider.Class())
+		next.Conditions = withCondition(next.Conditions, corev1.ConditionStatus_CONDITION_STATUS_TRUE, reasonEnsured, withSettings("by the provider "+provider.Class(), svc))
 	} else {
-		next.Conditions = withCondition(next.Conditions, corev1.ConditionStatus_CONDITION_STATUS_FALSE, reasonPortsRefused, portsMessage(provider, problems))
+		next.Conditions = withCondition(next.Conditions, corev1.ConditionStatus_CONDITION_STATUS_FALSE, reasonPortsRefused, withSettings(portsMessage(provider, problems), svc))
 	}
 	return next
 }
@@ -168,9 +170,9 @@ func portsMessage(provider *providers.Provider, problems string) string {
 }
 
 // ingressTexts returns the addresses and names of a load balancer.
-func ingressTexts(balancer *corev1.LoadBalancerStatus) []string {
+func ingressTexts(made *corev1.LoadBalancerStatus) []string {
 	var texts []string
-	for _, ingress := range balancer.GetIngress() {
+	for _, ingress := range made.GetIngress() {
 		text := ingress.GetIp()
 		if text == "" {
 			text = ingress.GetHostname()
@@ -260,6 +262,7 @@ func (c *Controller) forget(name object.Name) {
 	delete(c.waiting, name)
 	delete(c.served, name)
 	delete(c.reported, name)
+	delete(c.settings, name)
 }
 
 // sameStatus reports whether a service has a status already.

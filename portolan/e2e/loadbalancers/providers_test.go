@@ -92,7 +92,7 @@ func TestAClassHasItsOwnProvider(t *testing.T) {
 	i.awaitExactly("metal", "203.0.113.1")
 	plain, named := i.awaitAddresses("plain", 1)[0], i.awaitAddresses("named", 1)[0]
 	i.awaitAllocations(plain+" Service CONFIRMED", named+" Service CONFIRMED")
-	i.awaitReason("nobody", "NoProvider", "known are example.com/metal, portolan.dev/pool")
+	i.awaitReason("nobody", "NoProvider", "known are example.com/metal, portolan.dev/edge, portolan.dev/pool")
 	i.awaitEvent("nobody", "LoadBalancerPending", "example.com/none")
 	if svc := i.get("nobody"); spec.HasBalancerFinalizer(svc) {
 		t.Errorf("a service that nobody serves has %v", svc.GetMetadata().GetFinalizers())

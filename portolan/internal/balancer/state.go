@@ -10,12 +10,10 @@ import (
 
 	allocatorv1 "portolan.dev/api/allocator/v1"
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/balancer"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
-
-// builtin is the class of the built-in provider.
-const builtin = "portolan.dev/pool"
 
 // State is the state of a service's load balancer.
 type State struct {
@@ -31,6 +29,8 @@ type State struct {
 	Since time.Time
 	// Unannounced is the reason why nodes do not announce all addresses; "": they do, or need not.
 	Unannounced string
+	// Ignored are the settings that are not honoured, with the reasons.
+	Ignored []string
 	// AnnouncedSince is the time since which the same nodes announce, or not; zero: unknown.
 	AnnouncedSince time.Time
 }
@@ -42,11 +42,21 @@ type Address struct {
 	Pool string
 	// Node announces the address; "": none.
 	Node string
-	// ByNodes is whether nodes serve the address themselves.
-	ByNodes bool
+	// By serves the address.
+	By Server
 	// Errors are the ports that could not be set up, with the reasons.
 	Errors []string
 }
+
+// Server is whatever serves an address.
+type Server int
+
+// Servers.
+const (
+	ByProvider Server = iota // the provider's own load balancer, which passes the traffic to the nodes
+	ByNodes
+	ByEdges
+)
 
 // Pools are the pools of load-balancer addresses. The zero value has none.
 type Pools struct {
@@ -92,13 +102,16 @@ func Of(svc *corev1.Service, pools Pools) State {
 		s.Reason = cmp.Or(s.Reason, "Unknown")
 		s.Why = cmp.Or(made.GetMessage(), spec.PendingLoadBalancer(svc), "lbctl has not looked at it yet")
 	}
+	for _, p := range balancer.Ignored(svc) {
+		s.Ignored = append(s.Ignored, p.Annotation+": "+p.Message)
+	}
 	if announced.GetStatus() == corev1.ConditionStatus_CONDITION_STATUS_FALSE {
 		s.Unannounced = cmp.Or(announced.GetMessage(), announced.GetReason())
 	}
 	nodes := spec.Announcers(svc)
 	for _, ingress := range svc.GetStatus().GetLoadBalancer().GetIngress() {
 		a := Address{Text: cmp.Or(ingress.GetIp(), ingress.GetHostname()), Node: nodes[ingress.GetIp()], Pool: pools.Of(ingress.GetIp())}
-		a.ByNodes = ingress.GetIp() != "" && ingress.GetIpMode() != corev1.IPMode_IP_MODE_PROXY
+		a.By = serverOf(svc, ingress)
 		for _, port := range ingress.GetPorts() {
 			if port.GetError() != "" {
 				a.Errors = append(a.Errors, fmt.Sprintf("port %d/%s: %s", port.GetPort(), spec.EnumName(port.GetProtocol()), port.GetError()))
@@ -107,6 +120,19 @@ func Of(svc *corev1.Service, pools Pools) State {
 		s.Addresses = append(s.Addresses, a)
 	}
 	return s
+}
+
+// serverOf returns what serves an address of a service.
+func serverOf(svc *corev1.Service, ingress *corev1.LoadBalancerIngress) Server {
+	switch {
+	case ingress.GetIp() == "":
+		return ByProvider
+	case ingress.GetIpMode() != corev1.IPMode_IP_MODE_PROXY:
+		return ByNodes
+	case balancer.ClassOf(svc) == balancer.ClassEdge:
+		return ByEdges
+	}
+	return ByProvider
 }
 
 func timeOf(c *corev1.Condition) time.Time {
@@ -161,6 +187,9 @@ func (s State) Sentences(since func(time.Time) string) []string {
 	case !s.Ensured:
 		add(s.Since, "It is not as the service wants it: %s", s.Why)
 	}
+	for _, ignored := range s.Ignored {
+		add(time.Time{}, "A setting is not honoured: %s", ignored)
+	}
 	if s.Unannounced != "" {
 		add(s.AnnouncedSince, "Not all its addresses are announced: %s", s.Unannounced)
 	}
@@ -169,12 +198,15 @@ func (s State) Sentences(since func(time.Time) string) []string {
 
 // origin tells where an address comes from, and who serves it.
 func (s State) origin(a Address) string {
-	text := a.Text + " comes from the provider " + cmp.Or(s.Provider, builtin)
+	text := a.Text + " comes from the provider " + cmp.Or(s.Provider, balancer.ClassPool)
 	if a.Pool != "" {
-		text = fmt.Sprintf("%s comes from the pool %s of the provider %s", a.Text, a.Pool, cmp.Or(s.Provider, builtin))
+		text = fmt.Sprintf("%s comes from the pool %s of the provider %s", a.Text, a.Pool, cmp.Or(s.Provider, balancer.ClassPool))
 	}
-	if a.ByNodes {
+	switch a.By {
+	case ByNodes:
 		return text + ", and the nodes serve it"
+	case ByEdges:
+		return text + ", and edges serve it"
 	}
 	return text + ", which passes the traffic to the nodes"
 }

@@ -11,6 +11,7 @@ import (
 
 	allocatorv1 "portolan.dev/api/allocator/v1"
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/balancer"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
@@ -29,6 +30,13 @@ func service(provider string, conditions []*corev1.Condition, ingress ...*corev1
 	}
 }
 
+// ofEdges makes a service one of the edge's class, with an unknown annotation.
+func ofEdges(svc *corev1.Service) *corev1.Service {
+	svc.Spec.LoadBalancerClass = proto.String(balancer.ClassEdge)
+	svc.Metadata.Annotations["loadbalancer.portolan.dev/colour"] = "blue"
+	return svc
+}
+
 func TestSentences(t *testing.T) {
 	const yes, no = corev1.ConditionStatus_CONDITION_STATUS_TRUE, corev1.ConditionStatus_CONDITION_STATUS_FALSE
 	ensured := condition(object.ConditionLoadBalancer, yes, "Ensured", "by the provider")
@@ -44,12 +52,12 @@ func TestSentences(t *testing.T) {
 		summary string
 		want    []string
 	}{
-		"announced": {service(builtin, []*corev1.Condition{ensured, condition(object.ConditionAnnounced, yes, "Announced",
+		"announced": {service(balancer.ClassPool, []*corev1.Condition{ensured, condition(object.ConditionAnnounced, yes, "Announced",
 			spec.AnnouncedMessage([]spec.Announced{{Address: "203.0.113.7", Node: "n1"}}))}, byNodes("203.0.113.7")), "Ensured", []string{
 			"203.0.113.7 comes from the pool public of the provider portolan.dev/pool, and the nodes serve it.",
 			"Node n1 announces 203.0.113.7 (since 12:00).",
 		}},
-		"not announced, of a pool that is not known": {service(builtin, []*corev1.Condition{ensured, condition(object.ConditionAnnounced, no, "NoEligibleNode",
+		"not announced, of a pool that is not known": {service(balancer.ClassPool, []*corev1.Condition{ensured, condition(object.ConditionAnnounced, no, "NoEligibleNode",
 			spec.AnnouncedMessage([]spec.Announced{{Address: "198.51.100.7", Why: "no node agent is connected"}}))}, byNodes("198.51.100.7")), "Ensured", []string{
 			"198.51.100.7 comes from the provider portolan.dev/pool, and the nodes serve it.",
 			"Not all its addresses are announced: nobody announces 198.51.100.7: no node agent is connected (since 12:00).",
@@ -63,10 +71,16 @@ func TestSentences(t *testing.T) {
 			"lb.example.com comes from the provider example.com/metal, which passes the traffic to the nodes.",
 			"It is not set up at lb.example.com for port 53/UDP: MixedProtocolNotSupported.",
 		}},
+		"of edges, with a setting for clouds": {ofEdges(service(balancer.ClassEdge, []*corev1.Condition{ensured}, &corev1.LoadBalancerIngress{
+			Ip: "203.0.113.7", IpMode: corev1.IPMode_IP_MODE_PROXY,
+		})), "Ensured", []string{
+			"203.0.113.7 comes from the pool public of the provider portolan.dev/edge, and edges serve it.",
+			"A setting is not honoured: loadbalancer.portolan.dev/colour: is unknown, and nothing acts on it.",
+		}},
 		"pending": {service("example.com/metal", []*corev1.Condition{condition(object.ConditionLoadBalancer, no, "NoAddress", "the pool public is full")}), "NoAddress", []string{
 			"It has no external address yet: the pool public is full (since 12:00).",
 		}},
-		"an old address, and a change that fails": {service(builtin, []*corev1.Condition{condition(object.ConditionLoadBalancer, no, "Refused", "203.0.113.9 belongs to shop/web")}, byNodes("203.0.113.7")), "Refused", []string{
+		"an old address, and a change that fails": {service(balancer.ClassPool, []*corev1.Condition{condition(object.ConditionLoadBalancer, no, "Refused", "203.0.113.9 belongs to shop/web")}, byNodes("203.0.113.7")), "Refused", []string{
 			"203.0.113.7 comes from the pool public of the provider portolan.dev/pool, and the nodes serve it.",
 			"It is not as the service wants it: 203.0.113.9 belongs to shop/web (since 12:00).",
 		}},

@@ -43,12 +43,12 @@ func newLBRules(flags *connection) *cobra.Command {
 		Long: `lbrules computes what a firewall in front of the nodes must let through, from what the services have now:
 
   health  checks of the load balancer: TCP to the node ports, or to the health check node port with externalTrafficPolicy Local
-  client  the traffic of clients, from spec.loadBalancerSourceRanges: to the node ports, and to addresses that nodes serve themselves
+  client  the traffic of clients, from spec.loadBalancerSourceRanges: to the node ports, and to addresses that nodes or edges serve
   mtu     messages that a packet is too big: ICMP type 3 code 4, ICMPv6 type 2 code 0
 
 Health checks come from the nodes' own addresses unless --lb-networks names others, or from where clients do if no addresses of nodes are
-known. If clients reach nodes only by addresses that nodes serve, as those of the built-in provider, and no other load balancer is in front
-of them, the rules to "nodes" can be left out.`,
+known. If clients reach nodes only by addresses that nodes or edges serve, as those of the built-in providers, and no other load balancer is in
+front of them, the rules to "nodes" can be left out.`,
 		Example: `  portolan get lbrules
   portolan get lbrules web api -n shop
   portolan get lbrules -A -o json
@@ -134,7 +134,7 @@ func getLBRules(command *cobra.Command, names []string, registry *client.Client,
 
 // noRules returns the reason why a service needs no rules.
 func noRules(svc *corev1.Service) string {
-	text := fmt.Sprintf("Service %s needs no rules yet, because it has neither node ports nor an address that nodes serve", object.NameOf(svc))
+	text := fmt.Sprintf("Service %s needs no rules yet, because it has neither node ports nor an address that nodes or edges serve", object.NameOf(svc))
 	if why := spec.PendingLoadBalancer(svc); why != "" {
 		text += ": " + why
 	}

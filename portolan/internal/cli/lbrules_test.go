@@ -115,7 +115,7 @@ dns mtu ICMP nodes type 3 code 4 0.0.0.0/0 kubernetes.io/rule/nlb/mtu=audns`
 		out, errOut string
 	}{
 		{args: []string{"get", "lbrules", "web"}, out: header + web},
-		{args: []string{"get", "lbrules"}, out: header + web, errOut: "Service default/direct needs no rules yet, because it has neither node ports nor an address that nodes serve: lbctl, which"},
+		{args: []string{"get", "lbrules"}, out: header + web, errOut: "Service default/direct needs no rules yet, because it has neither node ports nor an address that nodes or edges serve: lbctl, which"},
 		{args: []string{"get", "lbrule", "dns", "-n", "shop"}, out: header + dns},
 		{args: []string{"get", "lbrules", "-A", "-l", "a=b"}, out: "NAMESPACE " + header + inNamespace("default", web) + "\n" + inNamespace("shop", dns), errOut: "default/direct"},
 		{args: []string{"get", "lbrules", "-n", "empty"}, errOut: "No services of type LoadBalancer found in namespace empty.\n"},

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	allocatorv1 "portolan.dev/api/allocator/v1"
 	corev1 "portolan.dev/api/core/v1"
@@ -37,11 +38,17 @@ func TestLoadBalancersAreExplained(t *testing.T) {
 		"not announced": {address, []*corev1.Condition{
 			{Type: object.ConditionLoadBalancer, Status: yes}, {Type: object.ConditionAnnounced, Status: no, Message: "nobody announces 203.0.113.7: no node agent is connected"},
 		}, Notice, "Not all its addresses are announced: nobody announces 203.0.113.7: no node agent is connected."},
+		"of edges": {[]*corev1.LoadBalancerIngress{{Ip: "203.0.113.7", IpMode: corev1.IPMode_IP_MODE_PROXY}}, []*corev1.Condition{
+			{Type: object.ConditionLoadBalancer, Status: yes}, {Type: object.ConditionAnnounced, Status: no, Message: "nobody announces 203.0.113.7: no edge serves it"},
+		}, Notice, "203.0.113.7 comes from the pool public of the provider portolan.dev/edge, and edges serve it.\nNot all its addresses are announced: nobody announces 203.0.113.7: no edge serves it."},
 		"changed in vain": {address, []*corev1.Condition{{Type: object.ConditionLoadBalancer, Status: no, Message: "refused"}}, Notice, "It is not as the service wants it: refused."},
 	} {
 		svc := withValues("web", "10.96.0.1", 30001)
 		svc.Spec.Type = corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER
 		svc.Status = &corev1.ServiceStatus{LoadBalancer: &corev1.LoadBalancerStatus{Ingress: test.ingress}, Conditions: test.conditions}
+		if len(test.ingress) > 0 && test.ingress[0].IpMode == corev1.IPMode_IP_MODE_PROXY {
+			svc.Spec.LoadBalancerClass = proto.String("portolan.dev/edge")
+		}
 		c := &explainer{Daemons: Daemons{Allocator: conn}, service: svc}
 		if step := c.balancer(t.Context()); step.State != test.state || !strings.Contains(strings.Join(step.Lines, "\n"), test.want) {
 			t.Errorf("%s: %s %q, want %s with %q", name, step.State, step.Lines, test.state, test.want)

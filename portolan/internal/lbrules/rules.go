@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/balancer"
 	"portolan.dev/services/spec"
 )
 
@@ -66,7 +67,7 @@ var families = []family{
 
 // Of returns the rules that a service of type LoadBalancer needs. balancers are the networks from
 // which load balancers check the nodes; nil: any address from which clients may come. The result is
-// empty while the service has neither node ports nor an address that nodes serve.
+// empty while the service has neither node ports nor an address that nodes or edges serve.
 func Of(svc *corev1.Service, balancers []netip.Prefix) []Rule {
 	var rules []Rule
 	for _, f := range families {
@@ -119,7 +120,7 @@ type destination struct {
 }
 
 // destinations returns the destinations at which traffic of clients arrives: the nodes if the service
-// has node ports, and the addresses that nodes serve themselves. A load balancer of which the nodes see
+// has node ports, and the addresses that nodes or edges serve. A load balancer of which the nodes see
 // only their own addresses is no destination, because its provider guards it.
 func destinations(svc *corev1.Service, f family) []destination {
 	var all []destination
@@ -127,7 +128,8 @@ func destinations(svc *corev1.Service, f family) []destination {
 		all = append(all, destination{Nodes, (*corev1.ServicePort).GetNodePort})
 	}
 	for _, ingress := range svc.GetStatus().GetLoadBalancer().GetIngress() {
-		if ip := ingress.GetIp(); ip != "" && ingress.GetIpMode() != corev1.IPMode_IP_MODE_PROXY && spec.FamilyOf(ip) == f.of {
+		elsewhere := ingress.GetIpMode() == corev1.IPMode_IP_MODE_PROXY && balancer.ClassOf(svc) != balancer.ClassEdge
+		if ip := ingress.GetIp(); ip != "" && !elsewhere && spec.FamilyOf(ip) == f.of {
 			all = append(all, destination{ip, (*corev1.ServicePort).GetPort})
 		}
 	}

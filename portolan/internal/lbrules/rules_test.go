@@ -9,7 +9,10 @@ import (
 
 	"pgregory.net/rapid"
 
+	"google.golang.org/protobuf/proto"
+
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/balancer"
 	"portolan.dev/services/object"
 )
 
@@ -146,6 +149,12 @@ func TestOf(t *testing.T) {
 			"health TCP to nodes [30080] from 192.0.2.0/28",
 			"client TCP to nodes [30080] from 0.0.0.0/0",
 			"mtu ICMP to nodes {3 4} from 0.0.0.0/0",
+		}},
+		"an address that edges serve": {service(noNodePorts, address("203.0.113.7", corev1.IPMode_IP_MODE_PROXY), func(svc *corev1.Service) {
+			svc.Spec.LoadBalancerClass = proto.String(balancer.ClassEdge)
+		}), lb, []string{
+			"client TCP to 203.0.113.7 [80] from 0.0.0.0/0",
+			"mtu ICMP to 203.0.113.7 {3 4} from 0.0.0.0/0",
 		}},
 		"load balancers of the other family check nothing": {service(), lb[1:], []string{
 			"client TCP to nodes [30080] from 0.0.0.0/0",
