@@ -2,6 +2,7 @@ package probe
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"strings"
@@ -44,3 +45,18 @@ func TCP(addr string) Check {
 		return conn.Close()
 	}
 }
+
+// TLS returns a check that succeeds if the program at the address (host:port) completes a handshake.
+func TLS(addr string) Check {
+	return Check(func(ctx context.Context) error {
+		d := tls.Dialer{Config: unverified}
+		conn, err := d.DialContext(ctx, "tcp", addr)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	}).shortened()
+}
+
+// unverified is the TLS configuration of all checks.
+var unverified = &tls.Config{InsecureSkipVerify: true} // #nosec G402 -- the contract: certificates of probes are not verified

@@ -34,6 +34,15 @@ func TestTCP(t *testing.T) {
 	wantResult(t, check, "refused")
 }
 
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	secure, plain := httptest.NewTLSServer(http.NotFoundHandler()), httptest.NewServer(http.NotFoundHandler())
+	defer secure.Close()
+	defer plain.Close()
+	wantResult(t, probe.TLS(secure.Listener.Addr().String()), "")
+	wantResult(t, probe.TLS(plain.Listener.Addr().String()), "handshake")
+}
+
 func TestHTTP(t *testing.T) {
 	t.Parallel()
 	for _, start := range []func(http.Handler) *httptest.Server{httptest.NewServer, httptest.NewTLSServer} {

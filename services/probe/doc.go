@@ -1,6 +1,6 @@
 // Package probe has single attempts to find out whether a program answers at a port: it accepts a
-// connection (TCP), answers a request with a status from 200 to 399 (HTTP, HTTPS), or says that it
-// is serving (the health protocol of gRPC).
+// connection (TCP), completes a handshake (TLS), answers a request with a status from 200 to 399
+// (HTTP, HTTPS), or says that it is serving (the health protocol of gRPC).
 //
 //	check := probe.HTTP(probe.Get{URL: "http://10.0.0.1:8080/healthz"})
 //	err := check(ctx)

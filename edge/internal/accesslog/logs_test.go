@@ -221,6 +221,9 @@ func TestAStuckDisk(t *testing.T) {
 	if n := testutil.ToFloat64(logs.metrics.dropped[causeQueue]); n != 101 {
 		t.Errorf("%v lines dropped, want 101: the limit of all logs", n)
 	}
+	if n := logs.bytes.Load(); n != maxWaitingTotal {
+		t.Errorf("%d bytes wait, want %d: the dropped line takes none", n, maxWaitingTotal)
+	}
 	logs.bytes.Store(int64(log.bytes))
 	go logs.run()
 	logs.Close()
