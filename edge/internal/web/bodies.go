@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -21,6 +22,14 @@ type requestBody struct {
 	x       *exchange
 	control *http.ResponseController
 	armed   time.Time
+	ended   atomic.Bool
+}
+
+// abandon gives up what is to come. net/http reads a part of it, for the client to read the response.
+func (b *requestBody) abandon() {
+	if !b.ended.Load() {
+		b.control.SetReadDeadline(time.Now().Add(lingerTime)) //nolint:errcheck // then reading fails
+	}
 }
 
 // Read implements io.Reader.
@@ -34,6 +43,7 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	switch {
 	case err == nil:
 	case errors.Is(err, io.EOF):
+		b.ended.Store(true)
 		// net/http goes on reading while it serves the request, to learn about the end of the connection.
 		b.control.SetReadDeadline(time.Time{}) //nolint:errcheck // then reading fails
 	case isTimeout(err):
@@ -47,6 +57,8 @@ type responseWriter struct {
 	http.ResponseWriter
 	x       *exchange
 	control *http.ResponseController
+	body    *requestBody // nil: none
+	http1   bool
 	armed   time.Time
 }
 
@@ -57,8 +69,12 @@ func (w *responseWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter 
 func (w *responseWriter) WriteHeader(status int) {
 	if status >= 200 || status == http.StatusSwitchingProtocols {
 		w.x.record.Status = status
-		if h := w.Header(); h["Content-Type"] == nil {
+		h := w.Header()
+		if h["Content-Type"] == nil {
 			h["Content-Type"] = nil // net/http would guess it
+		}
+		if w.http1 && !w.body.ended.Load() {
+			h.Set("Connection", "close") // the response is early, and the rest of the body is not read
 		}
 	}
 	w.arm()

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -22,6 +23,7 @@ var (
 	failDialTime   = failure{http.StatusGatewayTimeout, "backend: it does not answer a connection in time"}
 	failBroken     = failure{http.StatusBadGateway, "backend: it closed the connection before its response"}
 	failResponse   = failure{http.StatusBadGateway, "backend: its response is invalid"}
+	failVerify     = failure{http.StatusBadGateway, "backend: its certificate is not trusted"}
 	failTime       = failure{http.StatusGatewayTimeout, "backend: it does not respond in time"}
 	failConnectTo  = failure{http.StatusNotImplemented, "edge: the method CONNECT is not supported"}
 	failClientTime = failure{http.StatusRequestTimeout, "client: its request does not arrive in time"}
@@ -51,6 +53,7 @@ func failureOfError(err error) failure {
 // failureOf returns the response for an error of a request to a backend.
 func failureOf(err error) failure {
 	var dial *dialError
+	var verify *tls.CertificateVerificationError
 	timeout := isTimeout(err)
 	switch {
 	case errors.Is(err, errNoBackend):
@@ -59,6 +62,8 @@ func failureOf(err error) failure {
 		return failDialTime
 	case errors.As(err, &dial):
 		return failConnect
+	case errors.As(err, &verify):
+		return failVerify
 	case timeout:
 		return failTime
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, context.Canceled), isNetError(err):

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net"
@@ -131,12 +132,13 @@ func (c *fastConn) serveAll(s *scratch) next {
 func (c *fastConn) serveOne(s *scratch) next {
 	if err := c.readHead(s); err != nil {
 		var r *refusal
-		if errors.As(err, &r) {
-			if r == errHeadTooLarge {
-				return nextRefer // its limit may be larger
-			}
-			c.refuse(s, r)
+		switch {
+		case !errors.As(err, &r):
+			return nextClose
+		case r == errHeadTooLarge, c.requests == 0 && bytes.HasPrefix(s.in, []byte(prefaceLine)):
+			return nextRefer // larger heads, and HTTP/2
 		}
+		c.refuse(s, r)
 		return nextClose
 	}
 	if !ordinary(s) {

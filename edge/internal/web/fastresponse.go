@@ -229,7 +229,7 @@ func (x *fastExchange) passChunked(rest []byte) bool {
 		}
 		x.s.out = append(x.s.out, rest[:n]...)
 		now := time.Now()
-		if err != nil || x.c.write(now, x.s.out) != nil {
+		if x.c.write(now, x.s.out) != nil || err != nil {
 			return false
 		}
 		x.record.Sent = chunk.body

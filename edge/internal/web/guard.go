@@ -9,7 +9,10 @@ import (
 )
 
 // preface begins a connection of HTTP/2 with prior knowledge.
-const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+const (
+	preface     = prefaceLine + "\r\nSM\r\n\r\n"
+	prefaceLine = "PRI * HTTP/2.0\r\n"
+)
 
 // standIn is the request that net/http gets in place of a head that is refused. The handler answers it
 // with the reason.

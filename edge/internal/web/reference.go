@@ -61,7 +61,12 @@ func (h *reference) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.cancel = cancel
 	r = r.WithContext(ctx)
 	if r.Body != nil && r.Body != http.NoBody {
-		r.Body = &requestBody{ReadCloser: r.Body, x: x, control: rw.control}
+		rw.body = &requestBody{ReadCloser: r.Body, x: x, control: rw.control}
+		r.Body = rw.body
+		rw.http1 = r.ProtoMajor == 1
+		// Otherwise net/http discards the part of the body that was not read when the response begins.
+		rw.control.EnableFullDuplex() //nolint:errcheck // HTTP/2 has it always
+		defer rw.body.abandon()
 	}
 	h.proxy.ServeHTTP(rw, r)
 }
