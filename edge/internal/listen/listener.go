@@ -80,7 +80,7 @@ func (l *Listener) accept() {
 		switch {
 		case err == nil:
 			backoff = least
-			l.running.Go(func() { l.serve(conn) })
+			l.admit(conn)
 		case errors.Is(err, net.ErrClosed):
 			return
 		default: // mostly out of file descriptors: wait until connections have ended
@@ -93,42 +93,52 @@ func (l *Listener) accept() {
 	}
 }
 
-// serve brings a connection to its handler.
-func (l *Listener) serve(raw *net.TCPConn) {
+// admit begins to serve a connection unless its peer is not admitted. A connection with handshakes
+// gets its place among the unfinished ones here, so that they are in the order of their arrival.
+func (l *Listener) admit(raw *net.TCPConn) {
 	s := l.settings.Load()
 	peer, local := addrOf(raw.RemoteAddr()), addrOf(raw.LocalAddr())
 	c := &Conn{Conn: raw, Raw: raw, Accepted: time.Now(), Peer: peer, Client: peer, Local: local, listener: l}
-	reason := l.prepare(c, s)
-	if reason == "" {
-		s.Handle(c)
-		return
+	fromProxy := contains(s.ProxyFrom, peer.Addr())
+	switch {
+	case !fromProxy && !s.admits(peer.Addr()):
+		l.refuse(c, NotAdmitted)
+	case !fromProxy && s.TLS == nil:
+		l.running.Go(func() { l.serve(c, s, l.connections.add(peer.Addr(), s)) })
+	default:
+		place := l.unfinished.add(raw)
+		l.running.Go(func() { l.serve(c, s, l.handshakes(c, s, place, fromProxy)) })
 	}
-	l.opts.Refused(reason)
-	if reason != BadTLS { // whose alert would be lost by a reset
-		proxy.Reset(raw)
-	}
-	raw.Close() //nolint:errcheck // the connection was never served
 }
 
-// prepare checks whether a connection is admitted, and does its handshakes. It returns the reason why
-// the connection must end, or "".
-func (l *Listener) prepare(c *Conn, s *Settings) Reason {
-	fromProxy := contains(s.ProxyFrom, c.Peer.Addr())
-	switch {
-	case !fromProxy && !s.admits(c.Client.Addr()):
-		return NotAdmitted
-	case !fromProxy && s.TLS == nil:
-		return l.connections.add(c.Client.Addr(), s)
+// serve passes a connection on to its handler unless there is a reason to refuse it.
+func (l *Listener) serve(c *Conn, s *Settings, refused Reason) {
+	if refused != "" {
+		l.refuse(c, refused)
+		return
 	}
-	place := l.unfinished.add(c.Raw)
-	defer l.unfinished.remove(place)
+	s.Handle(c)
+}
+
+func (l *Listener) refuse(c *Conn, r Reason) {
+	l.opts.Refused(r)
+	if r != BadTLS { // whose alert would be lost by a reset
+		proxy.Reset(c.Raw)
+	}
+	c.Raw.Close() //nolint:errcheck // the connection was never served
+}
+
+// handshakes does the handshakes of a connection in time. It returns the reason why the connection
+// must end, or "".
+func (l *Listener) handshakes(c *Conn, s *Settings, p *place, fromProxy bool) Reason {
+	defer l.unfinished.remove(p)
 	if l.closing.Err() != nil {
 		return Stopped
 	}
 	c.Raw.SetDeadline(c.Accepted.Add(l.opts.HandshakeTimeout)) //nolint:errcheck // the handshake fails too
 	reason := l.handshake(c, s, fromProxy)
 	c.Raw.SetDeadline(time.Time{}) //nolint:errcheck // later reads fail too
-	if displaced := place.reason(); displaced != "" {
+	if displaced := p.reason(); displaced != "" {
 		if reason == "" {
 			l.connections.remove(c.Client.Addr())
 		}
