@@ -1,6 +1,9 @@
 package edge
 
 import (
+	"fmt"
+	"os"
+
 	"portolan.dev/edge/internal/accesslog"
 	"portolan.dev/edge/internal/agent"
 	"portolan.dev/edge/internal/certs"
@@ -14,6 +17,9 @@ func (d *Daemon) assemble() (err error) {
 		return err
 	}
 	if d.cfg.AccessLogDir != "" {
+		if err := os.MkdirAll(d.cfg.AccessLogDir, 0o750); err != nil {
+			return fmt.Errorf("access-log-dir: %w", err)
+		}
 		if d.logs, err = accesslog.New(accesslog.Options{Dir: d.cfg.AccessLogDir, Node: d.name, Log: d.log, Metrics: d.host.Metrics}); err != nil {
 			return err
 		}

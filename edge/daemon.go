@@ -169,6 +169,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 		app.Task{Name: "view", Run: d.keepView},
 		daemon.Renewal(d.host, daemon.RenewBy(d.registry)),
 	)
+	if d.logs != nil {
+		d.logs.Close()
+	}
 	return errors.Join(err, d.close())
 }
 

@@ -71,6 +71,8 @@ replace portolan.dev/endpointctl => ../endpointctl
 
 replace portolan.dev/lbctl => ../lbctl
 
+replace portolan.dev/edge => ../edge
+
 replace portolan.dev/dnssvc => ../dnssvc
 
 replace portolan.dev/nodeagent => ../nodeagent

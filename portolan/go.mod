@@ -14,6 +14,8 @@ require portolan.dev/endpointctl v0.0.0
 
 require portolan.dev/lbctl v0.0.0
 
+require portolan.dev/edge v0.0.0
+
 require portolan.dev/dnssvc v0.0.0
 
 require (
@@ -144,6 +146,8 @@ replace portolan.dev/allocator => ../allocator
 replace portolan.dev/endpointctl => ../endpointctl
 
 replace portolan.dev/lbctl => ../lbctl
+
+replace portolan.dev/edge => ../edge
 
 replace portolan.dev/dnssvc => ../dnssvc
 

@@ -48,7 +48,7 @@ On macOS every loopback address other than 127.0.0.1 has to be made first, so ta
 	}
 	set := command.Flags()
 	set.StringVar(&options.DataDir, "data-dir", dev.DefaultDataDir, "folder of everything that is kept, and of the token that clients need")
-	set.StringVar(&bind, "bind", "127.0.0.1", "address of the daemons: APIs on ports 7400-7406, metrics and health on 7500-7506")
+	set.StringVar(&bind, "bind", "127.0.0.1", "address of the daemons: APIs on ports 7400-7407, metrics and health on 7500-7507")
 	set.StringVar(&services, "service-cidr", "127.96.0.0/16", "range of virtual IPs, or one of each family: the first family is the default")
 	set.StringVar(&pods, "pod-cidr", "127.64.0.0/16", "range of pod addresses, or one of each family")
 	set.StringVar(&balancers, "load-balancer-cidr", "127.98.0.0/24", "range of the addresses of services of type LoadBalancer, or one of each family; empty: none")

@@ -7,6 +7,7 @@ import (
 
 	"portolan.dev/allocator"
 	"portolan.dev/dnssvc"
+	"portolan.dev/edge"
 	"portolan.dev/endpointctl"
 	"portolan.dev/lbctl"
 	"portolan.dev/nodeagent"
@@ -20,7 +21,7 @@ import (
 // daemons returns the task of every daemon. Settings that are not set here have the daemon's own
 // defaults.
 func (i *Installation) daemons() []app.Task {
-	return []app.Task{i.allocator(), i.registry(), i.endpointctl(), i.lbctl(), i.dnssvc(), i.nodeagent()}
+	return []app.Task{i.allocator(), i.registry(), i.endpointctl(), i.lbctl(), i.dnssvc(), i.nodeagent(), i.edge()}
 }
 
 // common returns the settings that all daemons share.
@@ -112,6 +113,22 @@ func (i *Installation) nodeagent() app.Task {
 	cfg.PodCIDR = i.options.PodCIDR
 	cfg.DataDir = i.options.dir("nodeagent")
 	return daemonTask(i, "nodeagent", cfg, cfg.Common, userspaceAgent)
+}
+
+func (i *Installation) edge() app.Task {
+	var cfg edge.Config
+	config.Defaults(&cfg)
+	cfg.Common = i.common(edgePort)
+	cfg.Registry = i.options.addr(registryPort)
+	cfg.NodeName = i.options.Node
+	cfg.Agent = "" // the addresses are on loopback
+	if !i.options.Insecure {
+		cfg.Ranges = i.options.BalancerCIDR
+	}
+	cfg.DataDir = i.options.dir("edge")
+	cfg.AccessLogDir = i.options.dir("access-logs")
+	cfg.StopTimeout = 0 // the backends of a laptop end with it
+	return daemonTask(i, "edge", cfg, cfg.Common, edge.New)
 }
 
 // userspaceAgent builds an agent that leaves the kernel alone, so that dev needs no root.

@@ -20,6 +20,7 @@ import (
 
 	"portolan.dev/allocator"
 	"portolan.dev/dnssvc"
+	"portolan.dev/edge"
 	"portolan.dev/endpointctl"
 	"portolan.dev/lbctl"
 	"portolan.dev/nodeagent"
@@ -270,6 +271,11 @@ func registries(t *testing.T) map[string]*prometheus.Registry {
 	n.BGPPeers, n.BGPAS = []string{"127.0.0.1:1@64513"}, 64512 // a peer has metrics
 	start(s, "nodeagent", n, program.New)
 
+	var g edge.Config
+	config.Defaults(&g)
+	g.Addr, g.Registry, g.NodeName, g.Agent, g.AccessLogDir = s.addrs["edge"], s.addrs["registry"], "n1", "", filepath.Join(data, "access-logs")
+	start(s, "edge", g, edge.New)
+
 	for _, name := range daemons {
 		s.call(name)
 	}
@@ -314,7 +320,7 @@ func (s *allDaemons) certificate(name string, metrics prometheus.Registerer) {
 		s.t.Fatal(err)
 	}
 	id := identity.ID{TrustDomain: "example.org", Role: identity.Role(name)}
-	if id.Role == identity.NodeAgent {
+	if id.Role == identity.NodeAgent || id.Role == identity.Edge {
 		id.Name = "n1"
 	}
 	pair, err := ca.Issue(authority.Request{ID: id, Lifetime: time.Hour})
