@@ -52,6 +52,7 @@ const (
 	allocatorPort   = 7401
 	endpointctlPort = 7402
 	dnssvcPort      = 7403
+	edgePort        = 7407
 )
 
 func (c *connection) register(root *cobra.Command) {
