@@ -27,11 +27,9 @@ type Batch struct {
 	Services map[object.Name]Service
 	// Secrets are all secrets, or nil if none has changed.
 	Secrets map[object.Name]*corev1.Secret
-	// Zone is the zone of the edge's node; empty: it has none, or is not known.
+	// Zone is the zone of the edge's node; empty: it has none, or is not known. If it is another one
+	// than in the last batch, the batch has all services.
 	Zone string
-	// ZoneChanged reports whether the zone is another one than in the last batch. The batch then has
-	// all services.
-	ZoneChanged bool
 }
 
 // View is an edge's view of the registry. It is safe for concurrent use. The objects that it returns
@@ -146,8 +144,10 @@ func (v *View) remove(o object.Object) {
 		}
 		v.touch(service)
 	case *corev1.Secret:
-		delete(v.certs, object.NameOf(o))
-		v.secrets = true
+		if name := object.NameOf(o); v.certs[name] != nil {
+			delete(v.certs, name)
+			v.secrets = true
+		}
 	case *corev1.Node:
 		if o.GetMetadata().GetName() == v.node {
 			v.self = nil
@@ -166,8 +166,8 @@ func (v *View) touch(name object.Name) {
 func (v *View) NextBatch() Batch {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	b := Batch{Zone: v.self.GetMetadata().GetLabels()[object.LabelZone]}
-	if b.ZoneChanged = b.Zone != v.zone; b.ZoneChanged {
+	b := Batch{Zone: v.ownZone()}
+	if b.Zone != v.zone {
 		v.zone = b.Zone
 		v.markAll()
 	}
@@ -190,6 +190,15 @@ func (v *View) service(name object.Name) Service {
 	}
 	return Service{Object: svc, Slices: slices.Collect(maps.Values(v.slices[name]))}
 }
+
+// Zone returns the zone of the edge's node; empty: it has none, or is not known.
+func (v *View) Zone() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.ownZone()
+}
+
+func (v *View) ownZone() string { return v.self.GetMetadata().GetLabels()[object.LabelZone] }
 
 // Revision returns the revision of the view, or 0 if it is empty.
 func (v *View) Revision() uint64 {
