@@ -72,7 +72,7 @@ func (h *layer7) record(r *web.Record) {
 		return
 	}
 	log.Record(&accesslog.Record{
-		Time: r.Time, Port: h.port.plan.Frontend.Port(), Client: r.Client, Backend: r.Backend,
+		Time: r.Time, Port: h.port.frontend.Port(), Client: r.Client, Backend: r.Backend,
 		RequestTime: r.RequestTime, BackendTime: r.BackendTime, ResponseTime: r.ResponseTime,
 		Status: r.Status, BackendStatus: r.BackendStatus, Received: r.Received, Sent: r.Sent,
 		UserAgent: r.UserAgent, TLSVersion: r.TLSVersion, CipherSuite: r.TLSCipher,

@@ -4,11 +4,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"portolan.dev/edge/internal/listen"
+	"portolan.dev/edge/internal/stream"
 )
 
 // metrics are the metrics of all ports.
 type metrics struct {
 	refusals *prometheus.CounterVec
+	ends     *prometheus.CounterVec
 }
 
 func newMetrics(reg prometheus.Registerer, s *Server) *metrics {
@@ -17,10 +19,16 @@ func newMetrics(reg prometheus.Registerer, s *Server) *metrics {
 			Name: "portolan_edge_connections_refused_total", Help: "Connections that ended before they were served, by reason.",
 		}, []string{"reason"}),
 	}
+	m.ends = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "portolan_edge_connections_ended_total", Help: "Connections of layer 4 that have ended, by result (complete, broken, idle, no_backend).",
+	}, []string{"result"})
+	for _, result := range stream.Results {
+		m.ends.WithLabelValues(string(result))
+	}
 	for _, reason := range listen.Reasons {
 		m.refusals.WithLabelValues(string(reason)) // shown from the start
 	}
-	reg.MustRegister(m.refusals,
+	reg.MustRegister(m.refusals, m.ends,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "portolan_edge_ports", Help: "Ports of services that are open.",
 		}, func() float64 { open, _, _ := s.counts(); return float64(open) }),
@@ -35,6 +43,8 @@ func newMetrics(reg prometheus.Registerer, s *Server) *metrics {
 }
 
 func (m *metrics) refused(reason listen.Reason) { m.refusals.WithLabelValues(string(reason)).Inc() }
+
+func (m *metrics) ended(result string) { m.ends.WithLabelValues(result).Inc() }
 
 // counts returns the number of ports that are open, of those that should be and are not, and of
 // connections.

@@ -20,6 +20,7 @@ import (
 // they say otherwise.
 type port struct {
 	server   *Server
+	frontend netip.AddrPort // never changes
 	plan     plan.Port
 	pool     *proxy.Pool
 	group    *health.Group
@@ -48,7 +49,7 @@ type handler interface {
 
 // newPort returns a port that is not open.
 func newPort(s *Server, p plan.Port) *port {
-	out := &port{server: s, plan: p}
+	out := &port{server: s, frontend: p.Frontend, plan: p}
 	out.pool = proxy.NewPool(proxy.Options{Removed: out.backendRemoved})
 	out.group = s.opts.Checks.NewGroup(func(backend netip.AddrPort, usable bool) {
 		out.pool.SetDown(backend, !usable)
@@ -153,6 +154,11 @@ func (p *port) close(limit time.Duration) {
 		p.ejector.Close()
 		p.closeLog()
 	})
+}
+
+// dialer returns how backends are dialled.
+func (p *port) dialer() proxy.Dialer {
+	return proxy.Dialer{Failed: func(backend netip.AddrPort, _ error) { p.ejector.Failure(backend) }}
 }
 
 // connections returns the number of the port's connections.
