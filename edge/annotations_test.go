@@ -164,7 +164,7 @@ func TestAnnotationTLSPorts(t *testing.T) {
 		svc.Spec.Ports = append(svc.Spec.Ports, &corev1.ServicePort{Name: "secure", Port: int32(secure.Port()), Protocol: corev1.Protocol_PROTOCOL_TCP})
 		endpoints := slice("web", backend(t, greet("web")))
 		name, second := "secure", *endpoints.Ports[0].Port
-		endpoints.Ports = append(endpoints.Ports, &corev1.EndpointPort{Name: name, Port: &second, Protocol: corev1.Protocol_PROTOCOL_TCP})
+		endpoints.Ports = append(endpoints.Ports, &corev1.EndpointPort{Name: &name, Port: &second, Protocol: corev1.Protocol_PROTOCOL_TCP})
 		w.log.Put(svc, endpoints)
 		w.waitFor(plain, 1)
 		w.waitFor(secure, 1)

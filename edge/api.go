@@ -29,7 +29,7 @@ func (a *api) GetStatus(_ context.Context, req *edgev1.GetStatusRequest) (*edgev
 	d := a.daemon
 	res := &edgev1.GetStatusResponse{
 		Node: d.name, Zone: d.view.Zone(), ViewRevision: d.view.Revision(), Synced: d.follower.Synced(), ViewAgeSeconds: d.viewAge().Seconds(),
-		Stopping: d.stopping.Load(), AgentError: d.local.Error(), Warnings: d.host.Health.Warnings(),
+		Stopping: d.stopping.Load(), AgentError: d.local.Disconnected(), Warnings: d.host.Health.Warnings(),
 	}
 	ports := d.server.Status(func(namespace, name string) bool {
 		return (req.GetNamespace() == "" || namespace == req.GetNamespace()) && (req.GetName() == "" || name == req.GetName())

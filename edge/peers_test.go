@@ -77,12 +77,15 @@ func (c *client) ask(text string) (string, error) {
 	return c.line()
 }
 
-// who returns the name of the backend that a new connection reaches.
+// who returns the name of the backend that a new connection reaches, or the error.
 func who(t *testing.T, frontend netip.AddrPort) string {
 	t.Helper()
-	c := dial(t, frontend)
-	defer c.Close()
-	name, err := c.line()
+	conn, err := net.DialTimeout("tcp", frontend.String(), answerTimeout)
+	if err != nil {
+		return err.Error()
+	}
+	defer conn.Close()
+	name, err := connection(t, conn).line()
 	if err != nil {
 		return err.Error()
 	}

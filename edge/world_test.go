@@ -157,8 +157,8 @@ func slice(service string, endpoints ...string) *corev1.EndpointSlice {
 	for _, text := range endpoints {
 		text, zone, _ := strings.Cut(text, "@")
 		at := netip.MustParseAddrPort(text)
-		if port := int32(at.Port()); len(out.Ports) == 0 {
-			out.Ports = []*corev1.EndpointPort{{Name: "main", Port: &port, Protocol: corev1.Protocol_PROTOCOL_TCP}}
+		if name, port := "main", int32(at.Port()); len(out.Ports) == 0 {
+			out.Ports = []*corev1.EndpointPort{{Name: &name, Port: &port, Protocol: corev1.Protocol_PROTOCOL_TCP}}
 		} else if out.Ports[0].GetPort() != port {
 			panic("all endpoints of a slice have the same port")
 		}

@@ -114,6 +114,17 @@ func (c *Client) Problem(addr netip.Addr) string {
 	return "the node's agent has not made it local yet"
 }
 
+// Disconnected returns the reason why there is no stream to the agent, or an empty string if there is
+// one, or none is to be.
+func (c *Client) Disconnected() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn == nil || c.connErr == nil {
+		return ""
+	}
+	return apierr.Describe(c.connErr)
+}
+
 // Run keeps a stream to the agent until ctx is done. Then the agent announces none of the addresses.
 func (c *Client) Run(ctx context.Context) error {
 	if c.conn == nil {

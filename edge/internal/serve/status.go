@@ -47,18 +47,17 @@ func (p *port) status() *edgev1.Port {
 	if p.logProblem != "" {
 		out.Problems = append(out.Problems, p.logProblem)
 	}
-	checked := map[netip.AddrPort]health.Status{}
-	for _, status := range p.group.Status() {
-		checked[status.Backend] = status
+	judged := map[netip.AddrPort]health.Status{}
+	for _, status := range slices.Concat(p.group.Status(), p.ejector.Status()) { // who is ejected is not usable
+		if before, ok := judged[status.Backend]; !ok || before.Usable {
+			judged[status.Backend] = status
+		}
 	}
 	sessions := p.pool.Sessions()
 	for _, real := range p.plan.Server.Backends {
 		b := &edgev1.Backend{Address: real.Addr.String(), Weight: real.Weight, Usable: true, Sessions: sessions[real.Addr]}
-		if status, ok := checked[real.Addr]; ok {
+		if status, ok := judged[real.Addr]; ok {
 			b.Usable, b.Reason, b.Since = status.Usable, status.Reason, timestamppb.New(status.Since)
-		}
-		if until := p.ejector.Until(real.Addr); !until.IsZero() {
-			b.Usable, b.Reason = false, "ejected until "+until.UTC().Format("15:04:05Z")+": it failed connections or requests"
 		}
 		out.Backends = append(out.Backends, b)
 	}
