@@ -12,9 +12,10 @@ const (
 	maxWaitingTotal = 64 << 20
 	// hurryAt is the number of waiting bytes of a log at which they are written at once.
 	hurryAt = maxWaiting / 8
-	// keptBuffer is the largest buffer that is used again, so that a burst does not take memory
-	// forever.
-	keptBuffer = 64 << 10
+	// keptLine and keptChunk are the largest buffers that are used again, so that a burst does not take
+	// memory forever.
+	keptLine  = 16 << 10
+	keptChunk = 2 * hurryAt
 )
 
 // Log is the access log of one service. Its methods are safe for concurrent use. A nil Log records
@@ -29,7 +30,6 @@ type Log struct {
 	mu      sync.Mutex
 	waiting []chunk // guarded by mu
 	bytes   int     // waiting or being written. Guarded by mu.
-	spare   []byte  // for the next chunk. Guarded by mu.
 	queued  bool    // the log is in the writer's queue. Guarded by mu.
 	closed  bool    // guarded by mu
 }
@@ -50,14 +50,18 @@ func (l *Log) Record(r *Record) {
 	buffer, _ := buffers.Get().(*[]byte)
 	line := l.appendLine((*buffer)[:0], r)
 	l.enqueue(line, time.Now())
-	if cap(line) <= keptBuffer {
+	if cap(line) <= keptLine {
 		*buffer = line
 	}
 	buffers.Put(buffer)
 }
 
-// buffers holds buffers in which lines are built, so that building needs no lock.
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
+// buffers holds buffers in which lines are built, so that building needs no lock. chunkBuffers holds
+// those of chunks. They are shared by all logs, so that a log without records has none.
+var (
+	buffers      = sync.Pool{New: func() any { return new([]byte) }}
+	chunkBuffers = sync.Pool{New: func() any { return new([]byte) }}
+)
 
 func (l *Log) appendLine(line []byte, r *Record) []byte {
 	if l.target.Format == JSON {
@@ -96,8 +100,8 @@ func (l *Log) chunk(now time.Time) *chunk {
 			return last
 		}
 	}
-	l.waiting = append(l.waiting, chunk{start: now.UTC().Truncate(l.target.Interval), text: l.spare})
-	l.spare = nil
+	buffer, _ := chunkBuffers.Get().(*[]byte)
+	l.waiting = append(l.waiting, chunk{start: now.UTC().Truncate(l.target.Interval), text: (*buffer)[:0]})
 	return &l.waiting[len(l.waiting)-1]
 }
 
@@ -113,10 +117,10 @@ func (l *Log) take() (waiting []chunk, closed bool) {
 func (l *Log) release(c chunk) {
 	l.logs.release(len(c.text))
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.bytes -= len(c.text)
-	if cap(c.text) <= keptBuffer {
-		l.spare = c.text[:0]
+	l.mu.Unlock()
+	if cap(c.text) <= keptChunk {
+		chunkBuffers.Put(&c.text)
 	}
 }
 

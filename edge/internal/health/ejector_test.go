@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,25 +28,34 @@ func addrs(n int) []netip.AddrPort {
 // served.
 func TestEjectionsGrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var until time.Time
-		e := NewEjector(DefaultEjection, func(_ netip.AddrPort, end time.Time) { until = end })
+		var mu sync.Mutex
+		var last time.Time // the end of the last ejection, zero after its return
+		e := NewEjector(DefaultEjection, func(_ netip.AddrPort, end time.Time) {
+			mu.Lock()
+			defer mu.Unlock()
+			last = end
+		})
 		defer e.Close()
 		e.Set(addrs(4))
 		fail := func(times int) time.Duration {
-			until = time.Time{}
+			mu.Lock()
+			last = time.Time{}
+			mu.Unlock()
 			for range times {
 				e.Failure(addr(1))
 			}
-			if until.IsZero() {
+			mu.Lock()
+			defer mu.Unlock()
+			if last.IsZero() {
 				return 0
 			}
-			return time.Until(until)
+			return time.Until(last)
 		}
-		if fail(4); !until.IsZero() {
+		if fail(4) != 0 {
 			t.Error("ejected after 4 failures")
 		}
 		e.Success(addr(1))
-		if fail(4); !until.IsZero() {
+		if fail(4) != 0 {
 			t.Error("ejected although a success was between the failures")
 		}
 		for n := 1; n < 40; n++ {
@@ -131,7 +141,9 @@ type step struct{ action, backend, number int }
 
 // ejections is what a test knows about the backends of an ejector.
 type ejections struct {
-	ejector  *Ejector
+	ejector *Ejector
+
+	mu       sync.Mutex // not held in calls of the ejector, which call changed
 	size     int
 	failures map[netip.AddrPort]int
 	until    map[netip.AddrPort]time.Time // of ejected backends
@@ -146,6 +158,8 @@ func (m *ejections) failed(format string, args ...any) {
 }
 
 func (m *ejections) changed(backend netip.AddrPort, until time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	end, ejected := m.until[backend]
 	if until.IsZero() {
 		if !ejected || !m.setting && time.Now().Before(end) {
@@ -168,7 +182,9 @@ func (m *ejections) take(s step) {
 	case 0:
 		m.set(s.number % 7)
 	case 1:
+		m.mu.Lock()
 		m.failures[backend] = 0
+		m.mu.Unlock()
 		m.ejector.Success(backend)
 	case 2:
 		time.Sleep(time.Duration(s.number) * time.Second)
@@ -182,13 +198,17 @@ func (m *ejections) take(s step) {
 }
 
 func (m *ejections) set(size int) {
+	m.mu.Lock()
 	for i := size; i < m.size; i++ {
 		delete(m.until, addr(i))
 		delete(m.failures, addr(i))
 	}
 	m.size, m.setting = size, true
+	m.mu.Unlock()
 	m.ejector.Set(addrs(size))
+	m.mu.Lock()
 	m.setting = false
+	m.mu.Unlock()
 }
 
 func (m *ejections) fail(number int) {
@@ -197,8 +217,12 @@ func (m *ejections) fail(number int) {
 		m.ejector.Failure(backend) // of an unknown backend, so nothing happens
 		return
 	}
+	m.mu.Lock()
 	m.failures[backend]++
+	m.mu.Unlock()
 	m.ejector.Failure(backend)
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	_, ejected := m.until[backend]
 	if m.failures[backend] >= DefaultEjection.Failures && !ejected && len(m.until) < m.size/2 {
 		m.failed("%s is not ejected after %d failures, with %d of %d out", backend, m.failures[backend], len(m.until), m.size)
@@ -206,7 +230,10 @@ func (m *ejections) fail(number int) {
 }
 
 func (m *ejections) check() {
-	if status := m.ejector.Status(); len(m.until) > m.size/2 || len(status) != len(m.until) {
+	status := m.ejector.Status()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.until) > m.size/2 || len(status) != len(m.until) {
 		m.failed("%d of %d are ejected, the status is %v", len(m.until), m.size, status)
 	}
 	for backend, until := range m.until {
