@@ -147,7 +147,8 @@ func rates(t *testing.T, what string, l load, all []*proxy, n, rounds int) map[s
 	return medians
 }
 
-// idleConnections is the number of connections for the figure of memory.
+// idleConnections is the number of connections for the figure of memory, unless the limit of open files
+// is lower.
 const idleConnections = 10000
 
 // idleBytes returns the memory of a proxy for each of many idle connections that have had one
@@ -155,20 +156,21 @@ const idleConnections = 10000
 func idleBytes(t *testing.T, p *proxy, l load) float64 {
 	t.Helper()
 	before := p.rss(t)
-	conns := make([]net.Conn, 0, idleConnections)
+	count := min(idleConnections, mostConnections(t))
+	conns := make([]net.Conn, 0, count)
 	defer func() {
 		for _, conn := range conns {
 			conn.Close()
 		}
 	}()
-	for range idleConnections {
+	for range count {
 		conn, err := net.Dial("tcp", p.addrs[l.kind])
 		if err != nil {
 			t.Fatal(err)
 		}
 		conns = append(conns, conn)
 	}
-	return float64(p.rss(t)-before) / idleConnections
+	return float64(p.rss(t)-before) / float64(count)
 }
 
 func TestMeasure(t *testing.T) {

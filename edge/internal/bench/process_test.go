@@ -93,7 +93,7 @@ func startEdge(t *testing.T, addrs map[string]string, args ...string) *proxy {
 // backends that are kept for further requests, as an edge does.
 const haproxyConfig = `global
   nbthread %d
-  maxconn 40000
+  maxconn %d
   tune.ssl.default-dh-param 2048
   ssl-default-bind-options ssl-min-ver TLSv1.2
 defaults
@@ -135,7 +135,7 @@ func startHAProxy(t *testing.T, pem, echo, web string) *proxy {
 		addrs[kind] = freeAddr(t, "127.77.1.1")
 	}
 	file := filepath.Join(t.TempDir(), "haproxy.cfg")
-	text := fmt.Sprintf(haproxyConfig, runtime.NumCPU(), addrs["tcp"], addrs["tls"], pem, echo, addrs["http"], addrs["https"], pem, web)
+	text := fmt.Sprintf(haproxyConfig, runtime.NumCPU(), mostConnections(t), addrs["tcp"], addrs["tls"], pem, echo, addrs["http"], addrs["https"], pem, web)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -170,6 +170,17 @@ func freeAddr(t *testing.T, host string) string {
 	}
 	defer lis.Close()
 	return lis.Addr().String()
+}
+
+// mostConnections returns the number of connections that a proxy can have with its limit of open files,
+// with as many to backends.
+func mostConnections(t *testing.T) int {
+	t.Helper()
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	return int(min(limit.Max, 1<<20)-200) / 2
 }
 
 // clockTick is the unit of times in /proc, which is the same on all Linux machines.
