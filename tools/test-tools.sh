@@ -11,6 +11,7 @@ needs=(
 	"dig bind9-dnsutils"
 	"curl curl"
 	"jq jq"
+	"openssl openssl"
 	"nsd nsd"
 	"bird bird2"
 	"promtool prometheus"
