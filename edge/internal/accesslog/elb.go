@@ -78,12 +78,16 @@ func appendELBRequest(line []byte, r *Request, port uint16) []byte {
 // and everything that is not ASCII become \xHH, so that the quotes of the line are the only ones, and
 // programs that look for the next quote find the right one.
 func appendELBText(line []byte, text string, lowest byte) []byte {
-	text, cut := shortened(text)
+	cut := len(text) > maxText
+	if cut {
+		text = text[:maxText]
+	}
+	const digits = "0123456789abcdef"
 	for i := range len(text) {
 		if c := text[i]; c >= lowest && c < 0x7f && c != '"' && c != '\\' {
 			line = append(line, c)
 		} else {
-			line = append(line, '\\', 'x', hexDigits[c>>4], hexDigits[c&15])
+			line = append(line, '\\', 'x', digits[c>>4], digits[c&15])
 		}
 	}
 	if cut {

@@ -22,16 +22,6 @@ const (
 // longer one ends in three dots.
 const maxText = 4096
 
-// shortened returns the text, or its beginning if it is longer than maxText, and whether it was cut.
-func shortened(text string) (string, bool) {
-	if len(text) > maxText {
-		return text[:maxText], true
-	}
-	return text, false
-}
-
-const hexDigits = "0123456789abcdef"
-
 func appendTime(line []byte, at time.Time) []byte {
 	return at.UTC().AppendFormat(line, "2006-01-02T15:04:05.000000Z")
 }

@@ -5,7 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
-	"unicode/utf8"
+
+	"portolan.dev/services/kit/jsonline"
 )
 
 // jsonFrame has the parts of a log's lines that are the same for all records.
@@ -27,8 +28,8 @@ func newJSONFrame(t *Target) jsonFrame {
 		if i > 0 {
 			f.tags = append(f.tags, ',')
 		}
-		f.tags = append(appendJSONString(f.tags, key), ':')
-		f.tags = appendJSONString(f.tags, t.Tags[key])
+		f.tags = append(jsonline.AppendString(f.tags, key, maxText), ':')
+		f.tags = jsonline.AppendString(f.tags, t.Tags[key], maxText)
 	}
 	f.tags = append(f.tags, '}')
 	return f
@@ -89,46 +90,5 @@ func appendJSONText(line []byte, key, value string) []byte {
 		return line
 	}
 	line = append(append(append(line, ',', '"'), key...), `":`...)
-	return appendJSONString(line, value)
-}
-
-// appendJSONString appends a text as a JSON string in printable ASCII. Bytes that are not UTF-8
-// become U+FFFD.
-func appendJSONString(line []byte, text string) []byte {
-	text, cut := shortened(text)
-	line = append(line, '"')
-	for len(text) > 0 {
-		plain := 0
-		for plain < len(text) && isPlain(text[plain]) {
-			plain++
-		}
-		line, text = append(line, text[:plain]...), text[plain:]
-		if text == "" {
-			break
-		}
-		r, size := utf8.DecodeRuneInString(text)
-		if r == '"' || r == '\\' {
-			line = append(line, '\\', byte(r))
-		} else {
-			line = appendJSONEscape(line, r)
-		}
-		text = text[size:]
-	}
-	if cut {
-		line = append(line, "..."...)
-	}
-	return append(line, '"')
-}
-
-// isPlain reports whether a JSON string in printable ASCII has the byte as it is.
-func isPlain(c byte) bool { return c >= ' ' && c < 0x7f && c != '"' && c != '\\' }
-
-// appendJSONEscape appends a character as \uXXXX, or as two of them if it needs a surrogate pair.
-func appendJSONEscape(line []byte, r rune) []byte {
-	const firstPair, high, low = 0x10000, 0xd800, 0xdc00
-	if r >= firstPair {
-		r -= firstPair
-		return appendJSONEscape(appendJSONEscape(line, high+r>>10), low+r&0x3ff)
-	}
-	return append(line, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
+	return jsonline.AppendString(line, value, maxText)
 }

@@ -118,6 +118,7 @@ func TestThresholds(t *testing.T) {
 		var seen events
 		g := c.NewGroup(seen.add)
 		g.Set(typical, []netip.AddrPort{one, two})
+		seen.want(t, "10.0.0.1:80 true", "10.0.0.2:80 true")
 		begun := time.Now()
 		time.Sleep(time.Minute)
 		seen.want(t)
@@ -157,7 +158,7 @@ func TestSharedChecks(t *testing.T) {
 		g := c.NewGroup(first.add)
 		g.Set(typical, []netip.AddrPort{one})
 		time.Sleep(time.Minute)
-		first.want(t, "10.0.0.1:80 false")
+		first.want(t, "10.0.0.1:80 true", "10.0.0.1:80 false")
 		later := c.NewGroup(second.add)
 		later.Set(typical, []netip.AddrPort{one, one})
 		second.want(t, "10.0.0.1:80 false")
@@ -188,7 +189,7 @@ func TestSettingsChangeInPlace(t *testing.T) {
 		g := c.NewGroup(seen.add)
 		g.Set(typical, []netip.AddrPort{one})
 		time.Sleep(time.Minute)
-		seen.want(t, "10.0.0.1:80 false")
+		seen.want(t, "10.0.0.1:80 true", "10.0.0.1:80 false")
 
 		elsewhere := typical
 		elsewhere.Port = admin.Port()
@@ -210,6 +211,9 @@ func TestSettingsChangeInPlace(t *testing.T) {
 		if usable, _ := g.Usable(one); !usable {
 			t.Error("a backend without checks is not usable")
 		}
+		g.Set(Settings{}, nil)
+		g.Set(Settings{}, []netip.AddrPort{one, two})
+		seen.want(t, "10.0.0.1:80 true", "10.0.0.2:80 true")
 	})
 }
 
@@ -227,6 +231,7 @@ func TestAnEndChangesNothing(t *testing.T) {
 		hasty.Unhealthy, hasty.Timeout = 1, 9*time.Second
 		hasty.Interval = 100 * time.Millisecond
 		g.Set(hasty, []netip.AddrPort{one, two})
+		seen.want(t, "10.0.0.1:80 true", "10.0.0.2:80 true")
 		time.Sleep(time.Second)
 		g.Set(hasty, []netip.AddrPort{one})
 		synctest.Wait()

@@ -14,9 +14,10 @@ type Group struct {
 	checks map[netip.AddrPort]*check
 }
 
-// NewGroup returns a group without backends. It calls changed when a backend becomes unusable, and
-// when it becomes usable again. It never makes two calls at once. changed must return soon and must
-// not call the group or the checker. It is not called for backends that leave the group.
+// NewGroup returns a group without backends. It calls changed with the state of each backend that
+// comes to the group, because a pool may remember one that has left and come back, and whenever the
+// state changes. It never makes two calls at once. changed must return soon and must not call the
+// group or the checker. It is not called for backends that leave the group.
 func (c *Checker) NewGroup(changed func(backend netip.AddrPort, usable bool)) *Group {
 	return &Group{checker: c, changed: changed, checks: map[netip.AddrPort]*check{}}
 }
@@ -47,7 +48,7 @@ func (g *Group) Close() { g.Set(Settings{}, nil) }
 // setBackend adds a backend or changes the settings of its check. The caller holds the checker's
 // lock.
 func (g *Group) setBackend(backend netip.AddrPort, settings *Settings) {
-	old := g.checks[backend]
+	old, known := g.checks[backend]
 	if old != nil && old.settings == *settings {
 		return
 	}
@@ -59,7 +60,7 @@ func (g *Group) setBackend(backend netip.AddrPort, settings *Settings) {
 		g.drop(backend, old)
 	}
 	g.checks[backend] = now
-	if was, is := usable(old), usable(now); was != is {
+	if is := usable(now); !known || usable(old) != is {
 		g.changed(backend, is)
 	}
 }

@@ -86,9 +86,12 @@ func TestServersThatFailAndRecover(t *testing.T) {
 			s := srv.settings
 			s.Interval, s.Timeout, s.Healthy, s.Unhealthy = 10*time.Millisecond, time.Minute, 2, 3
 			group.Set(s, []netip.AddrPort{srv.addr})
+			if !kittest.Receive(t, "the first state", changes) {
+				t.Error("a new backend is not usable")
+			}
 			srv.fail()
 			if kittest.Receive(t, "the failure", changes) {
-				t.Error("the first change is to usable")
+				t.Error("the next change is to usable")
 			}
 			if status := group.Status(); len(status) != 1 || status[0].Usable || status[0].Reason == "" {
 				t.Errorf("status %+v", status)

@@ -3,7 +3,8 @@ package audit
 import (
 	"strconv"
 	"time"
-	"unicode/utf8"
+
+	"portolan.dev/services/kit/jsonline"
 )
 
 // Entry is one call, and one line of the log. Empty fields are left out of the line.
@@ -134,50 +135,6 @@ func appendText(line []byte, key, value string) []byte {
 	if value == "" {
 		return line
 	}
-	line = append(append(append(line, ',', '"'), key...), `":"`...)
-	return append(appendQuoted(line, value), '"')
-}
-
-// appendQuoted appends text in the form of a JSON string, in printable ASCII, so that a line does
-// nothing to the terminal on which it is shown. Bytes that are not UTF-8 become U+FFFD.
-func appendQuoted(line []byte, text string) []byte {
-	cut := len(text) > maxText
-	if cut {
-		text = text[:maxText]
-	}
-	for len(text) > 0 {
-		plain := 0
-		for plain < len(text) && isPlain(text[plain]) {
-			plain++
-		}
-		line, text = append(line, text[:plain]...), text[plain:]
-		if text == "" {
-			break
-		}
-		r, size := utf8.DecodeRuneInString(text)
-		if r == '"' || r == '\\' {
-			line = append(line, '\\', byte(r))
-		} else {
-			line = appendEscaped(line, r)
-		}
-		text = text[size:]
-	}
-	if cut {
-		line = append(line, "..."...)
-	}
-	return line
-}
-
-// isPlain reports whether a JSON string in printable ASCII has the byte as it is.
-func isPlain(c byte) bool { return c >= ' ' && c < 0x7f && c != '"' && c != '\\' }
-
-// appendEscaped appends a character as \uXXXX, or as two of them if it needs a surrogate pair.
-func appendEscaped(line []byte, r rune) []byte {
-	const firstPair, high, low = 0x10000, 0xd800, 0xdc00
-	if r >= firstPair {
-		r -= firstPair
-		return appendEscaped(appendEscaped(line, high+r>>10), low+r&0x3ff)
-	}
-	const digits = "0123456789abcdef"
-	return append(line, '\\', 'u', digits[r>>12&15], digits[r>>8&15], digits[r>>4&15], digits[r&15])
+	line = append(append(append(line, ',', '"'), key...), `":`...)
+	return jsonline.AppendString(line, value, maxText)
 }
