@@ -561,11 +561,7 @@ func TestAnnotationCrossZone(t *testing.T) {
 			svc = w.object("web", frontend, annotations{name: value, "check-interval": "100ms", "check-unhealthy": "2"})
 		}
 		w.log.Put(svc, slice("web", near+"@a", far+"@b"))
-		want := 2
-		if name != "" {
-			want = 1
-		}
-		w.waitFor(frontend, want)
+		w.waitFor(frontend, 2)
 		got := reached(t, frontend, 6)
 		if name != "" && got["near"] != 6 || name == "" && (got["near"] != 3 || got["far"] != 3) {
 			t.Errorf("%q: reached %v", name, got)

@@ -78,31 +78,23 @@ func (b *builder) addPort(addr netip.Addr, port *corev1.ServicePort) {
 	b.res.Ports = append(b.res.Ports, Port{
 		Frontend: frontend, Service: object.NameOf(b.svc), UID: b.svc.GetMetadata().GetUid(), Name: port.GetName(),
 		Settings: b.settings, TLS: b.settings.EndsTLS(port), Restricted: b.restricted, Allowed: b.allowed,
-		Server: b.server(frontend, endpoints.Choose(all, b.zoneFilter(frontend, all))),
+		Server: b.server(frontend, all),
 	})
 }
 
-// zoneFilter returns the filter of the setting cross-zone. If it is off, only backends of the edge's
-// zone are admitted as long as one of them is usable. No client is better served by a zone without
-// backends than by another one.
-func (b *builder) zoneFilter(frontend netip.AddrPort, all []endpoints.Candidate) endpoints.Filter {
+// prefersOwnZone reports whether backends of other zones get no new connections, which is so if
+// cross-zone is off, as long as a backend of the edge's zone is usable: traffic between zones costs less
+// than an outage.
+func (b *builder) prefersOwnZone(frontend netip.AddrPort, all []endpoints.Candidate) bool {
 	zone := b.facts.Zone
-	if b.settings.CrossZone || zone == "" {
-		return endpoints.All
-	}
-	usable := func(c endpoints.Candidate) bool {
+	return !b.settings.CrossZone && zone != "" && slices.ContainsFunc(all, func(c endpoints.Candidate) bool {
 		return c.Zone == zone && c.Ready && c.Weight > 0 && (b.facts.Usable == nil || b.facts.Usable(frontend, c.Addr))
-	}
-	if !slices.ContainsFunc(all, usable) {
-		return endpoints.All
-	}
-	return func(c *endpoints.Candidate) (bool, string, bool) {
-		return c.Zone == zone, "in another zone (cross-zone is off)", true
-	}
+	})
 }
 
-// server returns the server of a port's pool.
-func (b *builder) server(frontend netip.AddrPort, choices []endpoints.Choice) proxy.Server {
+// server returns the server of a port's pool. Backends of other zones than the preferred one have the
+// weight 0, and keep the connections that they have.
+func (b *builder) server(frontend netip.AddrPort, all []endpoints.Candidate) proxy.Server {
 	service := b.svc.GetSpec()
 	s := proxy.Server{
 		Scheduler: service.GetScheduler(), HashPort: hashesPort(service.GetSchedulerFlags()), Drain: b.drain(), FailOpen: true,
@@ -114,12 +106,14 @@ func (b *builder) server(frontend netip.AddrPort, choices []endpoints.Choice) pr
 		}
 		s.Affinity = time.Duration(seconds) * time.Second
 	}
-	for i := range choices {
-		c := &choices[i]
+	prefers := b.prefersOwnZone(frontend, all)
+	for _, c := range endpoints.Choose(all, endpoints.All) {
 		switch {
 		case !c.Used:
 		case c.Addr == frontend:
 			b.report("the endpoint %s is the load balancer's own address", c.Addr)
+		case prefers && c.Zone != b.facts.Zone:
+			s.Backends = append(s.Backends, proxy.Real{Addr: c.Addr})
 		default:
 			s.Backends = append(s.Backends, proxy.Real{Addr: c.Addr, Weight: c.Weight})
 		}

@@ -63,6 +63,9 @@ func describe(p *plan.Port) string {
 	text := p.Frontend.String() + ":"
 	for _, b := range p.Server.Backends {
 		text += " " + b.Addr.String()
+		if b.Weight == 0 {
+			text += " (none new)"
+		}
 	}
 	return text
 }
@@ -108,7 +111,7 @@ func TestBackends(t *testing.T) {
 		},
 		"own zone": {
 			change: annotated("false"), facts: plan.Facts{Zone: "a"}, slices: []*corev1.EndpointSlice{slice("1", false, "10.0.0.1 a", "10.0.0.2 b")},
-			want: []string{"192.0.2.1:80: 10.0.0.1:8080", "[2001:db8::1]:80: 10.0.0.1:8080"},
+			want: []string{"192.0.2.1:80: 10.0.0.1:8080 10.0.0.2:8080 (none new)", "[2001:db8::1]:80: 10.0.0.1:8080 10.0.0.2:8080 (none new)"},
 		},
 		"nothing in the own zone": {
 			change: annotated("false"), facts: plan.Facts{Zone: "c"}, slices: []*corev1.EndpointSlice{slice("1", false, "10.0.0.1 a", "10.0.0.2 b")},
