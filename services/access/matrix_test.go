@@ -22,6 +22,7 @@ import (
 
 	_ "portolan.dev/api/allocator/v1"
 	_ "portolan.dev/api/dns/v1"
+	_ "portolan.dev/api/edge/v1"
 	_ "portolan.dev/api/endpoints/v1"
 	_ "portolan.dev/api/loadbalancer/v1"
 	_ "portolan.dev/api/nodeagent/v1"

@@ -177,6 +177,7 @@ func checkSettings(s *balancer.Settings) health.Settings {
 	}
 	protocol := map[balancer.CheckProtocol]health.Protocol{
 		balancer.CheckTCP: health.TCP, balancer.CheckSSL: health.TLS, balancer.CheckHTTP: health.HTTP, balancer.CheckHTTPS: health.HTTPS,
+		balancer.CheckGRPC: health.GRPC,
 	}[c.Protocol]
 	return health.Settings{
 		Protocol: protocol, Path: c.Path, Port: uint16(c.Port), // #nosec G115 -- a port

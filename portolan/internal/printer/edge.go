@@ -33,7 +33,7 @@ func EdgeStatus(w io.Writer, s *edgev1.GetStatusResponse) error {
 		}
 	}
 	if n := s.GetMorePorts(); n > 0 {
-		printf(w, "\nand %d more ports: ask for one namespace or service\n", n)
+		_, _ = fmt.Fprintf(w, "\nand %d more ports: ask for one namespace or service\n", n)
 	}
 	return nil
 }
