@@ -158,7 +158,11 @@ func (p *port) close(limit time.Duration) {
 
 // dialer returns how backends are dialled.
 func (p *port) dialer() proxy.Dialer {
-	return proxy.Dialer{Failed: func(backend netip.AddrPort, _ error) { p.ejector.Failure(backend) }}
+	return proxy.Dialer{Failed: func(backend netip.AddrPort, err error) {
+		p.ejector.Failure(backend)
+		p.server.metrics.dialFailures.Inc()
+		p.server.opts.Log.Debug("dial of a backend failed", "frontend", p.frontend, "backend", backend, "err", err)
+	}}
 }
 
 // connections returns the number of the port's connections.
