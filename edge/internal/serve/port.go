@@ -53,6 +53,7 @@ func newPort(s *Server, p plan.Port) *port {
 	out.pool = proxy.NewPool(proxy.Options{Removed: out.backendRemoved})
 	out.group = s.opts.Checks.NewGroup(func(backend netip.AddrPort, usable bool) {
 		out.pool.SetDown(backend, !usable)
+		s.judged.add(p.Service) // its zone may have no usable backend any more
 		s.Changed()
 	})
 	out.ejector = health.NewEjector(health.DefaultEjection, out.pool.Eject)
