@@ -19,9 +19,10 @@ type exchange struct {
 
 	backend     *proxy.Backend // nil: none
 	record      Record
-	sent        time.Time // when the request was given to the backend
-	answered    time.Time // when the head of the response had arrived
-	received    atomic.Int64
+	sent        time.Time    // when the request was given to the backend
+	answered    time.Time    // when the head of the response had arrived
+	received    atomic.Int64 // bytes of the request's body
+	passed      atomic.Int64 // bytes of the response's body
 	bodyTimeout atomic.Bool
 }
 
@@ -117,6 +118,6 @@ func (x *exchange) finish() {
 	if !x.answered.IsZero() {
 		x.record.ResponseTime = time.Since(x.answered)
 	}
-	x.record.Received = x.received.Load()
+	x.record.Received, x.record.Sent = x.received.Load(), x.passed.Load()
 	x.g.config.Record(&x.record)
 }

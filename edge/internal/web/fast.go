@@ -56,6 +56,7 @@ type next int
 const (
 	nextRequest next = iota
 	nextClose        // the connection ends
+	nextLinger       // the connection ends once the client has the response
 	nextRefer        // the reference serves the rest
 )
 
@@ -72,12 +73,15 @@ func (c *fastConn) run() {
 			return
 		}
 		then := c.serveAll(s)
-		if then == nextRefer {
+		switch then {
+		case nextRefer:
 			c.hand(s)
 			return
+		case nextLinger:
+			linger(c.conn, s.inBuf[:])
 		}
 		s.put()
-		if then == nextClose {
+		if then != nextRequest {
 			c.conn.Close() //nolint:errcheck // all was written, or the client is gone
 			return
 		}
@@ -138,8 +142,7 @@ func (c *fastConn) serveOne(s *scratch) next {
 		case r == errHeadTooLarge, c.requests == 0 && bytes.HasPrefix(s.in, []byte(prefaceLine)):
 			return nextRefer // larger heads, and HTTP/2
 		}
-		c.refuse(s, r)
-		return nextClose
+		return c.refuse(s, r)
 	}
 	if !ordinary(s) {
 		return nextRefer
@@ -182,22 +185,21 @@ func ordinary(s *scratch) bool {
 }
 
 // refuse answers a request that is not valid, and ends what the client sends.
-func (c *fastConn) refuse(s *scratch, r *refusal) {
+func (c *fastConn) refuse(s *scratch, r *refusal) next {
 	now := time.Now()
 	f := failureOfRefusal(r)
 	s.out = f.appendTo(s.out[:0], dateAt(now), false, true)
-	if c.write(now, s.out) == nil {
-		c.linger(s)
+	then := nextLinger
+	if c.write(now, s.out) != nil {
+		then = nextClose
 	}
 	if c.g.config.Record != nil {
 		record := Record{Time: now, RequestTime: -1, BackendTime: -1, ResponseTime: -1, Status: f.status, Sent: int64(len(f.body()))}
 		record.setConnection(&c.info)
 		c.g.config.Record(&record)
 	}
+	return then
 }
-
-// linger lets the client read the response before the connection is closed.
-func (c *fastConn) linger(s *scratch) { linger(c.conn, s.inBuf[:]) }
 
 func (c *fastConn) armRead(now time.Time, after time.Duration) {
 	if at, ok := c.reading.set(now, after); ok {

@@ -91,10 +91,7 @@ func (x *fastExchange) serve() next {
 // after returns what follows the request.
 func (x *fastExchange) after() next {
 	if x.closes {
-		if x.upload.pending() || x.c.g.fast.draining.Load() {
-			x.c.linger(x.s)
-		}
-		return nextClose
+		return nextLinger
 	}
 	if x.upload == nil {
 		x.s.skip(x.s.req.size + x.buffered)
@@ -221,10 +218,6 @@ func (x *fastExchange) fail() next {
 	}
 	if !x.head {
 		x.record.Sent = int64(len(x.failed.body()))
-	}
-	if x.closes {
-		x.c.linger(x.s)
-		return nextClose
 	}
 	return x.after()
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/url"
 	"sync/atomic"
 )
 
@@ -57,6 +58,7 @@ type guard struct {
 	refusedHead atomic.Int64 // the number of the head that was refused; 0: none
 	refused     atomic.Pointer[refusal]
 	raw         atomic.Bool  // the protocol has changed
+	notHTTP1    atomic.Bool  // any more
 	finished    atomic.Int64 // the number of the last request that was served without a change
 
 	requests int64 // of the handler
@@ -134,10 +136,14 @@ func (g *guard) advanceHead() error {
 	}
 	if !g.started && bytes.HasPrefix(g.in, []byte(preface)) {
 		g.state = guardRaw
+		g.notHTTP1.Store(true)
 		return nil
 	}
 	g.started = true
 	complete, err := g.head.parse(g.in)
+	if complete && err == nil {
+		err = g.checkForServer()
+	}
 	switch {
 	case err != nil:
 		g.refuseHead(err)
@@ -147,6 +153,24 @@ func (g *guard) advanceHead() error {
 		g.accept()
 	default:
 		return g.fill()
+	}
+	return nil
+}
+
+// checkForServer returns an error for a head that is valid, but that net/http refuses. net/http closes
+// the connection in a way that can lose its answer.
+func (g *guard) checkForServer() error {
+	h := &g.head
+	for _, f := range h.fields {
+		if f.kind == fieldHost && !all(f.value.of(g.in), classHost) {
+			return errHost
+		}
+	}
+	if equalFold(h.method.of(g.in), "connect") {
+		return nil
+	}
+	if _, err := url.ParseRequestURI(string(h.target.of(g.in))); err != nil {
+		return errRequestLine
 	}
 	return nil
 }
@@ -236,6 +260,7 @@ func (g *guard) advanceUpgrade(p []byte) (int, error) {
 	case g.raw.Load():
 		g.in, g.ahead = g.in[g.ahead:], 0
 		g.state = guardRaw
+		g.notHTTP1.Store(true)
 		return 0, nil
 	case g.finished.Load() >= g.heads:
 		g.state = guardHead
@@ -251,9 +276,9 @@ func (g *guard) advanceUpgrade(p []byte) (int, error) {
 	return 1, nil
 }
 
-// Close implements net.Conn. It does not lose the answer to a client that goes on sending.
+// Close implements net.Conn. A client of HTTP/1 that goes on sending gets the last response.
 func (g *guard) Close() error {
-	if g.refused.Load() == nil {
+	if g.notHTTP1.Load() {
 		return g.Conn.Close()
 	}
 	go func() {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"math/big"
 	"net"
 	"net/http"
@@ -80,7 +81,7 @@ func describe(w http.ResponseWriter, r *http.Request) {
 func TestProtocols(t *testing.T) {
 	plain := startHTTP(t, describe)
 	secure := kittest.Listen(t)
-	backend := &http.Server{Handler: http.HandlerFunc(describe), TLSConfig: certificates(t)}
+	backend := &http.Server{Handler: http.HandlerFunc(describe), TLSConfig: certificates(t), ErrorLog: log.New(io.Discard, "", 0)}
 	go backend.ServeTLS(secure, "", "")
 	t.Cleanup(func() { backend.Close() })
 	backends := map[web.Protocol]netip.AddrPort{web.HTTP: plain, web.HTTPS: addrOf(secure.Addr()), web.H2C: plain, web.GRPC: plain}
@@ -249,7 +250,7 @@ func TestWebSocket(t *testing.T) {
 func TestBackendTLS(t *testing.T) {
 	lis := kittest.Listen(t)
 	certs := certificates(t)
-	backend := &http.Server{Handler: http.HandlerFunc(describe), TLSConfig: certs}
+	backend := &http.Server{Handler: http.HandlerFunc(describe), TLSConfig: certs, ErrorLog: log.New(io.Discard, "", 0)}
 	go backend.ServeTLS(lis, "", "")
 	t.Cleanup(func() { backend.Close() })
 	good, err := x509.ParseCertificate(certs.Certificates[0].Certificate[0])

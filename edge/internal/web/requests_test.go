@@ -176,7 +176,7 @@ func TestUnusualRequests(t *testing.T) {
 		for request, want := range map[string]string{
 			"GET http://other/x?y HTTP/1.1\r\nHost: h\r\n\r\n":                                "GET /x?y other 0",
 			"OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n":                                           "",
-			"GET /%zz HTTP/1.1\r\nHost: h\r\n\r\n":                                            "400 Bad Request",
+			"GET /%zz HTTP/1.1\r\nHost: h\r\n\r\n":                                            "client: the request line is invalid\n",
 			"GET //x/../y HTTP/1.1\r\nHost: h\r\n\r\n":                                        "GET //x/../y h 0",
 			"GET /a;b?c;d&e=%2f HTTP/1.1\r\nHost: h\r\n\r\n":                                  "GET /a;b?c;d&e=%2f h 0",
 			"\r\nGET / HTTP/1.1\r\nHost: h\r\n\r\n":                                           "GET / h 0",

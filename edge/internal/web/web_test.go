@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -109,7 +110,7 @@ func startHTTP(t *testing.T, h http.HandlerFunc) netip.AddrPort {
 	p.SetHTTP1(true)
 	p.SetUnencryptedHTTP2(true)
 	lis := kittest.Listen(t)
-	s := &http.Server{Handler: h, Protocols: &p}
+	s := &http.Server{Handler: h, Protocols: &p, ErrorLog: log.New(io.Discard, "", 0)}
 	go s.Serve(lis)
 	t.Cleanup(func() { s.Close() })
 	return addrOf(lis.Addr())
