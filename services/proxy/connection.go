@@ -2,8 +2,6 @@ package proxy
 
 import (
 	"context"
-	"errors"
-	"io"
 	"net"
 	"sync"
 )
@@ -16,6 +14,8 @@ type Connection struct {
 	dial    context.CancelFunc // cancels the current dial; nil: none
 	server  *net.TCPConn
 	aborted bool
+
+	fromClient, fromServer direction
 }
 
 var _ Session = (*Connection)(nil)
@@ -61,6 +61,21 @@ func (c *Connection) Server() *net.TCPConn {
 	return c.server
 }
 
+// disconnected resets the connection to the backend, which is not the right one.
+func (c *Connection) disconnected() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	Reset(c.server)
+	c.server = nil
+}
+
+// Aborted reports whether Abort was called.
+func (c *Connection) Aborted() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.aborted
+}
+
 // Abort implements Session. It resets both sides.
 func (c *Connection) Abort() {
 	c.mu.Lock()
@@ -77,30 +92,4 @@ func (c *Connection) Abort() {
 func Reset(conn *net.TCPConn) {
 	conn.SetLinger(0) //nolint:errcheck // fails on connections that are gone already
 	conn.Close()      //nolint:errcheck // as above
-}
-
-// Copy copies bytes in both directions until both have ended, then closes both sides. The end of one
-// direction is passed on as a half-close. An error ends both with a reset.
-func (c *Connection) Copy() {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		c.copyOne(c.client, c.server)
-	}()
-	c.copyOne(c.server, c.client)
-	<-done
-	c.client.Close() //nolint:errcheck // both directions have ended
-	c.server.Close() //nolint:errcheck // as above
-}
-
-// copyOne copies bytes in one direction. The kernel does it without copies to this process where it
-// can (splice).
-func (c *Connection) copyOne(to, from *net.TCPConn) {
-	if _, err := io.Copy(to, from); err != nil {
-		c.Abort()
-		return
-	}
-	if err := to.CloseWrite(); err != nil && !errors.Is(err, net.ErrClosed) {
-		c.Abort()
-	}
 }

@@ -43,14 +43,23 @@ func (d *Dialer) failedFor() time.Duration {
 // errBackendRemoved is the error of a dial that ended because the backend was removed.
 var errBackendRemoved = errors.New("the backend leaves")
 
+// Target is what a Dialer connects to, and for whom.
+type Target struct {
+	Pool          *Pool
+	Client, Local netip.AddrPort // the ends of the client's connection
+	// Prepare is called with each connection to a backend before it is used, for example to do a TLS
+	// handshake. An error counts as a failed dial. Nil: nothing.
+	Prepare func(*net.TCPConn) error
+}
+
 // Connect picks backends for a connection and dials them until one answers, at most MaxAttempts. It
 // returns nil if none does, if ctx is done, or if the connection was aborted. Otherwise the caller
 // releases the backend. A backend that is removed during the dial does not count as a failed attempt,
 // because it may come back and is dialled again then.
-func (d *Dialer) Connect(ctx context.Context, p *Pool, client, local netip.AddrPort, c *Connection) *Backend {
+func (d *Dialer) Connect(ctx context.Context, to *Target, c *Connection) *Backend {
 	var tried []*Backend
 	for len(tried) < d.maxAttempts() && ctx.Err() == nil {
-		b, err := d.attempt(ctx, p, client, local, c, tried)
+		b, err := d.attempt(ctx, to, c, tried)
 		switch {
 		case err == nil:
 			return b
@@ -63,28 +72,37 @@ func (d *Dialer) Connect(ctx context.Context, p *Pool, client, local netip.AddrP
 
 // attempt dials one of the backends that were not tried. It returns nil if there is none, or if the
 // connection was aborted during the dial.
-func (d *Dialer) attempt(ctx context.Context, p *Pool, client, local netip.AddrPort, c *Connection, tried []*Backend) (*Backend, error) {
+func (d *Dialer) attempt(ctx context.Context, to *Target, c *Connection, tried []*Backend) (*Backend, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c.setDialCancel(cancel)
-	b := p.Pick(client, local, tried, c)
+	b := to.Pool.Pick(to.Client, to.Local, tried, c)
 	if b == nil {
 		return nil, nil
 	}
-	conn, err := d.Dial(ctx, b.addr, d.Timeout(p, append(tried, b)))
+	conn, err := d.Dial(ctx, b.addr, d.Timeout(to.Pool, append(tried, b)))
+	if err == nil && c.connected(conn) {
+		if err = to.prepare(conn); err == nil {
+			return b, nil
+		}
+		c.disconnected()
+	}
+	defer to.Pool.Release(b, c, netip.Addr{})
 	switch {
-	case err == nil && c.connected(conn):
-		return b, nil
-	case err == nil: // the connection was aborted; the backend has not failed
-		p.Release(b, c, netip.Addr{})
+	case c.Aborted(): // the backend has not failed
 		return nil, nil
 	case ctx.Err() != nil:
-		p.Release(b, c, netip.Addr{})
 		return nil, errBackendRemoved
 	}
-	d.Fail(p, b, err)
-	p.Release(b, c, netip.Addr{})
+	d.Fail(to.Pool, b, err)
 	return b, err
+}
+
+func (t *Target) prepare(conn *net.TCPConn) error {
+	if t.Prepare == nil {
+		return nil
+	}
+	return t.Prepare(conn)
 }
 
 // Timeout returns the longest time for the dial of the last backend in tried. It is short if another

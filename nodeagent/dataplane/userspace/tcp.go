@@ -41,7 +41,7 @@ func (f *frontend) serve(client *net.TCPConn) {
 		c.Abort()
 		return
 	}
-	b := f.plane.dialer.Connect(f.plane.ctx, p, from, to, c)
+	b := f.plane.dialer.Connect(f.plane.ctx, &proxy.Target{Pool: p, Client: from, Local: to}, c)
 	if b == nil {
 		f.plane.metrics.connections.WithLabelValues("no_backend").Inc()
 		c.Abort()
@@ -49,7 +49,7 @@ func (f *frontend) serve(client *net.TCPConn) {
 	}
 	f.plane.metrics.connections.WithLabelValues("served").Inc()
 	f.plane.metrics.active.Inc()
-	c.Copy()
+	c.Copy(client, c.Server())
 	f.plane.metrics.active.Dec()
 	p.Release(b, c, from.Addr())
 }

@@ -1,0 +1,190 @@
+package stream
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"portolan.dev/edge/internal/listen"
+	"portolan.dev/services/proxy"
+)
+
+// Server serves the connections of one port. It is safe for concurrent use.
+type Server struct {
+	opts     Options
+	settings atomic.Pointer[Settings]
+	dials    context.Context // until Shutdown aborts the connections
+	abort    context.CancelFunc
+
+	mu      sync.Mutex
+	stopped bool
+	open    map[*connection]struct{}
+	sweeper *time.Timer // nil: there are no connections, or none that can be idle
+	drained chan struct{}
+}
+
+// New returns a server.
+func New(o Options, s *Settings) *Server {
+	srv := &Server{opts: o.withDefaults(), open: map[*connection]struct{}{}, drained: make(chan struct{})}
+	srv.dials, srv.abort = context.WithCancel(context.Background())
+	srv.settings.Store(s)
+	return srv
+}
+
+// connection is a client's connection with what Record does not have.
+type connection struct {
+	record  Record
+	session *proxy.Connection
+
+	copying  atomic.Bool
+	timedOut atomic.Bool
+	// The sweeper alone uses the fields below.
+	progress uint64
+	since    time.Time // when the sweeper last saw progress
+}
+
+// Handle serves a connection until it has ended. It is a handler of listen.Settings.
+func (s *Server) Handle(client *listen.Conn) {
+	c := &connection{record: Record{Conn: client}, session: proxy.NewConnection(client.Raw)}
+	if !s.add(c) {
+		c.session.Abort()
+		client.Close() //nolint:errcheck // it was reset
+		return
+	}
+	backend := s.connect(c)
+	client.Close() //nolint:errcheck // it has ended
+	if backend != nil {
+		s.opts.Pool.Release(backend, c.session, client.Client.Addr())
+	}
+	s.finish(c)
+}
+
+// connect connects to a backend and copies until the end. It returns nil if no backend was reached.
+func (s *Server) connect(c *connection) *proxy.Backend {
+	client, settings := c.record.Conn, s.settings.Load()
+	server := proxy.Stream(nil)
+	backend := s.opts.Dialer.Connect(s.dials, &proxy.Target{
+		Pool: s.opts.Pool, Client: client.Client, Local: client.Local,
+		Prepare: func(conn *net.TCPConn) (err error) {
+			server, err = s.prepare(conn, client, settings)
+			return err
+		},
+	}, c.session)
+	if backend == nil {
+		c.record.Result = NoBackend
+		c.session.Abort()
+		return nil
+	}
+	c.record.Backend, c.record.Connected = backend.Addr(), time.Now()
+	s.copy(c, server)
+	return backend
+}
+
+// copy passes on bytes until the end.
+func (s *Server) copy(c *connection, server proxy.Stream) {
+	client := proxy.Stream(c.record.Conn.Raw)
+	if c.record.Conn.TLS != nil {
+		client = c.record.Conn.TLS
+	}
+	if early := c.record.Conn.TakeBuffered(); len(early) > 0 {
+		if _, err := server.Write(early); err != nil {
+			c.session.Abort()
+		}
+		c.session.AddReceived(len(early))
+	}
+	c.copying.Store(true)
+	c.session.Copy(client, server)
+}
+
+// prepare sends the PROXY header to a backend and begins TLS, as the settings say. It returns the
+// stream for the client's bytes.
+func (s *Server) prepare(conn *net.TCPConn, client *listen.Conn, settings *Settings) (proxy.Stream, error) {
+	if settings.Header != NoHeader {
+		header, err := format(settings.Header, client.Client, client.Local)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := conn.Write(header); err != nil {
+			return nil, err
+		}
+	}
+	if settings.BackendTLS == nil {
+		return conn, nil
+	}
+	secure := tls.Client(conn, settings.BackendTLS)
+	conn.SetDeadline(time.Now().Add(s.opts.HandshakeTimeout)) //nolint:errcheck // the handshake fails too
+	// The deadline ends the handshake. A context would need a goroutine.
+	if err := secure.HandshakeContext(context.Background()); err != nil {
+		return nil, err
+	}
+	return secure, conn.SetDeadline(time.Time{})
+}
+
+// finish reports a connection that has ended.
+func (s *Server) finish(c *connection) {
+	r := &c.record
+	switch {
+	case r.Result != "":
+	case c.timedOut.Load():
+		r.Result = Idle
+	case c.session.Aborted():
+		r.Result = Broken
+	default:
+		r.Result = Complete
+	}
+	r.FirstByte, r.Ended = c.session.FirstSent(), time.Now()
+	r.Received, r.Sent = c.session.Received(), c.session.Sent()
+	s.opts.Finished(r)
+	s.remove(c)
+}
+
+// add adds a connection unless the server was shut down.
+func (s *Server) add(c *connection) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return false
+	}
+	s.open[c] = struct{}{}
+	s.schedule()
+	return true
+}
+
+func (s *Server) remove(c *connection) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, c)
+	if s.stopped && len(s.open) == 0 {
+		close(s.drained)
+	}
+}
+
+// Shutdown resets new connections, and waits until the established ones have ended. It resets those
+// that are left when ctx is done. It must be called once.
+func (s *Server) Shutdown(ctx context.Context) {
+	s.mu.Lock()
+	s.stopped = true
+	if len(s.open) == 0 {
+		close(s.drained)
+	}
+	s.mu.Unlock()
+	select {
+	case <-s.drained:
+	case <-ctx.Done():
+		s.abortAll()
+		<-s.drained
+	}
+	s.abort()
+}
+
+func (s *Server) abortAll() {
+	s.abort()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.open {
+		c.session.Abort()
+	}
+}

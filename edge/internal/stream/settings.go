@@ -1,0 +1,84 @@
+package stream
+
+import (
+	"crypto/tls"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"portolan.dev/edge/internal/listen"
+	"portolan.dev/services/proxy"
+)
+
+// Header is the version of the PROXY header that backends are sent.
+type Header byte
+
+// The versions.
+const (
+	NoHeader Header = 0
+	V1       Header = 1
+	V2       Header = 2
+)
+
+// Options configure a Server for its life. The zero value of a field selects its default.
+type Options struct {
+	Log    *slog.Logger // default: discard
+	Pool   *proxy.Pool
+	Dialer proxy.Dialer
+	// HandshakeTimeout is the longest time for the TLS handshake with a backend. Default 5 s.
+	HandshakeTimeout time.Duration
+	// Finished is called with each connection that has ended. Default: nothing.
+	Finished func(*Record)
+}
+
+func (o Options) withDefaults() Options {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.HandshakeTimeout == 0 {
+		o.HandshakeTimeout = 5 * time.Second
+	}
+	if o.Finished == nil {
+		o.Finished = func(*Record) {}
+	}
+	// Connections have idle timeouts, which find dead peers without the system calls that set keepalives.
+	o.Dialer.KeepAlive = -1
+	return o
+}
+
+// Settings are how a Server serves connections. They never change once they have been passed on.
+type Settings struct {
+	// Header is the PROXY header that backends are sent.
+	Header Header
+	// BackendTLS is the configuration of TLS with backends. Nil: no TLS.
+	BackendTLS *tls.Config
+	// IdleTimeout ends connections without bytes in either direction; 0: never. A change is for
+	// established connections, too.
+	IdleTimeout time.Duration
+}
+
+// Result is how a connection ended. Its values are label values of metrics.
+type Result string
+
+// The results.
+const (
+	Complete  Result = "complete"   // both sides ended their bytes
+	Broken    Result = "broken"     // a side failed or was reset, or the time for draining was over
+	Idle      Result = "idle"       // the idle timeout
+	NoBackend Result = "no_backend" // no backend could be reached
+)
+
+// Results are all results.
+var Results = []Result{Complete, Broken, Idle, NoBackend}
+
+// Record is a connection that has ended.
+type Record struct {
+	Conn    *listen.Conn
+	Backend netip.AddrPort // the zero value if no backend was reached
+	Result  Result
+	// Connected is the time at which the backend was connected, FirstByte the time of its first byte, and
+	// Ended that of the end. The first two are zero if that did not happen.
+	Connected, FirstByte, Ended time.Time
+	// Received and Sent are the bytes from and to the client.
+	Received, Sent int64
+}
