@@ -64,8 +64,8 @@ func (x *fastExchange) fillRecord() {
 		}
 	}
 	x.record.Method, x.record.Proto = string(h.method.of(in)), "HTTP/1.1"
-	x.record.URL = absoluteURL(&x.c.info, host, string(h.target.of(in)))
-	x.record.setConnection(&x.c.info)
+	x.record.URL = absoluteURL(&x.c.conn.info, host, string(h.target.of(in)))
+	x.record.setConnection(&x.c.conn.info)
 }
 
 // serve sends the request to a backend and the response to the client.
@@ -199,7 +199,7 @@ func (x *fastExchange) drop(failed bool) {
 	if failed {
 		x.c.releaseFailed(x.backend)
 	} else {
-		x.c.g.pool.Release(x.backend, x.c, x.c.info.Client.Addr())
+		x.c.g.pool.Release(x.backend, x.c, x.c.conn.info.client.Addr())
 	}
 	x.backend = nil
 }

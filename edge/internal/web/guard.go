@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"net"
 	"net/url"
 	"sync/atomic"
 )
@@ -36,8 +35,7 @@ const (
 //
 // net/http reads from one goroutine at a time. Only the atomic fields are for others.
 type guard struct {
-	net.Conn
-	info  Info
+	*clientConn
 	limit int
 
 	state   guardState
@@ -65,8 +63,8 @@ type guard struct {
 }
 
 // newGuard returns a guard of a connection from which read has been read.
-func newGuard(conn net.Conn, info Info, limit int, read []byte) *guard {
-	g := &guard{Conn: conn, info: info, limit: limit, in: bytes.Clone(read)}
+func newGuard(conn *clientConn, limit int, read []byte) *guard {
+	g := &guard{clientConn: conn, limit: limit, in: bytes.Clone(read)}
 	g.head.reset(false)
 	return g
 }
@@ -114,12 +112,12 @@ func (g *guard) advance(p []byte) (int, error) {
 		g.out = len(g.in)
 		return 0, nil
 	}
-	return g.Conn.Read(p)
+	return g.clientConn.Read(p)
 }
 
 // fill reads more bytes to in.
 func (g *guard) fill() error {
-	n, err := g.Conn.Read(g.scratch[:])
+	n, err := g.clientConn.Read(g.scratch[:])
 	g.in = append(g.in, g.scratch[:n]...)
 	if n > 0 {
 		return nil
@@ -223,7 +221,7 @@ func (g *guard) advanceLength(p []byte) (int, error) {
 		g.left -= int64(g.out)
 		return 0, nil
 	}
-	n, err := g.Conn.Read(p[:min(int64(len(p)), g.left)])
+	n, err := g.clientConn.Read(p[:min(int64(len(p)), g.left)])
 	g.left -= int64(n)
 	return n, err
 }
@@ -279,11 +277,11 @@ func (g *guard) advanceUpgrade(p []byte) (int, error) {
 // Close implements net.Conn. A client of HTTP/1 that goes on sending gets the last response.
 func (g *guard) Close() error {
 	if g.notHTTP1.Load() {
-		return g.Conn.Close()
+		return g.clientConn.Close()
 	}
 	go func() {
-		linger(g.Conn, make([]byte, 4<<10))
-		g.Conn.Close() //nolint:errcheck // the answer was written
+		linger(g.clientConn, make([]byte, 4<<10))
+		g.clientConn.Close() //nolint:errcheck // the answer was written
 	}()
 	return nil
 }

@@ -108,19 +108,19 @@ func (g *generation) rewrite(p *httputil.ProxyRequest) {
 var kept = []string{"Forwarded", "X-Forwarded-Host"}
 
 // forward sets the fields that tell the backend about the client.
-func forward(out, in http.Header, i *Info) {
+func forward(out, in http.Header, i *info) {
 	for _, name := range kept {
 		if values, ok := in[name]; ok {
 			out[name] = values
 		}
 	}
-	client := i.Client.Addr().String()
+	client := i.client.Addr().String()
 	if before := in["X-Forwarded-For"]; len(before) > 0 {
 		client = strings.Join(before, ", ") + ", " + client
 	}
 	out.Set("X-Forwarded-For", client)
 	out.Set("X-Forwarded-Proto", i.scheme())
-	out.Set("X-Forwarded-Port", portString(i.Local.Port()))
+	out.Set("X-Forwarded-Port", portString(i.local.Port()))
 }
 
 // modifyResponse notes the head of a response.

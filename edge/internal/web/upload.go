@@ -110,8 +110,8 @@ func (u *upload) send(c *fastConn, l *link, buf []byte) error {
 
 // sendPiece sends what the client has sent meanwhile.
 func (u *upload) sendPiece(c *fastConn, l *link, buf, out []byte) error {
-	if !u.chunked && u.left >= 2*spliceFrom && c.tcp != nil {
-		n, err := io.CopyN(l.TCPConn, c.tcp, min(u.left-spliceFrom, splicePiece)) // without the last part
+	if !u.chunked && u.left >= 2*spliceFrom && c.conn.tcp != nil {
+		n, err := io.CopyN(l.TCPConn, c.conn.tcp, min(u.left-spliceFrom, splicePiece)) // without the last part
 		u.left -= n
 		u.total += n
 		return blame(c, err)
