@@ -96,8 +96,9 @@ func (g *generation) rewrite(p *httputil.ProxyRequest) {
 	}
 	out.Host = p.In.Host
 	out.URL.RawQuery, out.URL.ForceQuery = p.In.URL.RawQuery, p.In.URL.ForceQuery
-	if target := p.In.RequestURI; target == "*" || strings.HasPrefix(target, "/") && !strings.HasPrefix(target, "//") {
-		// The target as the client wrote it. URL would write some characters differently.
+	if target := p.In.RequestURI; isTarget([]byte(target)) && (target == "*" || strings.HasPrefix(target, "/") && !strings.HasPrefix(target, "//")) {
+		// The target as the client wrote it. URL would write some characters differently. A target of
+		// HTTP/2 can have spaces, which must not come into a request line.
 		out.URL.Opaque, out.URL.RawQuery, out.URL.ForceQuery = target, "", false
 	}
 	out.Trailer = p.In.Trailer // is filled at the end of the body
