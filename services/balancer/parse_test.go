@@ -72,6 +72,7 @@ func TestValues(t *testing.T) {
 		{[]string{"check", "false"}, func(s *Settings) { s.Check.Enabled = false }},
 		{[]string{"check-path", "/healthz"}, func(s *Settings) { s.Check.Protocol, s.Check.Path = CheckHTTP, "/healthz" }},
 		{[]string{"check-protocol", "https"}, func(s *Settings) { s.Check.Protocol, s.Check.Path = CheckHTTPS, "/" }},
+		{[]string{"check-protocol", "grpc", "check-path", "/shop.Cart"}, func(s *Settings) { s.Check.Protocol, s.Check.Path = CheckGRPC, "/shop.Cart" }},
 		{[]string{"check-port", "9000", "check-healthy", "10", "check-unhealthy", "2"}, func(s *Settings) {
 			s.Check.Port, s.Check.Healthy, s.Check.Unhealthy = 9000, 10, 2
 		}},
@@ -153,6 +154,7 @@ func TestProblems(t *testing.T) {
 		{[]string{awsPrefix + "healthcheck-interval", "4"}, Invalid, awsPrefix + "healthcheck-interval", "from 5 to 300"},
 		{[]string{awsPrefix + "healthcheck-timeout", "1"}, Invalid, awsPrefix + "healthcheck-timeout", "from 2 to 60"},
 		{[]string{"check-timeout", "10s"}, Invalid, "check-timeout", "must be less than the interval of checks, which is 10s"},
+		{[]string{awsPrefix + "healthcheck-protocol", "grpc"}, Invalid, awsPrefix + "healthcheck-protocol", "must be one of tcp, ssl, http, https"},
 		{[]string{"check-healthy", "1"}, Invalid, "check-healthy", "from 2 to 10"},
 		{[]string{awsPrefix + "healthcheck-unhealthy-threshold", "11"}, Invalid, awsPrefix + "healthcheck-unhealthy-threshold", "from 2 to 10"},
 		{[]string{"check-path", "healthz"}, Invalid, "check-path", "must be a path"},

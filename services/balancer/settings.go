@@ -139,7 +139,7 @@ type Drain struct {
 type Check struct {
 	Enabled  bool
 	Protocol CheckProtocol
-	Path     string // of HTTP and HTTPS
+	Path     string // of HTTP and HTTPS; of gRPC, the name of the service after a slash
 	Port     int    // 0: the one that traffic goes to
 	// Interval is the time between two checks of a backend, Timeout the longest time for an answer.
 	Interval, Timeout time.Duration
@@ -157,6 +157,7 @@ const (
 	CheckSSL                        // a handshake of TLS
 	CheckHTTP                       // a request
 	CheckHTTPS                      // a request over TLS
+	CheckGRPC                       // the method Check of grpc.health.v1, for the service that the path names
 )
 
 // defaultDrain is the time that connections of removed backends have. It is also that of node agents.

@@ -164,13 +164,13 @@ var table = []Annotation{
 		Effect: "Each edge checks each backend, and sends nothing to one that fails; with false it relies on the readiness in the slices.",
 	},
 	{
-		Name: nameCheckProtocol, set: oneOf(checkProtocol, checkProtocols), Values: "tcp, ssl, http, https", Default: "tcp; http with check-path",
-		Effect:  "A check is a connection, a handshake of TLS, or a request.",
-		Aliases: aws("healthcheck-protocol", "", oneOf(checkProtocol, checkProtocols)),
+		Name: nameCheckProtocol, set: oneOf(checkProtocol, checkProtocols), Values: "tcp, ssl, http, https, grpc", Default: "tcp; http with check-path",
+		Effect:  "A check is a connection, a handshake of TLS, a request that is answered by 200 to 399, or a call of grpc.health.v1.",
+		Aliases: aws("healthcheck-protocol", namesOf(cloudCheckProtocols), oneOf(checkProtocol, cloudCheckProtocols)),
 	},
 	{
 		Name: nameCheckPath, set: setCheckPath, Values: "a path", Default: "/",
-		Effect:  "Checks by request ask for this path.",
+		Effect:  "Checks by request ask for this path, and those of gRPC for the service of this name after the slash.",
 		Aliases: aws("healthcheck-path", "", setCheckPath),
 	},
 	{

@@ -45,7 +45,8 @@ var (
 		{"tcp", BackendTCP}, {"ssl", BackendSSL}, {"http", BackendHTTP}, {"https", BackendHTTPS}, {"h2c", BackendH2C}, {"grpc", BackendGRPC},
 	}
 	cloudBackendProtocols = backendProtocols[:4]
-	checkProtocols        = []named[CheckProtocol]{{"tcp", CheckTCP}, {"ssl", CheckSSL}, {"http", CheckHTTP}, {"https", CheckHTTPS}}
+	checkProtocols        = []named[CheckProtocol]{{"tcp", CheckTCP}, {"ssl", CheckSSL}, {"http", CheckHTTP}, {"https", CheckHTTPS}, {"grpc", CheckGRPC}}
+	cloudCheckProtocols   = checkProtocols[:4]
 	logFormats            = []named[LogFormat]{{"elb", LogELB}, {"json", LogJSON}}
 	logIntervals          = []named[time.Duration]{
 		{"5m", 5 * time.Minute}, {"60m", time.Hour}, {"1h", time.Hour}, {"5", 5 * time.Minute}, {"60", time.Hour},

@@ -45,7 +45,7 @@ func lacks(can *loadbalancerv1.GetCapabilitiesResponse, svc *corev1.Service) str
 		}
 	}
 	if annotation := balancer.Internal(svc); annotation != "" && !can.GetInternal() {
-		return fmt.Sprintf("makes no internal load balancer, for which the annotation %s asks: take it away, or use another class; the built-in provider makes them of lbctl's -internal-pools", annotation)
+		return fmt.Sprintf("makes no internal load balancer, for which the annotation %s asks: take it away, or use another class; the built-in providers make them of lbctl's -internal-pools", annotation)
 	}
 	hasFamily := func(f corev1.IPFamily) bool { return slices.Contains(can.GetFamilies(), f) }
 	if !slices.ContainsFunc(svc.GetSpec().GetIpFamilies(), hasFamily) {
