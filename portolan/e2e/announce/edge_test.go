@@ -17,6 +17,7 @@ import (
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/portolan/e2e/labtest"
 	"portolan.dev/services/kit/kittest"
+	settings "portolan.dev/services/balancer"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
@@ -74,7 +75,7 @@ func (l *edges) makeServiceOfEdges(t *testing.T) {
 	svc := &corev1.Service{
 		Metadata: &corev1.ObjectMeta{Namespace: "default", Name: "web"},
 		Spec: &corev1.ServiceSpec{
-			Type: corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER, LoadBalancerClass: proto.String(spec.EdgeClass),
+			Type: corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER, LoadBalancerClass: proto.String(settings.ClassEdge),
 			IpFamilyPolicy: corev1.IPFamilyPolicy_IP_FAMILY_POLICY_REQUIRE_DUAL_STACK, ExternalTrafficPolicy: corev1.TrafficPolicy_TRAFFIC_POLICY_LOCAL,
 			Ports: []*corev1.ServicePort{{Port: 80, Protocol: corev1.Protocol_PROTOCOL_TCP}},
 		},
