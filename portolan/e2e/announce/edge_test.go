@@ -19,7 +19,6 @@ import (
 	"portolan.dev/services/kit/kittest"
 	settings "portolan.dev/services/balancer"
 	"portolan.dev/services/object"
-	"portolan.dev/services/spec"
 )
 
 // edges is a LAN with edges on two of its three nodes.
