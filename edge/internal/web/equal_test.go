@@ -57,7 +57,7 @@ func (r *recorder) serve(conn net.Conn) {
 		}
 		io.WriteString(conn, response)
 		if response == "" || strings.Contains(head, "HTTP/1.0") || strings.Contains(head, "Connection: close") ||
-			strings.HasPrefix(head, "HTTP/1.1 200") && !strings.Contains(head, "Content-Length") && !strings.Contains(head, "chunked") {
+			request.Method != "HEAD" && strings.HasPrefix(head, "HTTP/1.1 200") && !strings.Contains(head, "Content-Length") && !strings.Contains(head, "chunked") {
 			return
 		}
 	}

@@ -56,7 +56,7 @@ func failureOf(err error) failure {
 	var verify *tls.CertificateVerificationError
 	timeout := isTimeout(err)
 	switch {
-	case errors.Is(err, errNoBackend):
+	case errors.Is(err, errNoBackend), errors.Is(err, errBackendRemoved):
 		return failNoBackend
 	case errors.As(err, &dial) && timeout:
 		return failDialTime
