@@ -238,7 +238,7 @@ func (c *fastConn) setLink(l *link) bool {
 	return !c.aborted
 }
 
-// Abort implements proxy.Session. It closes both sides.
+// Abort implements proxy.Session. It resets both sides, because the end of TLS could have to wait.
 func (c *fastConn) Abort() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -246,9 +246,9 @@ func (c *fastConn) Abort() {
 	if c.dialing != nil {
 		c.dialing()
 	}
-	c.conn.Close() //nolint:errcheck // an error is no news
+	proxy.Reset(c.conn.accepted.Raw)
 	if c.link != nil {
-		c.link.Close() //nolint:errcheck // an error is no news
+		proxy.Reset(c.link.TCPConn)
 	}
 }
 

@@ -32,7 +32,7 @@ type fastExchange struct {
 
 func newFastExchange(c *fastConn, s *scratch) *fastExchange {
 	h := &s.req
-	s.back = s.backBuf[:0]
+	s.back, s.backSpace = s.backBuf[:0], s.backBuf[:]
 	x := &fastExchange{c: c, s: s, begun: time.Now(), closes: h.closes}
 	method := h.method.of(s.in)
 	x.head = string(method) == "HEAD"
