@@ -44,6 +44,8 @@ type Address struct {
 	Node string
 	// ByNodes is whether nodes serve the address themselves.
 	ByNodes bool
+	// ByEdges is whether edges on nodes serve it.
+	ByEdges bool
 	// Errors are the ports that could not be set up, with the reasons.
 	Errors []string
 }
@@ -95,10 +97,11 @@ func Of(svc *corev1.Service, pools Pools) State {
 	if announced.GetStatus() == corev1.ConditionStatus_CONDITION_STATUS_FALSE {
 		s.Unannounced = cmp.Or(announced.GetMessage(), announced.GetReason())
 	}
-	nodes := spec.Announcers(svc)
+	nodes, edges := spec.Announcers(svc), spec.EdgeAddresses(svc)
 	for _, ingress := range svc.GetStatus().GetLoadBalancer().GetIngress() {
 		a := Address{Text: cmp.Or(ingress.GetIp(), ingress.GetHostname()), Node: nodes[ingress.GetIp()], Pool: pools.Of(ingress.GetIp())}
 		a.ByNodes = ingress.GetIp() != "" && ingress.GetIpMode() != corev1.IPMode_IP_MODE_PROXY
+		a.ByEdges = slices.ContainsFunc(edges, func(addr netip.Addr) bool { return addr.String() == ingress.GetIp() })
 		for _, port := range ingress.GetPorts() {
 			if port.GetError() != "" {
 				a.Errors = append(a.Errors, fmt.Sprintf("port %d/%s: %s", port.GetPort(), spec.EnumName(port.GetProtocol()), port.GetError()))
@@ -173,8 +176,11 @@ func (s State) origin(a Address) string {
 	if a.Pool != "" {
 		text = fmt.Sprintf("%s comes from the pool %s of the provider %s", a.Text, a.Pool, cmp.Or(s.Provider, builtin))
 	}
-	if a.ByNodes {
+	switch {
+	case a.ByNodes:
 		return text + ", and the nodes serve it"
+	case a.ByEdges:
+		return text + ", and edges on the nodes serve it"
 	}
 	return text + ", which passes the traffic to the nodes"
 }

@@ -29,6 +29,11 @@ func service(provider string, conditions []*corev1.Condition, ingress ...*corev1
 	}
 }
 
+func ofEdges(svc *corev1.Service) *corev1.Service {
+	svc.Spec.LoadBalancerClass = proto.String(spec.EdgeClass)
+	return svc
+}
+
 func TestSentences(t *testing.T) {
 	const yes, no = corev1.ConditionStatus_CONDITION_STATUS_TRUE, corev1.ConditionStatus_CONDITION_STATUS_FALSE
 	ensured := condition(object.ConditionLoadBalancer, yes, "Ensured", "by the provider")
@@ -53,6 +58,9 @@ func TestSentences(t *testing.T) {
 			spec.AnnouncedMessage([]spec.Announced{{Address: "198.51.100.7", Why: "no node agent is connected"}}))}, byNodes("198.51.100.7")), "Ensured", []string{
 			"198.51.100.7 comes from the provider portolan.dev/pool, and the nodes serve it.",
 			"Not all its addresses are announced: nobody announces 198.51.100.7: no node agent is connected (since 12:00).",
+		}},
+		"of edges": {ofEdges(service(spec.EdgeClass, []*corev1.Condition{ensured}, &corev1.LoadBalancerIngress{Ip: "203.0.113.8", IpMode: corev1.IPMode_IP_MODE_PROXY})), "Ensured", []string{
+			"203.0.113.8 comes from the pool public of the provider portolan.dev/edge, and edges on the nodes serve it.",
 		}},
 		"of another provider, which lacks a port": {service("example.com/metal", []*corev1.Condition{ensured}, &corev1.LoadBalancerIngress{
 			Hostname: "lb.example.com", Ports: []*corev1.PortStatus{
