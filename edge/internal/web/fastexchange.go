@@ -113,7 +113,7 @@ func (x *fastExchange) send() bool {
 			return false
 		}
 		x.record.Backend = x.backend.Addr()
-		x.up = x.c.g.upstreams.get(x.backend.Addr())
+		x.up = x.c.g.upstreams.get(x.c.g.pool, x.backend.Addr())
 		reused := x.connectIdle(fresh)
 		if !reused {
 			if err := x.dial(append(tried, x.backend)); err != nil {
