@@ -51,13 +51,21 @@ func (s *Server) build(name object.Name, svc *service) {
 	if svc.settings.AccessLog.Enabled && s.opts.Logs == nil {
 		svc.problems = append(svc.problems, problem{reasonSettings, "the service asks for an access log, and this edge has no folder for it: set -access-log-dir"})
 	}
-	if svc.settings.TLS {
-		for _, text := range s.opts.Certs.Problems(name.Namespace, svc.settings) {
-			svc.problems = append(svc.problems, problem{reasonSettings, text})
-		}
+	for _, text := range s.opts.Certs.Problems(name.Namespace, svc.settings) {
+		svc.problems = append(svc.problems, problem{reasonSettings, text})
 	}
 	for _, p := range svc.problems {
 		s.warn(svc, p)
+	}
+}
+
+// judgeCertificates looks again at the services that use certificates. The ports of those take changed
+// certificates by themselves.
+func (s *Server) judgeCertificates() {
+	for name, svc := range s.services {
+		if svc.settings.TLS || svc.settings.BackendCA != nil {
+			s.setService(name, svc.view)
+		}
 	}
 }
 
