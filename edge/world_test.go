@@ -241,3 +241,14 @@ func backendAt(t *testing.T, addr string, serve func(net.Conn)) string {
 	}()
 	return lis.Addr().String()
 }
+
+// listenAt occupies a port.
+func listenAt(t *testing.T, addr netip.AddrPort) net.Listener {
+	t.Helper()
+	lis, err := net.Listen("tcp", addr.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { lis.Close() })
+	return lis
+}

@@ -31,43 +31,22 @@ type exchangeKey struct{}
 func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{}).(*exchange) }
 
 func newExchange(g *generation, guard *guard, r *http.Request) *exchange {
+	g.exchanges.Add(1)
 	x := &exchange{g: g, guard: guard}
 	x.record = Record{
 		Time: time.Now(), RequestTime: -1, BackendTime: -1, ResponseTime: -1,
 		Method: r.Method, Proto: r.Proto, UserAgent: r.UserAgent(),
 	}
 	x.record.setConnection(&guard.info)
-	if g.config.Record != nil {
-		x.record.URL = absoluteURL(&guard.info, r.Host, r.RequestURI)
-	}
+	x.record.Host, x.record.URI = r.Host, r.RequestURI
 	return x
-}
-
-// absoluteURL returns the URL of a request with a port.
-func absoluteURL(i *info, host, target string) string {
-	if target == "" || target[0] != '/' {
-		return target
-	}
-	if !hasPort(host) {
-		host += ":" + portString(i.local.Port())
-	}
-	return i.scheme() + "://" + host + target
-}
-
-func hasPort(host string) bool {
-	for i := len(host) - 1; i >= 0 && host[i] != ']'; i-- {
-		if host[i] == ':' {
-			return true
-		}
-	}
-	return false
 }
 
 func portString(port uint16) string { return strconv.Itoa(int(port)) }
 
 // forgetRequest removes what net/http has read in place of a refused request.
 func (x *exchange) forgetRequest() {
-	x.record.Method, x.record.URL, x.record.Proto, x.record.UserAgent = "", "", "", ""
+	x.record.Method, x.record.Host, x.record.URI, x.record.Proto, x.record.UserAgent = "", "", "", "", ""
 }
 
 // Abort implements proxy.Session.
@@ -109,6 +88,7 @@ func (x *exchange) responded(status int) {
 
 // finish releases the backend and records the request.
 func (x *exchange) finish() {
+	defer x.g.exchanges.Done()
 	if x.backend != nil {
 		x.g.pool.Release(x.backend, x, x.guard.info.client.Addr())
 	}

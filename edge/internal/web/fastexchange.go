@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"portolan.dev/services/proxy"
@@ -31,12 +32,12 @@ type fastExchange struct {
 
 func newFastExchange(c *fastConn, s *scratch) *fastExchange {
 	h := &s.req
-	s.back = s.backBuf[:0]
+	s.back, s.backSpace = s.backBuf[:0], s.backBuf[:]
 	x := &fastExchange{c: c, s: s, begun: time.Now(), closes: h.closes}
 	method := h.method.of(s.in)
 	x.head = string(method) == "HEAD"
 	x.retriable = !h.chunked && h.length <= 0 && isIdempotent(method)
-	if c.g.config.Record != nil {
+	if c.g.config.Details {
 		x.fillRecord()
 	}
 	return x
@@ -54,17 +55,16 @@ func isIdempotent(method []byte) bool {
 // fillRecord copies to the record what the scratch is about to lose.
 func (x *fastExchange) fillRecord() {
 	h, in := &x.s.req, x.s.in
-	var host string
 	for _, f := range h.fields {
 		switch f.kind {
 		case fieldHost:
-			host = string(f.value.of(in))
+			x.record.Host = string(f.value.of(in))
 		case fieldUserAgent:
 			x.record.UserAgent = string(f.value.of(in))
 		}
 	}
 	x.record.Method, x.record.Proto = string(h.method.of(in)), "HTTP/1.1"
-	x.record.URL = absoluteURL(&x.c.conn.info, host, string(h.target.of(in)))
+	x.record.URI = string(h.target.of(in))
 	x.record.setConnection(&x.c.conn.info)
 }
 
@@ -116,10 +116,12 @@ func (x *fastExchange) send() bool {
 		reused := x.connectIdle(fresh)
 		if !reused {
 			if err := x.dial(append(tried, x.backend)); err != nil {
-				x.failed = failureOf(&dialError{err})
-				tried = append(tried, x.backend)
+				x.failed = failureOf(err)
+				if err != errBackendRemoved {
+					tried = append(tried, x.backend)
+				}
 				x.drop(true)
-				if len(tried) >= x.c.g.config.Dialer.MaxAttempts {
+				if err == errAborted || len(tried) >= x.c.g.config.Dialer.MaxAttempts {
 					return false
 				}
 				continue
@@ -174,16 +176,35 @@ func (x *fastExchange) connectIdle(fresh bool) bool {
 	}
 }
 
+// The errors of a dial that was cancelled.
+var (
+	errAborted        = errors.New("the request was aborted")
+	errBackendRemoved = errors.New("the backend leaves")
+)
+
+// dial connects to the backend, which is the last one in tried.
 func (x *fastExchange) dial(tried []*proxy.Backend) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if !x.c.setDialing(cancel) {
+		return errAborted
+	}
 	d := &x.c.g.config.Dialer
-	conn, err := d.Dial(context.Background(), x.backend.Addr(), d.Timeout(x.c.g.pool, tried))
+	conn, err := d.Dial(ctx, x.backend.Addr(), d.Timeout(x.c.g.pool, tried))
 	if err == nil {
 		x.link, err = newLink(conn)
 	}
-	if err != nil {
-		d.Fail(x.c.g.pool, x.backend, err)
+	aborted := !x.c.setDialing(nil)
+	switch {
+	case err == nil:
+		return nil
+	case aborted:
+		return errAborted
+	case ctx.Err() != nil:
+		return errBackendRemoved
 	}
-	return err
+	d.Fail(x.c.g.pool, x.backend, err)
+	return &dialError{err}
 }
 
 // drop gives up the backend and its connection.

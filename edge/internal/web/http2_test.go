@@ -115,7 +115,7 @@ func TestProtocols(t *testing.T) {
 						t.Errorf("protocol %d, %s %d: got %s %q, want %q", protocol, client.scheme, client.major, res.Proto, body, want)
 					}
 					r := e.record(t, i+1)
-					if r.URL != client.scheme+"://"+e.addr+"/x" || (r.TLSVersion != 0) != (client.scheme == "https") || r.Proto != res.Proto {
+					if r.Scheme+"://"+r.Host+r.URI != client.scheme+"://"+e.addr+"/x" || (r.TLSVersion != 0) != (client.scheme == "https") || r.Proto != res.Proto {
 						t.Errorf("record %+v", r)
 					}
 				}
@@ -330,6 +330,42 @@ func TestWebSocket(t *testing.T) {
 		ws.SetReadDeadline(time.Now().Add(20 * time.Second))
 		if err := websocket.Message.Receive(ws, &got); err == nil || errors.As(err, &timeout) && timeout.Timeout() {
 			t.Fatalf("an idle connection goes on: %q, %v", got, err)
+		}
+	})
+}
+
+// TestWebSocketDrains checks that a connection with another protocol goes on until the end of a drain.
+func TestWebSocketDrains(t *testing.T) {
+	both(t, func(t *testing.T, c web.Config) {
+		server := websocket.Handler(func(ws *websocket.Conn) { io.Copy(ws, ws) })
+		e := startEdge(t, c, nil, startHTTP(t, server.ServeHTTP))
+		ws, err := websocket.Dial("ws://"+e.addr+"/ws", "", "http://h/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ws.Close()
+		idle := connect(t, e.addr)
+		idle.send("GET /none HTTP/1.1\r\nHost: h\r\n\r\n")
+		idle.response("GET")
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		ended := make(chan struct{})
+		go func() {
+			e.Shutdown(ctx)
+			close(ended)
+		}()
+		idle.closed() // the drain has begun
+		var got string
+		if err := websocket.Message.Send(ws, "still here"); err != nil {
+			t.Fatal(err)
+		}
+		if err := websocket.Message.Receive(ws, &got); err != nil || got != "still here" {
+			t.Fatal(got, err)
+		}
+		cancel()
+		<-ended
+		if err := websocket.Message.Receive(ws, &got); err == nil {
+			t.Fatalf("goes on after the drain: %q", got)
 		}
 	})
 }

@@ -34,7 +34,7 @@ func TestRequestsShareAConnection(t *testing.T) {
 		}
 		conn.closed()
 		r := e.record(t, 1)
-		if r.Method != "GET" || r.URL != fmt.Sprintf("http://h:%d/0", r.Local.Port()) || r.Status != 200 || r.BackendStatus != 200 ||
+		if r.Method != "GET" || r.Scheme != "http" || r.Host != "h" || r.URI != "/0" || r.Status != 200 || r.BackendStatus != 200 ||
 			r.UserAgent != "test" || r.Sent != int64(len("GET /0 h 0")) || r.BackendTime < 0 || r.RequestTime < 0 || r.ResponseTime < 0 || !r.Backend.IsValid() {
 			t.Errorf("record %+v", r)
 		}
@@ -97,7 +97,7 @@ func TestProxyHeader(t *testing.T) {
 				conn.send(" HTTP/1.1\r\nHost: h\r\n\r\n")
 			}
 		}
-		if r := e.record(t, 3); r.Client != netip.MustParseAddrPort("192.0.2.1:1000") || r.URL != "http://h:8443/3" {
+		if r := e.record(t, 3); r.Client != netip.MustParseAddrPort("192.0.2.1:1000") || r.URI != "/3" {
 			t.Errorf("record %+v", r)
 		}
 	})
@@ -192,6 +192,28 @@ func TestLargeHeads(t *testing.T) {
 			res, body := conn.response("GET")
 			wantStatus(t, res, body, 431, "client: ")
 		}
+	})
+}
+
+// TestLargeResponseHeads checks the limit of the size of a response's head.
+func TestLargeResponseHeads(t *testing.T) {
+	both(t, func(t *testing.T, c web.Config) {
+		e := startEdge(t, c, nil, startHTTP(t, func(w http.ResponseWriter, r *http.Request) {
+			size := 0
+			fmt.Sscanf(r.URL.Path, "/%d", &size)
+			w.Header().Set("X", strings.Repeat("a", size))
+			io.WriteString(w, strings.Repeat("b", 20000))
+		}))
+		conn := connect(t, e.addr)
+		for _, size := range []int{15 << 10, 40 << 10, 10, 60 << 10} {
+			conn.send("GET /%d HTTP/1.1\r\nHost: h\r\n\r\n", size)
+			if res, body := conn.response("GET"); len(res.Header.Get("X")) != size || len(body) != 20000 {
+				t.Fatalf("%d: %d %q", size, res.StatusCode, body)
+			}
+		}
+		conn.send("GET /%d HTTP/1.1\r\nHost: h\r\n\r\n", 80<<10)
+		res, body := conn.response("GET")
+		wantStatus(t, res, body, 502, "backend: its response is invalid")
 	})
 }
 

@@ -17,8 +17,8 @@ import (
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/portolan/e2e/labtest"
 	"portolan.dev/services/kit/kittest"
+	settings "portolan.dev/services/balancer"
 	"portolan.dev/services/object"
-	"portolan.dev/services/spec"
 )
 
 // edges is a LAN with edges on two of its three nodes.
@@ -74,7 +74,7 @@ func (l *edges) makeServiceOfEdges(t *testing.T) {
 	svc := &corev1.Service{
 		Metadata: &corev1.ObjectMeta{Namespace: "default", Name: "web"},
 		Spec: &corev1.ServiceSpec{
-			Type: corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER, LoadBalancerClass: proto.String(spec.EdgeClass),
+			Type: corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER, LoadBalancerClass: proto.String(settings.ClassEdge),
 			IpFamilyPolicy: corev1.IPFamilyPolicy_IP_FAMILY_POLICY_REQUIRE_DUAL_STACK, ExternalTrafficPolicy: corev1.TrafficPolicy_TRAFFIC_POLICY_LOCAL,
 			Ports: []*corev1.ServicePort{{Port: 80, Protocol: corev1.Protocol_PROTOCOL_TCP}},
 		},
@@ -234,7 +234,7 @@ func (l *edges) movesWithItsEdge(t *testing.T, addr netip.Addr) {
 
 // dies kills the edges of owners. The other node's edge takes over.
 func (l *edges) dies(t *testing.T, addr netip.Addr) {
-	var times []time.Duration
+	var answers, times []time.Duration
 	for range deaths {
 		name, _ := l.announcer(t, addr, "")
 		l.reaches(t, addr, name)
@@ -247,11 +247,17 @@ func (l *edges) dies(t *testing.T, addr netip.Addr) {
 		}
 		l.reaches(t, addr, next)
 		times = append(times, time.Since(died))
+		answers = append(answers, l.answered(t, addr, next, before).at.Sub(died))
 		l.claimedBy(t, addr, before, l.node(name), l.node(next))
 		l.startEdge(t, l.node(name))
 	}
-	slices.Sort(times)
-	t.Logf("edge_killed_to_connection_seconds: median %.3f, longest %.3f of %d", times[len(times)/2].Seconds(), times[len(times)-1].Seconds(), len(times))
+	for _, one := range []struct {
+		name  string
+		times []time.Duration
+	}{{"edge_killed_to_first_answer_seconds", answers}, {"edge_killed_to_connection_seconds", times}} {
+		slices.Sort(one.times)
+		t.Logf("%s: median %.3f, longest %.3f of %d", one.name, one.times[deaths/2].Seconds(), one.times[deaths-1].Seconds(), deaths)
+	}
 }
 
 // forgets waits until the agents have removed the addresses of edges that have gone.
