@@ -252,3 +252,19 @@ func listenAt(t *testing.T, addr netip.AddrPort) net.Listener {
 	t.Cleanup(func() { lis.Close() })
 	return lis
 }
+
+// metric returns the value of a gauge without labels.
+func (w *world) metric(name string) float64 {
+	w.Helper()
+	families, err := w.host.Metrics.Gather()
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == name {
+			return family.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	w.Fatalf("there is no metric %s", name)
+	return 0
+}

@@ -67,6 +67,9 @@ func (w *responseWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter 
 
 // WriteHeader implements http.ResponseWriter.
 func (w *responseWriter) WriteHeader(status int) {
+	if status == http.StatusContinue {
+		return // net/http sends it when the body is read, which is after the backend's
+	}
 	if status >= 200 || status == http.StatusSwitchingProtocols {
 		w.x.record.Status = status
 		h := w.Header()
@@ -124,8 +127,9 @@ func (t *tunnel) Read(p []byte) (int, error) {
 // Write implements io.Writer.
 func (t *tunnel) Write(p []byte) (int, error) {
 	t.Conn.SetWriteDeadline(time.Now().Add(t.x.g.config.IdleTimeout)) //nolint:errcheck // then writing fails
+	t.x.passed.Add(int64(len(p)))                                     // before the client has it, and may end the exchange
 	n, err := t.Conn.Write(p)
-	t.x.passed.Add(int64(n))
+	t.x.passed.Add(int64(n - len(p)))
 	return n, err
 }
 

@@ -118,5 +118,5 @@ func (f failure) serve(w http.ResponseWriter) {
 	}
 	h.Set("Content-Length", strconv.Itoa(len(f.body())))
 	w.WriteHeader(f.status)
-	io.WriteString(w, f.body()) //nolint:errcheck // #nosec G705 -- a constant, as plain text. The client may be gone
+	_, _ = io.WriteString(w, f.body()) // #nosec G705 -- a constant, as plain text; the client may be gone
 }
