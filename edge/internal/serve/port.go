@@ -124,7 +124,9 @@ func (p *port) settings() *listen.Settings {
 		MaxConnections: p.server.opts.Limits.Connections, MaxPerClient: p.server.opts.Limits.PerClient,
 	}
 	if p.plan.TLS {
-		s.TLS = p.server.opts.Certs.Server(p.plan.Service.Namespace, p.plan.Settings, p.plan.Settings.BackendProtocol.IsHTTP())
+		own := *p.plan.Settings
+		own.Certificates = p.plan.Certificates
+		s.TLS = p.server.opts.Certs.Server(p.plan.Service.Namespace, &own, own.BackendProtocol.IsHTTP())
 	}
 	return s
 }

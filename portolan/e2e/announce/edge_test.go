@@ -16,8 +16,8 @@ import (
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/portolan/e2e/labtest"
-	"portolan.dev/services/kit/kittest"
 	settings "portolan.dev/services/balancer"
+	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
 )
 
