@@ -17,6 +17,8 @@ type Kind struct {
 	Short      []string // "svc"
 	Namespaced bool
 	Access     Access
+	// InKubernetes is set if Kubernetes has the kind, so that kubeapi serves it.
+	InKubernetes bool
 	// MaxBytes is the largest encoded size of an object.
 	MaxBytes int
 

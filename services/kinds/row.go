@@ -16,6 +16,7 @@ type row[T object.Object] struct {
 	short      []string // default: none
 	namespaced bool
 	access     Access // default: operators write, viewers read
+	own        bool   // Kubernetes does not have the kind
 	// maxBytes is the largest encoded size of an object. Default: defaultMaxBytes.
 	maxBytes int
 
@@ -60,7 +61,7 @@ func (r row[T]) kind() *Kind {
 		meta.Name = spec.DNSSubdomain
 	}
 	return &Kind{
-		Name: name, Plural: cmp.Or(r.plural, strings.ToLower(name)+"s"), Short: r.short, Namespaced: r.namespaced, Access: r.access,
+		Name: name, Plural: cmp.Or(r.plural, strings.ToLower(name)+"s"), Short: r.short, Namespaced: r.namespaced, Access: r.access, InKubernetes: !r.own,
 		MaxBytes: cmp.Or(r.maxBytes, defaultMaxBytes),
 		message:  message, fields: r.selectable(), meta: meta, oldNames: r.oldNames,
 		fill: erase(r.fill), prepareCreate: erase(r.prepareCreate), prepareUpdate: r.erasedPrepareUpdate(),
