@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"portolan.dev/services/kinds"
+	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/identity"
 )
 
@@ -37,4 +38,12 @@ func kubernetesHas(service, method string) bool {
 	return slices.ContainsFunc(kinds.All, func(kind *kinds.Kind) bool {
 		return kind.ServiceName() == name && kind.InKubernetes && method != kind.Method(kinds.Watch)
 	})
+}
+
+// CheckRepresented returns an error unless kubeapi may act for an identity.
+func CheckRepresented(id identity.ID) error {
+	if slices.Contains(representedRoles, id.Role) {
+		return nil
+	}
+	return apierr.PermissionDenied(fmt.Sprintf("role %s (%s) may not use the API of Kubernetes: use a certificate of the role %s", id.Role, id, joinRoles(representedRoles)))
 }
