@@ -13,7 +13,7 @@ import (
 type reader struct{ violations apierr.Violations }
 
 func (r *reader) invalid(path, value, message string) {
-	r.violations.Add(path, apierr.ReasonInvalid, "Invalid value: %q: %s", value, message)
+	r.violations.Add(path, apierr.ReasonInvalid, "invalid value %q: %s", value, message)
 }
 
 // readEnum returns the value of a word. An empty word is the unspecified value.
@@ -23,7 +23,7 @@ func readEnum[E spec.Enum, W ~string](r *reader, path string, word W) E {
 	}
 	value, ok := spec.ParseEnum[E](string(word))
 	if !ok {
-		r.violations.Add(path, apierr.ReasonNotSupported, "Unsupported value: %q: supported values: %s", word, quoted(spec.EnumNames[E]()))
+		r.violations.Add(path, apierr.ReasonNotSupported, "unsupported value %q: supported values: %s", word, quoted(spec.EnumNames[E]()))
 	}
 	return value
 }

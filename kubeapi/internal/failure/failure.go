@@ -1,8 +1,3 @@
-// Package failure converts the errors of the registry to those of Kubernetes.
-//
-// Clients of Kubernetes decide by the reason, the code and the causes of a Status: they try again after
-// a conflict, list again after 410, and show the field of each cause. So each error of the registry has
-// one Status, and all its violations are causes.
 package failure
 
 import (
@@ -95,22 +90,32 @@ func refer[R any](build func(R, string) *apierrors.StatusError, err error, of *r
 	return &status
 }
 
-// causes are the reasons of causes, by the reason of a violation.
-var causes = map[string]metav1.CauseType{
-	apierr.ReasonRequired:     metav1.CauseTypeFieldValueRequired,
-	apierr.ReasonInvalid:      metav1.CauseTypeFieldValueInvalid,
-	apierr.ReasonImmutable:    metav1.CauseTypeFieldValueInvalid,
-	apierr.ReasonDuplicate:    metav1.CauseTypeFieldValueDuplicate,
-	apierr.ReasonNotSupported: metav1.CauseTypeFieldValueNotSupported,
-	apierr.ReasonForbidden:    metav1.CauseType("FieldValueForbidden"),
-	apierr.ReasonTooLong:      metav1.CauseType("FieldValueTooLong"),
+// cause is how Kubernetes tells a violation: the type of its cause, and the beginning of its message.
+// prefix is the beginning of the registry's message.
+type cause struct {
+	kind         metav1.CauseType
+	word, prefix string
 }
 
-// words begin the messages of violations in Kubernetes.
-var words = map[string]string{
-	apierr.ReasonRequired: "Required value", apierr.ReasonInvalid: "Invalid value", apierr.ReasonImmutable: "Invalid value",
-	apierr.ReasonDuplicate: "Duplicate value", apierr.ReasonNotSupported: "Unsupported value", apierr.ReasonForbidden: "Forbidden",
-	apierr.ReasonTooLong: "Too long",
+// causes are the causes by the reason of a violation.
+var causes = map[string]cause{
+	apierr.ReasonRequired:     {metav1.CauseTypeFieldValueRequired, "Required value", "required"},
+	apierr.ReasonInvalid:      {metav1.CauseTypeFieldValueInvalid, "Invalid value", "invalid value"},
+	apierr.ReasonImmutable:    {metav1.CauseTypeFieldValueInvalid, "Invalid value", "invalid value"},
+	apierr.ReasonDuplicate:    {metav1.CauseTypeFieldValueDuplicate, "Duplicate value", "duplicate value"},
+	apierr.ReasonNotSupported: {metav1.CauseTypeFieldValueNotSupported, "Unsupported value", "unsupported value"},
+	apierr.ReasonForbidden:    {"FieldValueForbidden", "Forbidden", "forbidden"},
+	apierr.ReasonTooLong:      {"FieldValueTooLong", "Too long", "too long"},
+}
+
+// causeOf returns the cause for a violation.
+func causeOf(v apierr.Violation) metav1.StatusCause {
+	of, known := causes[v.Reason]
+	if !known {
+		return metav1.StatusCause{Field: v.Field, Message: v.Message}
+	}
+	rest := strings.TrimLeft(strings.TrimPrefix(v.Message, of.prefix), ": ")
+	return metav1.StatusCause{Type: of.kind, Field: v.Field, Message: of.word + ": " + rest}
 }
 
 // invalid returns the Status of an object with violations. Violations of a request's options are a bad
@@ -124,12 +129,9 @@ func invalid(violations apierr.Violations, of *resource.Resource, name string) *
 		case "label_selector", "field_selector", "page_token":
 			return badRequest(v.Message)
 		}
-		message := v.Message
-		if word := words[v.Reason]; word != "" && !strings.HasPrefix(message, word) {
-			message = word + ": " + message
-		}
-		status.Details.Causes = append(status.Details.Causes, metav1.StatusCause{Type: causes[v.Reason], Field: v.Field, Message: message})
-		texts = append(texts, v.Field+": "+message)
+		one := causeOf(v)
+		status.Details.Causes = append(status.Details.Causes, one)
+		texts = append(texts, one.Field+": "+one.Message)
 	}
 	status.Message = fmt.Sprintf("%s %q is invalid: %s", kindName(of), name, strings.Join(texts, ", "))
 	if len(texts) > 1 {

@@ -16,7 +16,6 @@ import (
 	"portolan.dev/kubeapi/internal/wire"
 	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/apierr"
-	"portolan.dev/services/object"
 )
 
 const (
@@ -141,9 +140,6 @@ func (w *writing) patchOnce(apply patcher, verb kinds.Verb) (written upstream.Wr
 	if err != nil {
 		return written, false, err
 	}
-	if w.unchanged(stored, converted) {
-		return upstream.Written{Object: converted}, repeatable, nil
-	}
 	written, err = w.server.cfg.Registry.Write(w.ctx, w.codec.Kind, verb, converted, w.dryRun)
 	return written, repeatable, err
 }
@@ -161,10 +157,4 @@ func (w *writing) checkPatched(stored, patched convert.Object) (repeatable bool,
 		patched.SetResourceVersion(stored.GetResourceVersion())
 	}
 	return patched.GetResourceVersion() == stored.GetResourceVersion(), nil
-}
-
-// unchanged reports whether a patch changes nothing.
-func (w *writing) unchanged(stored convert.Object, patched object.Object) bool {
-	before, err := w.codec.Read(stored)
-	return err == nil && object.Equal(before, patched)
 }

@@ -128,7 +128,7 @@ func (req *request) checkVerb() error {
 	reads := req.verb == verbGet || req.verb == verbList || req.verb == verbWatch
 	switch {
 	case req.resource.Codec == nil && !reads:
-		return apierrors.NewMethodNotSupported(req.resource.GroupResource(), req.verb+": Portolan has no "+req.resource.Plural+"; lists of them are empty")
+		return req.missing()
 	case req.subresource == subStatus && req.resource.HasStatus() && (req.verb == verbGet || req.verb == verbUpdate || req.verb == verbPatch):
 		return nil
 	case req.subresource == subFinalize && req.resource.IsNamespaces() && req.verb == verbUpdate:
@@ -139,6 +139,13 @@ func (req *request) checkVerb() error {
 		return req.notAllowed(req.verb)
 	}
 	return nil
+}
+
+// missing returns the error for a write of a kind that Portolan does not have.
+func (req *request) missing() error {
+	err := apierrors.NewMethodNotSupported(req.resource.GroupResource(), req.verb)
+	err.ErrStatus.Message = "Portolan has no " + req.resource.Plural + ": lists of them are empty, and they cannot be written"
+	return err
 }
 
 func (req *request) notAllowed(verb string) error {

@@ -127,14 +127,18 @@ func (w *writing) place(o convert.Object) error {
 
 // read converts an object to the one of Portolan, and warns of the fields that are lost.
 func (w *writing) read(o convert.Object) (object.Object, error) {
-	o.SetManagedFields(nil) // the registry keeps its own
 	converted, err := w.codec.Read(o)
-	if err != nil || w.validation == metav1.FieldValidationIgnore {
-		return converted, err
+	if err != nil {
+		return nil, err
 	}
-	for _, path := range w.codec.Lost(o, converted) {
-		w.warn(path + " is dropped: Portolan does not have it")
+	if w.validation != metav1.FieldValidationIgnore {
+		for _, path := range w.codec.Lost(o, converted) {
+			w.warn(path + " is dropped: Portolan does not have it")
+		}
 	}
+	// The registry keeps these, with fractions of seconds, which the types of Kubernetes lack.
+	meta := converted.GetMetadata()
+	meta.CreationTimestamp, meta.DeletionTimestamp, meta.DeletionGracePeriodSeconds = nil, nil, nil
 	return converted, nil
 }
 
