@@ -2,6 +2,7 @@ package server
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,16 +30,30 @@ func (req *request) sendBytes(code int, contentType string, body []byte) {
 	header.Set("Content-Type", contentType)
 	header.Set("Cache-Control", "no-cache, private")
 	header.Set("X-Content-Type-Options", "nosniff")
-	req.extendDeadline()
 	req.code = code
 	req.w.WriteHeader(code)
-	_, _ = req.w.Write(body) // the client may be gone
+	for part := range slices.Chunk(body, partSize) {
+		req.extendDeadline()
+		if _, err := req.w.Write(part); err != nil {
+			return // the client is gone
+		}
+	}
 }
+
+// partSize is the size of the parts of an answer, in bytes. The client has the time of the limit to read
+// each.
+const partSize = 256 << 10
 
 // extendDeadline gives the client time to read what is written next.
 func (req *request) extendDeadline() {
 	// A connection without deadlines, such as a pipe of a test, has none.
 	_ = http.NewResponseController(req.w).SetWriteDeadline(time.Now().Add(req.server.cfg.SendTimeout))
+}
+
+// clearDeadline ends the deadline of the last write. With HTTP/2 a deadline resets the stream even if
+// nothing is being written.
+func (req *request) clearDeadline() {
+	_ = http.NewResponseController(req.w).SetWriteDeadline(time.Time{}) // as above
 }
 
 // sendStatus answers with a Status, in the encoding that the client accepts.

@@ -205,7 +205,11 @@ func (w *watcher) begin() {
 	_ = w.flush() // a client that is gone is noticed by the first event
 }
 
-func (w *watcher) flush() error { return http.NewResponseController(w.w).Flush() }
+// flush sends what was written, and waits for nothing more.
+func (w *watcher) flush() error {
+	defer w.clearDeadline()
+	return http.NewResponseController(w.w).Flush()
+}
 
 // sendInitial sends the existing objects, and the bookmark after them if the client asked for it.
 func (w *watcher) sendInitial(objects []object.Object) error {

@@ -55,7 +55,9 @@ func (req *request) newWriting() (*writing, error) {
 // body reads the body of the request.
 func (req *request) body() ([]byte, error) {
 	// A connection without deadlines, such as a pipe of a test, has none.
-	_ = http.NewResponseController(req.w).SetReadDeadline(time.Now().Add(req.server.cfg.SendTimeout))
+	deadlines := http.NewResponseController(req.w)
+	_ = deadlines.SetReadDeadline(time.Now().Add(req.server.cfg.SendTimeout))
+	defer func() { _ = deadlines.SetReadDeadline(time.Time{}) }()
 	body, err := io.ReadAll(http.MaxBytesReader(req.w, req.r.Body, maxBody))
 	if err == nil {
 		return body, nil

@@ -1,6 +1,7 @@
 package kubeapi
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"testing"
@@ -63,8 +64,10 @@ func follow(t *testing.T, client *kubernetes.Clientset) {
 		factory.Coordination().V1().Leases().Informer().HasSynced, factory.Events().V1().Events().Informer().HasSynced,
 		factory.Networking().V1().NetworkPolicies().Informer().HasSynced, factory.Networking().V1().ServiceCIDRs().Informer().HasSynced,
 	}
-	factory.Start(t.Context().Done())
+	ctx, cancel := context.WithCancel(t.Context())
 	defer factory.Shutdown()
+	defer cancel()
+	factory.Start(ctx.Done())
 	if !cache.WaitForCacheSync(t.Context().Done(), synced...) {
 		t.Fatal("not synced")
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	kubev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -174,4 +175,17 @@ func TestWatchInOtherForms(t *testing.T) {
 	if e := expect(t, partial, "ADDED a"); strings.Contains(string(e.Object), "spec") || !strings.Contains(string(e.Object), `"kind":"PartialObjectMetadata"`) {
 		t.Errorf("%s", e.Object)
 	}
+}
+
+// TestQuietWatchStays checks that a watch without events outlives the time that a client has to read,
+// with HTTP/2.
+func TestQuietWatchStays(t *testing.T) {
+	i := install(t, true, func(c *kubeapi.Config) { c.SendTimeout = 300 * time.Millisecond })
+	version := i.must("GET", services, "")
+	quiet := i.watch(i.http, services+"?resourceVersion="+version)
+	clock := i.watch(i.http, services+"?timeoutSeconds=1&resourceVersion="+version)
+	for range clock { // until it is over
+	}
+	i.must("POST", services, service("a", "x"))
+	expect(t, quiet, "ADDED a")
 }
