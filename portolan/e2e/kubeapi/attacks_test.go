@@ -3,7 +3,10 @@ package kubeapi
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -189,4 +192,26 @@ func TestWatchEndsWithItsCertificate(t *testing.T) {
 	if err := json.Unmarshal(event.Object, &status); err != nil || event.Type != "ERROR" || status.Code != http.StatusUnauthorized {
 		t.Errorf("%s %s, %v", event.Type, event.Object, err)
 	}
+}
+
+// TestAuditNamesTheClient checks that the registry's audit log has the client of a write, and that
+// kubeapi made the call.
+func TestAuditNamesTheClient(t *testing.T) {
+	i := install(t, true)
+	i.must("POST", services, service("web", "x"))
+	if a := i.sendAs(i.as("viewer"), "DELETE", services+"/web", ""); a.code != http.StatusForbidden {
+		t.Fatalf("%+v", a)
+	}
+	kittest.Eventually(t, "the lines of the audit log", func() error {
+		text, err := os.ReadFile(filepath.Join(i.logs, "registry.log"))
+		if err != nil {
+			return err
+		}
+		for _, want := range []string{`"identity":"operator","via":"kubeapi"`, `"identity":"viewer","via":"kubeapi"`} {
+			if !strings.Contains(string(text), want) {
+				return fmt.Errorf("no %s in %s", want, text)
+			}
+		}
+		return nil
+	})
 }

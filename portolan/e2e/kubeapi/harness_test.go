@@ -24,6 +24,7 @@ import (
 	"portolan.dev/kubeapi"
 	"portolan.dev/registry"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/audit"
 	"portolan.dev/services/kit/config"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/kittest"
@@ -39,6 +40,7 @@ type installation struct {
 	certs          *kittest.Certificates // nil: without TLS
 	network        *rpc.MemoryNetwork
 	registry, nats string // addresses
+	logs           string // the folder of the audit logs, with TLS
 	url            string // of kubeapi
 	http           *http.Client
 }
@@ -56,7 +58,7 @@ func (r reserved) Listen(string) (net.Listener, error) { return r.listener, nil 
 // install starts an installation. Functions in change set further options of kubeapi.
 func install(t *testing.T, secured bool, change ...func(*kubeapi.Config)) *installation {
 	t.Helper()
-	i := &installation{T: t, url: "http://", http: http.DefaultClient, network: rpc.Memory()}
+	i := &installation{T: t, url: "http://", http: http.DefaultClient, network: rpc.Memory(), logs: t.TempDir()}
 	if secured {
 		i.certs, i.url = kittest.NewCertificates(t), "https://"
 		i.http = i.as("operator")
@@ -103,6 +105,11 @@ func run[C any, D app.Daemon](i *installation, name string, network rpc.Network,
 			i.Fatal(err)
 		}
 		host.Identity = source
+		host.Audit, err = audit.Open(audit.Options{Path: filepath.Join(i.logs, name+".log"), MaxBytes: 1 << 20, Daemon: name, Log: host.Log, Metrics: host.Metrics})
+		if err != nil {
+			i.Fatal(err)
+		}
+		i.Cleanup(host.Audit.Close)
 	}
 	d, err := build(i.Context(), cfg, host)
 	if err != nil {
