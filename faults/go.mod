@@ -69,6 +69,8 @@ replace portolan.dev/allocator => ../allocator
 
 replace portolan.dev/endpointctl => ../endpointctl
 
+replace portolan.dev/kubeapi => ../kubeapi
+
 replace portolan.dev/lbctl => ../lbctl
 
 replace portolan.dev/edge => ../edge

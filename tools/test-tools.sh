@@ -16,6 +16,7 @@ needs=(
 	"bird bird2"
 	"promtool prometheus"
 	"systemd-analyze systemd"
+	"kubectl kubernetes-client"
 	"qemu-system-x86_64 qemu-system-x86"
 )
 

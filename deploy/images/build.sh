@@ -23,10 +23,10 @@ compile() { CGO_ENABLED=0 go build -tags grpcnotrace -trimpath -ldflags "-s -w -
 ours() {
 	local program
 	compile -o "$stage/" ./portolan/cmd/portolan ./registry/cmd/registry ./allocator/cmd/allocator \
-		./endpointctl/cmd/endpointctl ./lbctl/cmd/lbctl ./dnssvc/cmd/dnssvc ./edge/cmd/edge ./nodeagent/cmd/nodeagent
+		./endpointctl/cmd/endpointctl ./lbctl/cmd/lbctl ./dnssvc/cmd/dnssvc ./edge/cmd/edge ./kubeapi/cmd/kubeapi ./nodeagent/cmd/nodeagent
 	mkdir -p "$stage/data/var/lib/portolan" "$stage/data/tmp"
 	find "$stage" -exec touch -d @0 {} + # so that layers do not depend on the hour either
-	for program in registry allocator endpointctl lbctl dnssvc edge nodeagent portolan; do
+	for program in registry allocator endpointctl lbctl dnssvc edge kubeapi nodeagent portolan; do
 		build -f "$here/Dockerfile" --target "$program" -t "portolan/$program:$tag" "$stage"
 		echo "portolan/$program:$tag"
 	done

@@ -7,6 +7,7 @@
 //   - namespaces.go: the operators and viewers of one namespace, and the namespaces of requests.
 //   - workload.go: the pods that are a workload's own, which it may write and read.
 //   - bulk.go: the operations of bulk calls.
+//   - behalf.go: the calls that kubeapi may make on behalf of its clients.
 //   - subjects.go: the NATS subjects that a role may publish and subscribe to.
 //   - allocations.go: the values that lbctl may claim, confirm and release at the allocator.
 //   - http.go: who may read a daemon's metrics and health over HTTP.
@@ -75,6 +76,20 @@
 // operations is decided like the method that makes the same write: by the same row of the table,
 // and by the same limits of objects and namespaces. So a bulk call cannot do what its caller could
 // not do otherwise.
+//
+// kubeapi makes calls on behalf of its clients (behalf.go). The registry takes the client's identity
+// from the header [identity.BehalfHeader], and decides about the call and its object as if the client
+// had called: by the table, the namespaces, the limits of reads and writes, the rates. kubeapi itself
+// reads the log, for the watches that it serves, and writes nothing in its own name. It may represent
+// operators, viewers and workloads only, and call only methods of kinds that Kubernetes has. So whoever
+// holds its certificate can act as an operator on these objects, and can neither make a backup or a
+// certificate, nor take back a revocation, nor call another daemon, nor act as one.
+//
+// The alternative was that kubeapi decides alone and calls with the rights of an operator. But the
+// limits of writes need the version that a write replaces, which only the registry has within the
+// write, each caller would be the same one in the audit log and for the rates, and a mistake in kubeapi
+// would give its clients everything. Forwarding the client's connection was impossible, because TLS
+// ends at kubeapi.
 //
 // The framework of the servers, services/kit/rpc, does not import this package. It has an interface
 // for its one question, rpc.Authorizer: whether the caller may call the method. A daemon passes

@@ -26,12 +26,12 @@ var (
 	operators = []identity.Role{identity.Operator}
 	readers   = []identity.Role{identity.Operator, identity.Viewer}
 	// logReaders may read the log.
-	logReaders = []identity.Role{identity.Operator, identity.Viewer, identity.Allocator, identity.EndpointCtl, identity.LBCtl, identity.DNSSvc, identity.NodeAgent, identity.Edge}
+	logReaders = []identity.Role{identity.Operator, identity.Viewer, identity.Allocator, identity.EndpointCtl, identity.LBCtl, identity.DNSSvc, identity.NodeAgent, identity.Edge, identity.KubeAPI}
 	// bulkWriters may make many writes in one call. Each of the writes needs its own permission, too.
 	// Node agents and workloads write one object at a time: their requests have small limits and their
 	// writes have rates, and a large request would be decoded before either applies to its objects.
 	bulkWriters = addRoles(operators, identity.Allocator, identity.EndpointCtl)
-	allRoles    = []identity.Role{identity.Registry, identity.Allocator, identity.EndpointCtl, identity.LBCtl, identity.DNSSvc, identity.NodeAgent, identity.Edge, identity.Operator, identity.Viewer, identity.Workload}
+	allRoles    = []identity.Role{identity.Registry, identity.Allocator, identity.EndpointCtl, identity.LBCtl, identity.DNSSvc, identity.NodeAgent, identity.Edge, identity.KubeAPI, identity.Operator, identity.Viewer, identity.Workload}
 )
 
 // addRoles returns a copy of set with more roles added.
@@ -111,6 +111,11 @@ func (t Table) Authorize(ctx context.Context, method string) error {
 	}
 	service, name, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
 	roles := t[service][name]
+	if actor, ok := identity.Actor(ctx); ok {
+		if reason := cannotRepresent(actor, id, service, name); reason != "" {
+			return apierr.PermissionDenied(fmt.Sprintf("role %s (%s) may not call %s on behalf of %s: %s", actor.Role, actor, method, id.Path(), reason))
+		}
+	}
 	switch {
 	case !slices.Contains(roles, id.Role):
 	case isBound(id) && !boundMay(service, name):

@@ -69,10 +69,7 @@ func serveHTTP(ctx context.Context, lis net.Listener, srv *http.Server) error {
 // request and not only each connection, because a certificate may expire meanwhile.
 func authorize(source *identity.Source, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		id, err := source.Client(*r.TLS)
-		if end := r.TLS.PeerCertificates[0].NotAfter; err == nil && !time.Now().Before(end) {
-			err = fmt.Errorf("expired at %s", end.UTC().Format(time.RFC3339))
-		}
+		id, err := clientOf(source, r)
 		if err != nil {
 			w.Header().Set("Connection", "close") // the client connects again with another certificate
 			http.Error(w, fmt.Sprintf("the client's certificate %v", err), http.StatusUnauthorized)
@@ -84,6 +81,20 @@ func authorize(source *identity.Source, next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// clientOf returns the identity of the client of a request, whose certificate is valid now. The error
+// continues a sentence about the certificate.
+func clientOf(source *identity.Source, r *http.Request) (identity.ID, error) {
+	id, err := source.Client(*r.TLS)
+	if end := r.TLS.PeerCertificates[0].NotAfter; err == nil && !time.Now().Before(end) {
+		err = errExpired(end)
+	}
+	return id, err
+}
+
+func errExpired(end time.Time) error {
+	return fmt.Errorf("expired at %s", end.UTC().Format(time.RFC3339))
 }
 
 // requireToken serves metrics, which name the objects of the installation, only to clients that send

@@ -94,6 +94,7 @@ var All = []*Kind{
 		fill:     spec.DefaultEvent, validate: spec.ValidateEvent,
 	}.kind(),
 	row[*corev1.Revocation]{
+		own:      true,
 		maxBytes: smallMaxBytes,
 		fields: map[string]func(*corev1.Revocation) string{
 			"spec.identity": func(r *corev1.Revocation) string { return r.GetSpec().GetIdentity() },

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-var daemons = []string{"registry", "allocator", "endpointctl", "lbctl", "dnssvc", "edge", "nodeagent"}
+var daemons = []string{"registry", "allocator", "endpointctl", "lbctl", "dnssvc", "edge", "kubeapi", "nodeagent"}
 
 // mayImport lists the areas (first folders) that an area may import besides itself.
 var mayImport = map[string][]string{
@@ -19,10 +19,11 @@ var mayImport = map[string][]string{
 	"lbctl":       {"api", "services"},
 	"dnssvc":      {"api", "services"},
 	"edge":        {"api", "services"},
+	"kubeapi":     {"api", "services"},
 	"nodeagent":   {"api", "services"},
-	"portolan":    {"api", "services", "registry", "allocator", "endpointctl", "lbctl", "dnssvc", "edge", "nodeagent"},
+	"portolan":    {"api", "services", "registry", "allocator", "endpointctl", "lbctl", "dnssvc", "edge", "kubeapi", "nodeagent"},
 	// No other area imports faults.
-	"faults": {"api", "services", "registry", "allocator", "endpointctl", "lbctl", "dnssvc", "edge", "nodeagent", "portolan"},
+	"faults": {"api", "services", "registry", "allocator", "endpointctl", "lbctl", "dnssvc", "edge", "kubeapi", "nodeagent", "portolan"},
 	"tools":  nil, // each tool is a module of its own
 }
 
@@ -78,8 +79,10 @@ func importRefusal(from, to string, test bool) string {
 		return "NATS is known to these only: " + strings.Join(natsPlaces, ", ")
 	case isBelow(to, "github.com/osrg/gobgp") && !isBelow(from, speaker), isBelow(to, speaker) && !isBelow(from, speaker, ours+"nodeagent/internal/linux"):
 		return "only an agent that is a program of its own links the library of BGP"
-	case isBelow(to, "k8s.io", "sigs.k8s.io") && (a != "portolan" || !test):
-		return "only tests of portolan compare with Kubernetes' libraries, which take long to build; portolan/internal/manifest/kube has the types"
+	case isBelow(to, "k8s.io", "sigs.k8s.io") && a != "kubeapi" && (a != "portolan" || !test):
+		return "only kubeapi, and tests of portolan, use Kubernetes' libraries, which take long to build; portolan/internal/manifest/kube has the types"
+	case isBelow(to, "k8s.io/apiserver", "k8s.io/client-go") && a == "kubeapi" && !test:
+		return "kubeapi is a server on Kubernetes' types; k8s.io/apiserver would bring a second store, and client-go is for tests"
 	}
 	return ""
 }
@@ -130,6 +133,9 @@ func TestRefuse(t *testing.T) {
 		{"portolan.dev/portolan/internal/manifest", "k8s.io/api/core/v1", inTest, true},
 		{"portolan.dev/services/spec", "k8s.io/api/core/v1", inTest, false},
 		{"portolan.dev/registry", "sigs.k8s.io/yaml", inCode, false},
+		{"portolan.dev/kubeapi/internal/convert", "k8s.io/api/core/v1", inCode, true},
+		{"portolan.dev/kubeapi/internal/server", "k8s.io/apiserver/pkg/server", inCode, false},
+		{"portolan.dev/kubeapi", "portolan.dev/registry", inTest, false},
 		{"portolan.dev/nodeagent/internal/bgp/speaker", "github.com/osrg/gobgp/v4/api", inCode, true},
 		{"portolan.dev/nodeagent/internal/bgp", "github.com/osrg/gobgp/v4/api", inCode, false},
 		{"portolan.dev/nodeagent/internal/linux", "portolan.dev/nodeagent/internal/bgp/speaker", inCode, true},

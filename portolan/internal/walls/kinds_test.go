@@ -14,6 +14,7 @@ import (
 // kindTables lists the files that may have a table of kinds: the table of package kinds, and one in
 // each part of the system that has functions of a kind with types of its own.
 var kindTables = []string{
+	"kubeapi/internal/columns/columns.go",
 	"portolan/internal/printer/kinds.go",
 	"registry/internal/rules/kinds.go",
 	"services/kinds/table.go",

@@ -3,8 +3,10 @@ package walls
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -22,6 +24,7 @@ import (
 	"portolan.dev/dnssvc"
 	"portolan.dev/edge"
 	"portolan.dev/endpointctl"
+	"portolan.dev/kubeapi"
 	"portolan.dev/lbctl"
 	"portolan.dev/nodeagent"
 	"portolan.dev/nodeagent/program"
@@ -264,6 +267,11 @@ func registries(t *testing.T) map[string]*prometheus.Registry {
 	d.ListenTLS, d.ListenTLSCert, d.ListenTLSKey = []string{"127.0.0.1:0"}, files.Cert, files.Key
 	start(s, "dnssvc", d, dnssvc.New)
 
+	var k kubeapi.Config
+	config.Defaults(&k)
+	k.Addr, k.Registry = s.addrs["kubeapi"], s.addrs["registry"]
+	start(s, "kubeapi", k, kubeapi.New)
+
 	var n nodeagent.Config
 	config.Defaults(&n)
 	n.Addr, n.Registry, n.NodeName, n.ProxyMode = s.addrs["nodeagent"], s.addrs["registry"], "n1", "userspace"
@@ -277,8 +285,12 @@ func registries(t *testing.T) map[string]*prometheus.Registry {
 	start(s, "edge", g, edge.New)
 
 	for _, name := range daemons {
-		s.call(name)
+		if name != "kubeapi" {
+			s.call(name)
+		}
 	}
+	s.request("/api/v1/nodes")
+	s.request("/api/v1/nodes?watch=1&timeoutSeconds=1")
 	return s.all
 }
 
@@ -338,6 +350,19 @@ func (s *allDaemons) certificate(name string, metrics prometheus.Registerer) {
 	if _, err := identity.Open(identity.Options{Files: files, Log: kittest.Logger(s.t), Metrics: metrics}); err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+// request makes one request of kubeapi, which serves no gRPC, so that there are samples of requests.
+func (s *allDaemons) request(path string) {
+	s.t.Helper()
+	kittest.Eventually(s.t, path, func() error {
+		answer, err := http.Get("http://" + s.addrs["kubeapi"] + path) //nolint:noctx // it ends by itself
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, answer.Body)
+		return errors.Join(err, answer.Body.Close())
+	})
 }
 
 // call makes one call of each type, so that there are samples of calls.

@@ -13,6 +13,7 @@ import (
 	"portolan.dev/dnssvc"
 	"portolan.dev/edge"
 	"portolan.dev/endpointctl"
+	"portolan.dev/kubeapi"
 	"portolan.dev/lbctl"
 	"portolan.dev/nodeagent"
 	"portolan.dev/registry"
@@ -27,7 +28,7 @@ var headings = []string{"Purpose", "API", "Configuration", "Metrics", "Failure m
 
 var configurations = map[string]any{
 	"registry": &registry.Config{}, "allocator": &allocator.Config{}, "endpointctl": &endpointctl.Config{}, "lbctl": &lbctl.Config{},
-	"dnssvc": &dnssvc.Config{}, "edge": &edge.Config{}, "nodeagent": &nodeagent.Config{},
+	"dnssvc": &dnssvc.Config{}, "edge": &edge.Config{}, "kubeapi": &kubeapi.Config{}, "nodeagent": &nodeagent.Config{},
 }
 
 func readmeOf(module string) string { return filepath.Join(repository, module, "README.md") }

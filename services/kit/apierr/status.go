@@ -160,6 +160,13 @@ func ReasonOf(err error) string {
 	return info.GetReason()
 }
 
+// ObjectOf returns the kind and the name of the object that err is about, such as "Service" and
+// "default/web". They are empty if it is about none.
+func ObjectOf(err error) (kind, name string) {
+	info, _ := detail[*errdetails.ErrorInfo](err)
+	return info.GetMetadata()[metaKind], info.GetMetadata()[metaName]
+}
+
 // RetryAfter returns the time to wait before the next attempt, if err has one.
 func RetryAfter(err error) (time.Duration, bool) {
 	info, ok := detail[*errdetails.RetryInfo](err)

@@ -17,6 +17,8 @@ type Entry struct {
 	// Identity is the path of the caller's SPIFFE ID, such as nodeagent/n1. It is empty if the caller
 	// has no identity in the daemon's trust domain, or if the daemon has no TLS.
 	Identity string `json:"identity,omitempty"`
+	// Via is the path of the SPIFFE ID of the daemon that made the call on behalf of Identity.
+	Via string `json:"via,omitempty"`
 	// Serial is the serial number of the caller's certificate, in hexadecimal digits.
 	Serial string `json:"serial,omitempty"`
 	// Peer is the address of the caller's end of the connection.
@@ -77,7 +79,7 @@ const maxText = 256
 func (e *Entry) append(line []byte, origin origin) []byte {
 	line = origin.append(line, e.Time)
 	for _, text := range [...]struct{ key, value string }{
-		{"identity", e.Identity}, {"serial", e.Serial}, {"peer", e.Peer}, {"method", e.Method},
+		{"identity", e.Identity}, {"via", e.Via}, {"serial", e.Serial}, {"peer", e.Peer}, {"method", e.Method},
 	} {
 		line = appendText(line, text.key, text.value)
 	}

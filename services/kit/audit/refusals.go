@@ -29,8 +29,12 @@ func (a allowance) left(now time.Time) float64 {
 }
 
 // callerOf returns the caller of a call: its certificate, or its address if it has none. A caller
-// chooses neither.
+// chooses neither. The calls on behalf of each identity count apart, so that one client of a daemon
+// does not hide the others.
 func callerOf(e *Entry) string {
+	if e.Via != "" {
+		return e.Serial + " " + e.Identity
+	}
 	if e.Serial != "" {
 		return e.Serial
 	}

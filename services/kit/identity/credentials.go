@@ -263,9 +263,12 @@ func (c *serverCredentials) Clone() credentials.TransportCredentials {
 
 var errMissing = errors.New("is missing")
 
-// Caller returns the identity of the client that made the call of ctx. The error is the reason why
-// the client has no identity in this trust domain.
+// Caller returns the identity of the client that made the call of ctx, or the one on whose behalf the
+// client made it. The error is the reason why the client has no identity in this trust domain.
 func Caller(ctx context.Context) (ID, error) {
+	if id, ok := ctx.Value(representedKey{}).(ID); ok {
+		return id, nil
+	}
 	client, ok := callerOf(ctx)
 	if !ok {
 		return ID{}, errMissing

@@ -2,6 +2,7 @@ package identity
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"sync"
@@ -250,6 +251,13 @@ func CheckRevoked(ctx context.Context) error {
 	}
 	client.allowedBy.Store(set)
 	return nil
+}
+
+// OnClientRevoked calls revoked like OnRevoked, for the client at the other end of a connection with
+// MutualTLS.
+func (s *Source) OnClientRevoked(state tls.ConnectionState, revoked func(error)) (stop func()) {
+	id, _ := s.identify(state) //nolint:errcheck // a certificate without an identity is looked up by its serial number
+	return s.denied.guard(certificateOf(state.PeerCertificates[0], id), atStream, revoked)
 }
 
 // OnRevoked calls revoked with the error of CheckRevoked, in a goroutine of its own, once the

@@ -21,6 +21,8 @@ const (
 	DNSSvc      Role = "dnssvc"
 	NodeAgent   Role = "nodeagent" // always with the name of its node
 	Edge        Role = "edge"      // always with the name of its node
+	// KubeAPI serves the API of Kubernetes. It makes calls on behalf of its clients.
+	KubeAPI Role = "kubeapi"
 	// Operator is a person or program that may call every method. With a namespace, it reads and
 	// writes objects of that namespace only.
 	Operator Role = "operator"
@@ -44,7 +46,7 @@ const (
 
 // Roles lists all roles.
 func Roles() []Role {
-	return []Role{Registry, Allocator, EndpointCtl, LBCtl, DNSSvc, NodeAgent, Edge, Operator, Viewer, Workload, Monitor, LBProvider, NATS, NATSRoute, Postgres}
+	return []Role{Registry, Allocator, EndpointCtl, LBCtl, DNSSvc, NodeAgent, Edge, KubeAPI, Operator, Viewer, Workload, Monitor, LBProvider, NATS, NATSRoute, Postgres}
 }
 
 // DefaultTrustDomain is the trust domain of an installation that does not configure one.

@@ -24,10 +24,32 @@ func (s *Server) admit(ctx context.Context, info *tap.Info) (context.Context, er
 	if s.opts.Identity == nil && s.opts.Token == nil {
 		return ctx, nil
 	}
-	if err := s.authorize(ctx, info); err != nil {
+	ctx, err := s.representing(ctx, info)
+	if err == nil {
+		err = s.authorize(ctx, info)
+	}
+	if err != nil {
 		return ctx, s.ended(ctx, c, err)
 	}
 	return ctx, nil
+}
+
+// representing returns the context of a call on behalf of another identity, if the caller says that it
+// makes one. authorize decides whether the caller may. Without an identity there is nobody to
+// represent, and the header has no meaning.
+func (s *Server) representing(ctx context.Context, info *tap.Info) (context.Context, error) {
+	names := info.Header.Get(identity.BehalfHeader)
+	if s.opts.Identity == nil || len(names) == 0 {
+		return ctx, nil
+	}
+	if _, err := identity.Caller(ctx); err != nil {
+		return ctx, nil //nolint:nilerr // authorize refuses a caller without an identity
+	}
+	id, err := identity.ParsePath(s.opts.Identity.ID().TrustDomain, names[0])
+	if err != nil || len(names) > 1 {
+		return ctx, apierr.Unauthenticated(fmt.Sprintf("%s: want the path of one identity, such as operator/shop", identity.BehalfHeader))
+	}
+	return identity.Represent(ctx, id), nil
 }
 
 // authorize returns an error if the caller may not make the call.

@@ -65,6 +65,9 @@ func (s *Server) record(ctx context.Context, c call, code codes.Code, took time.
 	if id, err := identity.Caller(ctx); err == nil {
 		e.Identity = id.Path()
 	}
+	if actor, ok := identity.Actor(ctx); ok {
+		e.Via = actor.Path()
+	}
 	if p, ok := peer.FromContext(ctx); ok {
 		e.Peer = p.Addr.String()
 	}

@@ -1,0 +1,103 @@
+package convert
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/spec"
+)
+
+// reader collects the mistakes in one object of Kubernetes while it is converted.
+type reader struct{ violations apierr.Violations }
+
+func (r *reader) invalid(path, value, message string) {
+	r.violations.Add(path, apierr.ReasonInvalid, "invalid value %q: %s", value, message)
+}
+
+// readEnum returns the value of a word. An empty word is the unspecified value.
+func readEnum[E spec.Enum, W ~string](r *reader, path string, word W) E {
+	if word == "" {
+		return 0
+	}
+	value, ok := spec.ParseEnum[E](string(word))
+	if !ok {
+		r.violations.Add(path, apierr.ReasonNotSupported, "unsupported value %q: supported values: %s", word, quoted(spec.EnumNames[E]()))
+	}
+	return value
+}
+
+func quoted(words []string) string {
+	texts := make([]string, len(words))
+	for i, word := range words {
+		texts[i] = strconv.Quote(word)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// version reads a resource version, which is a number in Portolan and an opaque text in Kubernetes.
+func (r *reader) version(path, text string) uint64 {
+	if text == "" {
+		return 0
+	}
+	version, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		r.invalid(path, text, "must be a number that the server gave")
+	}
+	return version
+}
+
+// at returns the path of an item of a list.
+func at(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }
+
+// each converts the items of a list. It returns nil for an empty list.
+func each[A, B any](from []A, convert func(i int, item A) B) []B {
+	if len(from) == 0 {
+		return nil
+	}
+	to := make([]B, len(from))
+	for i, item := range from {
+		to[i] = convert(i, item)
+	}
+	return to
+}
+
+// words converts texts to texts of another type.
+func words[B, A ~string](from []A) []B {
+	return each(from, func(_ int, word A) B { return B(word) })
+}
+
+// value returns the value that a pointer points to, or the zero value if it is nil.
+func value[T any](from *T) T {
+	if from == nil {
+		var zero T
+		return zero
+	}
+	return *from
+}
+
+// unlessZero returns a pointer to a value. It returns nil for the zero value.
+func unlessZero[T comparable](from T) *T {
+	var zero T
+	if from == zero {
+		return nil
+	}
+	return &from
+}
+
+// enumPointer returns the word of an enum for a pointer field of Kubernetes. It returns nil for the
+// unspecified value.
+func enumPointer[W ~string, E spec.Enum](from E) *W {
+	if from == 0 {
+		return nil
+	}
+	return new(W(spec.EnumName(from)))
+}
+
+func nonEmpty(m map[string]string) map[string]string {
+	if len(m) == 0 {
+		return nil
+	}
+	return m
+}

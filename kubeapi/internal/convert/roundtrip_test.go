@@ -1,0 +1,235 @@
+package convert_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	kubev1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
+
+	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/kubeapi/internal/convert"
+	"portolan.dev/services/object"
+)
+
+// generator draws objects of the contract with any fields set. The values need not be valid. A codec
+// that lacks a new field therefore fails the property as soon as the field is in the contract.
+type generator struct {
+	*rapid.T
+	unit    int64 // nanoseconds that a time of Kubernetes keeps
+	strings int
+}
+
+// message sets fields of a message.
+func (g *generator) message(m protoreflect.Message) {
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		field := fields.Get(i)
+		oneof := field.ContainingOneof()
+		switch {
+		case field.FullName() == "portolan.core.v1.ObjectMeta.managed_fields": // the registry keeps it
+		case oneof != nil && !oneof.IsSynthetic() && m.WhichOneof(oneof) != nil:
+		case !rapid.Bool().Draw(g.T, string(field.Name())):
+		case field.IsMap():
+			for range rapid.IntRange(1, 3).Draw(g.T, "n") {
+				m.Mutable(field).Map().Set(protoreflect.ValueOfString(g.text()).MapKey(), protoreflect.ValueOfString(g.text()))
+			}
+		case field.IsList():
+			list := m.Mutable(field).List()
+			for range rapid.IntRange(1, 3).Draw(g.T, "n") {
+				if field.Message() != nil {
+					g.message(list.AppendMutable().Message())
+				} else {
+					list.Append(g.scalar(field))
+				}
+			}
+		case field.Message() != nil && field.Message().FullName() == "google.protobuf.Timestamp":
+			nanos := rapid.Int64Range(1, 1e18/g.unit).Draw(g.T, "time") * g.unit
+			m.Set(field, protoreflect.ValueOfMessage((&timestamppb.Timestamp{Seconds: nanos / 1e9, Nanos: int32(nanos % 1e9)}).ProtoReflect()))
+		case field.Message() != nil:
+			g.message(m.Mutable(field).Message())
+		default:
+			m.Set(field, g.scalar(field))
+		}
+	}
+}
+
+// text returns a text that no other field has.
+func (g *generator) text() string {
+	g.strings++
+	return fmt.Sprintf("%s%d", rapid.StringMatching(`[a-z./]{0,5}`).Draw(g.T, "text"), g.strings)
+}
+
+func (g *generator) scalar(field protoreflect.FieldDescriptor) protoreflect.Value {
+	switch field.Kind() {
+	case protoreflect.StringKind:
+		return protoreflect.ValueOfString(g.text())
+	case protoreflect.BoolKind:
+		return protoreflect.ValueOfBool(true)
+	case protoreflect.EnumKind:
+		return protoreflect.ValueOfEnum(protoreflect.EnumNumber(rapid.IntRange(1, field.Enum().Values().Len()-1).Draw(g.T, "enum")))
+	case protoreflect.Int32Kind:
+		return protoreflect.ValueOfInt32(rapid.Int32Range(1, 1<<31-1).Draw(g.T, "int32"))
+	case protoreflect.Int64Kind:
+		return protoreflect.ValueOfInt64(rapid.Int64Range(1, 1<<53).Draw(g.T, "int64"))
+	case protoreflect.Uint32Kind:
+		return protoreflect.ValueOfUint32(rapid.Uint32Range(0, 65535).Draw(g.T, "uint32"))
+	case protoreflect.Uint64Kind:
+		return protoreflect.ValueOfUint64(rapid.Uint64Min(1).Draw(g.T, "uint64"))
+	}
+	panic("no value for " + field.FullName())
+}
+
+// asKubernetesHas removes the fields of conditions that Kubernetes' conditions of the kind lack, and
+// the weights that have no address to be told by.
+func asKubernetesHas(o object.Object) {
+	var conditions []*corev1.Condition
+	switch o := o.(type) {
+	case *corev1.Service:
+		conditions = o.GetStatus().GetConditions()
+	case *corev1.Node:
+		conditions = o.GetStatus().GetConditions()
+	case *corev1.Namespace:
+		conditions = o.GetStatus().GetConditions()
+	case *corev1.EndpointSlice:
+		for _, endpoint := range o.GetEndpoints() {
+			if len(endpoint.GetAddresses()) == 0 {
+				endpoint.Weight = nil
+			}
+		}
+	}
+	for _, condition := range conditions {
+		if object.KindOf(o) != "Node" {
+			condition.LastProbeTime = nil
+		}
+		if object.KindOf(o) != "Service" {
+			condition.ObservedGeneration = 0
+		}
+	}
+}
+
+// prune removes empty messages, which Kubernetes does not distinguish from absent ones.
+func prune(m protoreflect.Message) {
+	m.Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case field.IsMap():
+		case field.IsList() && field.Message() != nil:
+			for i := range v.List().Len() {
+				prune(v.List().Get(i).Message())
+			}
+		case !field.IsList() && field.Message() != nil:
+			prune(v.Message())
+			if proto.Size(v.Message().Interface()) == 0 {
+				m.Clear(field)
+			}
+		}
+		return true
+	})
+}
+
+// encodings are the ways in which an object travels.
+var encodings = map[string]func(t *rapid.T, from, to convert.Object){
+	"json": func(t *rapid.T, from, to convert.Object) {
+		text, err := json.Marshal(from)
+		if err == nil {
+			err = json.Unmarshal(text, to)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	},
+	"protobuf": func(t *rapid.T, from, to convert.Object) {
+		bytes, err := from.(interface{ Marshal() ([]byte, error) }).Marshal()
+		if err == nil {
+			err = to.(interface{ Unmarshal(data []byte) error }).Unmarshal(bytes)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	},
+}
+
+func TestNothingIsLost(t *testing.T) {
+	for _, codec := range convert.All() {
+		for name, travel := range encodings {
+			t.Run(fmt.Sprintf("%s as %s", codec.GroupVersionKind, name), func(t *testing.T) {
+				rapid.Check(t, func(rt *rapid.T) {
+					g := generator{T: rt, unit: 1e9}
+					if codec.Kind.Name == "Lease" {
+						g.unit = 1e3
+					}
+					o := codec.Kind.New()
+					g.message(o.ProtoReflect())
+					object.MetaOf(o).CreationTimestamp, object.MetaOf(o).DeletionTimestamp = nil, nil // of whole seconds only, also of Leases
+					asKubernetesHas(o)
+					sent, received := codec.Write(object.Clone(o)), codec.New()
+					travel(rt, sent, received)
+					back, err := codec.Read(received)
+					if err != nil {
+						rt.Fatal(err)
+					}
+					if lost := codec.Lost(received, back); len(lost) != 0 {
+						rt.Errorf("lost %v", lost)
+					}
+					prune(o.ProtoReflect())
+					prune(back.ProtoReflect())
+					if !object.Equal(back, o) {
+						rt.Errorf("\nfrom %v\nto   %v", o, back)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestReadLeavesItsArgumentAlone(t *testing.T) {
+	codec := codecOf(t, "Service")
+	from := &kubev1.Service{}
+	from.Annotations = map[string]string{convert.AnnotationScheduler: "rr", "other": "x"}
+	if _, err := codec.Read(from); err != nil || len(from.Annotations) != 2 {
+		t.Errorf("%v, %v", from.Annotations, err)
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	codec := codecOf(t, "Service")
+	from := &kubev1.Service{Spec: kubev1.ServiceSpec{Type: "Cluster", Ports: []kubev1.ServicePort{{Protocol: "tcp"}}}}
+	from.Name, from.ResourceVersion = "web", "x"
+	from.Annotations = map[string]string{convert.AnnotationDrainTimeout: "soon"}
+	_, err := codec.Read(from)
+	for _, want := range []string{"spec.type", "spec.ports[0].protocol", `supported values: "TCP"`, "metadata.resourceVersion", "metadata.annotations[portolan.dev/drain-timeout]"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: want %s", err, want)
+		}
+	}
+}
+
+func TestLost(t *testing.T) {
+	codec := codecOf(t, "Pod")
+	from := &kubev1.Pod{Spec: kubev1.PodSpec{
+		Volumes: []kubev1.Volume{{Name: "v"}}, Containers: []kubev1.Container{{Name: "c", WorkingDir: "/", LivenessProbe: &kubev1.Probe{}}},
+	}}
+	to, err := codec.Read(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(codec.Lost(from, to)); got != "[spec.containers[*].workingDir spec.volumes]" {
+		t.Error(got)
+	}
+}
+
+func codecOf(t *testing.T, kind string) *convert.Codec {
+	t.Helper()
+	for _, codec := range convert.All() {
+		if codec.Kind.Name == kind {
+			return codec
+		}
+	}
+	t.Fatal(kind)
+	return nil
+}

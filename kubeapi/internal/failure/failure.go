@@ -1,0 +1,165 @@
+package failure
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"portolan.dev/kubeapi/internal/resource"
+	"portolan.dev/services/kit/apierr"
+)
+
+// StatusOf returns the Status of an error of a request for an object of a resource. The resource may be
+// nil, and the name empty.
+func StatusOf(err error, of *resource.Resource, name string) *metav1.Status {
+	if known := apierrors.APIStatus(nil); errors.As(err, &known) {
+		status := known.Status()
+		status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+		return &status
+	}
+	status := statusOf(err, of, name)
+	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+	if after, ok := apierr.RetryAfter(err); ok {
+		details(status).RetryAfterSeconds = max(1, int32(after.Seconds()))
+	}
+	return status
+}
+
+func statusOf(err error, of *resource.Resource, name string) *metav1.Status {
+	code := apierr.Code(err)
+	message := apierr.ToStatus(err).Message()
+	if violations := apierr.ViolationsOf(err); len(violations) > 0 {
+		return invalid(violations, of, name)
+	}
+	if reader, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		status := apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", reader.Limit)).Status()
+		return &status
+	}
+	status := &metav1.Status{Status: metav1.StatusFailure, Message: message}
+	set := func(code int32, reason metav1.StatusReason) { status.Code, status.Reason = code, reason }
+	switch code {
+	case codes.NotFound:
+		return refer(apierrors.NewNotFound, err, of, name)
+	case codes.AlreadyExists:
+		return refer(apierrors.NewAlreadyExists, err, of, name)
+	case codes.Aborted:
+		set(http.StatusConflict, metav1.StatusReasonConflict)
+		status.Message = fmt.Sprintf("Operation cannot be fulfilled on %s %q: the object has been modified; please apply your changes to the latest version and try again (%s)",
+			plural(of), name, message)
+	case codes.InvalidArgument:
+		set(http.StatusBadRequest, metav1.StatusReasonBadRequest)
+	case codes.OutOfRange:
+		set(http.StatusGone, metav1.StatusReasonExpired)
+	case codes.PermissionDenied:
+		set(http.StatusForbidden, metav1.StatusReasonForbidden)
+	case codes.Unauthenticated:
+		set(http.StatusUnauthorized, metav1.StatusReasonUnauthorized)
+	case codes.ResourceExhausted:
+		// A client tries again after 429, which helps if it was too fast and not if a pool is empty.
+		set(http.StatusForbidden, metav1.StatusReasonForbidden)
+		if apierr.ReasonOf(err) == apierr.ReasonThrottled {
+			set(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests)
+		}
+	case codes.FailedPrecondition:
+		set(http.StatusConflict, metav1.StatusReasonConflict)
+	case codes.DeadlineExceeded:
+		set(http.StatusGatewayTimeout, metav1.StatusReasonTimeout)
+	case codes.Unavailable, codes.Canceled:
+		set(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
+	default:
+		set(http.StatusInternalServerError, metav1.StatusReasonInternalError)
+	}
+	describe(status, of, name)
+	return status
+}
+
+// refer returns the Status of an error about the existence of an object. The object is the one that the
+// error names, such as the namespace of the object in the request.
+func refer[R any](build func(R, string) *apierrors.StatusError, err error, of *resource.Resource, name string) *metav1.Status {
+	kind, path := apierr.ObjectOf(err)
+	if named, ok := resource.OfKind(kind); ok && (of == nil || of.Codec == nil || of.Codec.Kind.Name != kind) {
+		of, name = named, path[strings.LastIndex(path, "/")+1:]
+	}
+	group, _ := any(groupResource(of)).(R)
+	status := build(group, name).Status()
+	return &status
+}
+
+// cause is how Kubernetes tells a violation: the type of its cause, and the beginning of its message.
+// prefix is the beginning of the registry's message.
+type cause struct {
+	kind         metav1.CauseType
+	word, prefix string
+}
+
+// causes are the causes by the reason of a violation.
+var causes = map[string]cause{
+	apierr.ReasonRequired:     {metav1.CauseTypeFieldValueRequired, "Required value", "required"},
+	apierr.ReasonInvalid:      {metav1.CauseTypeFieldValueInvalid, "Invalid value", "invalid value"},
+	apierr.ReasonImmutable:    {metav1.CauseTypeFieldValueInvalid, "Invalid value", "invalid value"},
+	apierr.ReasonDuplicate:    {metav1.CauseTypeFieldValueDuplicate, "Duplicate value", "duplicate value"},
+	apierr.ReasonNotSupported: {metav1.CauseTypeFieldValueNotSupported, "Unsupported value", "unsupported value"},
+	apierr.ReasonForbidden:    {"FieldValueForbidden", "Forbidden", "forbidden"},
+	apierr.ReasonTooLong:      {"FieldValueTooLong", "Too long", "too long"},
+}
+
+// causeOf returns the cause for a violation.
+func causeOf(v apierr.Violation) metav1.StatusCause {
+	of, known := causes[v.Reason]
+	if !known {
+		return metav1.StatusCause{Field: v.Field, Message: v.Message}
+	}
+	rest := strings.TrimLeft(strings.TrimPrefix(v.Message, of.prefix), ": ")
+	return metav1.StatusCause{Type: of.kind, Field: v.Field, Message: of.word + ": " + rest}
+}
+
+// invalid returns the Status of an object with violations. Violations of a request's options are a bad
+// request.
+func invalid(violations apierr.Violations, of *resource.Resource, name string) *metav1.Status {
+	status := &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid}
+	texts := make([]string, 0, len(violations))
+	describe(status, of, name)
+	for _, v := range violations {
+		switch v.Field {
+		case "label_selector", "field_selector", "page_token":
+			return badRequest(v.Message)
+		}
+		one := causeOf(v)
+		status.Details.Causes = append(status.Details.Causes, one)
+		texts = append(texts, one.Field+": "+one.Message)
+	}
+	status.Message = fmt.Sprintf("%s %q is invalid: %s", kindName(of), name, strings.Join(texts, ", "))
+	if len(texts) > 1 {
+		status.Message = fmt.Sprintf("%s %q is invalid: [%s]", kindName(of), name, strings.Join(texts, ", "))
+	}
+	return status
+}
+
+func badRequest(message string) *metav1.Status {
+	status := apierrors.NewBadRequest(message).Status()
+	return &status
+}
+
+func details(status *metav1.Status) *metav1.StatusDetails {
+	if status.Details == nil {
+		status.Details = &metav1.StatusDetails{}
+	}
+	return status.Details
+}
+
+func describe(status *metav1.Status, of *resource.Resource, name string) {
+	d := details(status)
+	d.Name = name
+	if of == nil {
+		return
+	}
+	d.Group, d.Kind = of.Kind.Group, of.Plural
+	if status.Reason == metav1.StatusReasonInvalid {
+		d.Kind = of.Kind.Kind
+	}
+}

@@ -1,0 +1,130 @@
+package server
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"portolan.dev/kubeapi/internal/wire"
+	"portolan.dev/services/object"
+)
+
+// send answers with an object in a format.
+func (req *request) send(code int, format wire.Format, o runtime.Object) error {
+	body, err := format.Encode(o)
+	if err != nil {
+		return err
+	}
+	req.sendBytes(code, format.ContentType(false), body)
+	return nil
+}
+
+func (req *request) sendBytes(code int, contentType string, body []byte) {
+	header := req.w.Header()
+	header.Set("Content-Type", contentType)
+	header.Set("Cache-Control", "no-cache, private")
+	header.Set("X-Content-Type-Options", "nosniff")
+	req.code = code
+	req.w.WriteHeader(code)
+	for part := range slices.Chunk(body, partSize) {
+		req.extendDeadline()
+		if _, err := req.w.Write(part); err != nil {
+			return // the client is gone
+		}
+	}
+}
+
+// partSize is the size of the parts of an answer, in bytes. The client has the time of the limit to read
+// each.
+const partSize = 256 << 10
+
+// extendDeadline gives the client time to read what is written next.
+func (req *request) extendDeadline() {
+	// A connection without deadlines, such as a pipe of a test, has none.
+	_ = http.NewResponseController(req.w).SetWriteDeadline(time.Now().Add(req.server.cfg.SendTimeout))
+}
+
+// clearDeadline ends the deadline of the last write. With HTTP/2 a deadline resets the stream even if
+// nothing is being written.
+func (req *request) clearDeadline() {
+	_ = http.NewResponseController(req.w).SetWriteDeadline(time.Time{}) // as above
+}
+
+// sendStatus answers with a Status, in the encoding that the client accepts.
+func (req *request) sendStatus(status *metav1.Status) {
+	if req.code != 0 {
+		return // the answer has begun
+	}
+	format, err := wire.Negotiate(req.r, wire.Table, wire.Partial, wire.PartialList, wire.Discovery)
+	if err != nil {
+		format = wire.Default
+	}
+	format.As = wire.Untransformed
+	if status.Details != nil && status.Details.RetryAfterSeconds > 0 {
+		req.w.Header().Set("Retry-After", strconv.Itoa(int(status.Details.RetryAfterSeconds)))
+	}
+	body, err := format.Encode(status)
+	if err != nil {
+		format, body = wire.Default, []byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","code":500}`)
+	}
+	req.sendBytes(int(status.Code), format.ContentType(false), body)
+}
+
+// sendObject answers with an object of the resource.
+func (req *request) sendObject(code int, format wire.Format, o object.Object) error {
+	rows, err := req.rows()
+	if err != nil {
+		return err
+	}
+	kind := req.resource.Kind
+	out, err := format.Object(kind, req.resource.Codec.Write(o), rows)
+	if err != nil {
+		return err
+	}
+	return req.send(code, format, out)
+}
+
+// rows returns what the rows of a Table have of their objects.
+func (req *request) rows() (wire.Rows, error) {
+	switch rows := wire.Rows(req.query.Get("includeObject")); rows {
+	case "":
+		return wire.RowsMetadata, nil
+	case wire.RowsNone, wire.RowsMetadata, wire.RowsObject:
+		return rows, nil
+	default:
+		return "", badRequest("includeObject: %q is none of None, Metadata, Object", rows)
+	}
+}
+
+// miscellaneous is the code of persistent warnings of any content.
+const miscellaneous = 299
+
+// Limits of warnings. Clients and proxies have limits of headers.
+const (
+	maxWarning  = 256
+	maxWarnings = 4 << 10
+)
+
+// warn adds warnings to the answer, as headers.
+func (req *request) warn(texts ...string) {
+	total := 0
+	for _, present := range req.w.Header().Values("Warning") {
+		total += len(present)
+	}
+	for _, text := range texts {
+		if len(text) > maxWarning {
+			text = strings.ToValidUTF8(text[:maxWarning], "") + "…"
+		}
+		header, err := utilnet.NewWarningHeader(miscellaneous, "-", text)
+		if total += len(header); err != nil || total > maxWarnings {
+			return
+		}
+		req.w.Header().Add("Warning", header)
+	}
+}

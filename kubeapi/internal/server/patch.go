@@ -1,0 +1,160 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	"portolan.dev/kubeapi/internal/convert"
+	"portolan.dev/kubeapi/internal/upstream"
+	"portolan.dev/kubeapi/internal/wire"
+	"portolan.dev/services/kinds"
+	"portolan.dev/services/kit/apierr"
+)
+
+const (
+	// patchAttempts is the number of times that a patch is applied again because the object changed
+	// meanwhile. Kubernetes tries as often.
+	patchAttempts = 5
+	// maxOperations is the largest number of operations of a JSON patch, as in Kubernetes.
+	maxOperations = 10000
+)
+
+// patcher applies a patch to an object in JSON.
+type patcher func(original []byte) ([]byte, error)
+
+// patch changes the stored object by a patch.
+func (req *request) patch() error {
+	w, err := req.newWriting()
+	if err != nil {
+		return err
+	}
+	verb, err := w.verbOfUpdate()
+	if err != nil {
+		return err
+	}
+	body, err := req.body()
+	if err != nil {
+		return err
+	}
+	apply, err := w.patcher(body)
+	if err != nil {
+		return err
+	}
+	var written upstream.Written
+	for attempt := range patchAttempts {
+		var repeatable bool
+		if written, repeatable, err = w.patchOnce(apply, verb); !repeatable || !apierr.IsConflict(err) || attempt == patchAttempts-1 {
+			break
+		}
+		w.w.Header().Del("Warning")
+	}
+	if err != nil {
+		return err
+	}
+	return w.answer(written, http.StatusOK)
+}
+
+// patcher returns the function of the patch in a body.
+func (w *writing) patcher(body []byte) (patcher, error) {
+	switch types.PatchType(wire.MediaType(w.r)) {
+	case types.JSONPatchType:
+		return w.jsonPatcher(body)
+	case types.MergePatchType:
+		return func(original []byte) ([]byte, error) {
+			patched, err := jsonpatch.MergePatch(original, body)
+			if err != nil {
+				return nil, badRequest("the patch is no JSON object: %v", err)
+			}
+			return patched, nil
+		}, nil
+	case types.StrategicMergePatchType:
+		return func(original []byte) ([]byte, error) {
+			patched, err := strategicpatch.StrategicMergePatch(original, body, w.codec.New())
+			if err != nil {
+				return nil, w.invalidPatch(err)
+			}
+			return patched, nil
+		}, nil
+	}
+	return nil, wire.UnsupportedMediaType(wire.MediaType(w.r), string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType))
+}
+
+// invalidPatch returns the error for a patch that cannot be applied.
+func (w *writing) invalidPatch(err error) error {
+	if known := apierrors.APIStatus(nil); errors.As(err, &known) {
+		return err
+	}
+	return badRequest("the patch cannot be applied: %v", err)
+}
+
+func (w *writing) jsonPatcher(body []byte) (patcher, error) {
+	operations, err := jsonpatch.DecodePatch(body)
+	if err != nil {
+		return nil, badRequest("the patch is no list of operations: %v", err)
+	}
+	if len(operations) > maxOperations {
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxOperations, len(operations)))
+	}
+	return func(original []byte) ([]byte, error) {
+		patched, err := operations.Apply(original)
+		if err != nil {
+			return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", w.resource.GroupResource(), w.name, err.Error(), 0, false)
+		}
+		return patched, nil
+	}, nil
+}
+
+// patchOnce applies a patch to the stored object. repeatable says that the patch does not name a version
+// of the object, so that it can be applied again after a conflict.
+func (w *writing) patchOnce(apply patcher, verb kinds.Verb) (written upstream.Written, repeatable bool, err error) {
+	stored, err := w.current()
+	if err != nil {
+		return written, false, err
+	}
+	original, err := json.Marshal(stored)
+	if err != nil {
+		return written, false, err
+	}
+	text, err := apply(original)
+	if err != nil {
+		return written, false, err
+	}
+	if len(text) > maxBody {
+		return written, false, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the patched object has %d bytes; limit is %d", len(text), maxBody))
+	}
+	patched, err := w.decode(text, wire.JSON)
+	if err != nil {
+		return written, false, err
+	}
+	if repeatable, err = w.checkPatched(stored, patched); err != nil {
+		return written, false, err
+	}
+	converted, err := w.read(patched)
+	if err != nil {
+		return written, false, err
+	}
+	written, err = w.server.cfg.Registry.Write(w.ctx, w.codec.Kind, verb, converted, w.dryRun)
+	return written, repeatable, err
+}
+
+// checkPatched checks the parts of an object that a patch may not change. A patch without a version is
+// based on the stored one.
+func (w *writing) checkPatched(stored, patched convert.Object) (repeatable bool, err error) {
+	if patched.GetUID() == "" {
+		patched.SetUID(stored.GetUID())
+	}
+	if patched.GetUID() != stored.GetUID() {
+		return false, apierrors.NewConflict(w.resource.GroupResource(), w.name, fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", patched.GetUID(), stored.GetUID())) //nolint:staticcheck // Kubernetes' words
+	}
+	if patched.GetResourceVersion() == "" {
+		patched.SetResourceVersion(stored.GetResourceVersion())
+	}
+	return patched.GetResourceVersion() == stored.GetResourceVersion(), nil
+}

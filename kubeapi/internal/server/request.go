@@ -1,0 +1,163 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"portolan.dev/kubeapi/internal/resource"
+)
+
+// The verbs of requests.
+const (
+	verbGet              = "get"
+	verbList             = "list"
+	verbWatch            = "watch"
+	verbCreate           = "create"
+	verbUpdate           = "update"
+	verbPatch            = "patch"
+	verbDelete           = "delete"
+	verbDeleteCollection = "deletecollection"
+)
+
+// The subresources.
+const (
+	subStatus   = "status"
+	subFinalize = "finalize"
+)
+
+// request is a request for a resource, and its answer.
+type request struct {
+	server *Server
+	w      http.ResponseWriter
+	r      *http.Request
+	ctx    context.Context //nolint:containedctx // it has the identity of the client, and lives as long as the request
+	query  url.Values
+	begun  time.Time
+
+	verb        string
+	resource    *resource.Resource // nil: the path is none of a resource
+	namespace   string
+	name        string
+	subresource string
+
+	code int // of the answer; 0: there is none yet
+}
+
+// errUnknownPath is the error for a path without a resource.
+var errUnknownPath = &apierrors.StatusError{ErrStatus: metav1.Status{
+	Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound, Details: &metav1.StatusDetails{},
+	Message: "the server could not find the requested resource",
+}}
+
+// maxSegments is the largest number of segments of a path: apis, group, version, namespaces, namespace,
+// resource, name, subresource.
+const maxSegments = 8
+
+// route finds the resource and the verb of a request:
+//
+//	/api/v1/RESOURCE[/NAME[/SUBRESOURCE]]
+//	/api/v1/namespaces/NAMESPACE/RESOURCE[/NAME[/SUBRESOURCE]]
+//	/apis/GROUP/VERSION/…
+func (req *request) route() error {
+	segments := strings.SplitN(strings.Trim(req.r.URL.Path, "/"), "/", maxSegments+1)
+	var version schema.GroupVersion
+	switch {
+	case len(segments) > maxSegments:
+		return errUnknownPath
+	case len(segments) >= 3 && segments[0] == "api":
+		version.Version, segments = segments[1], segments[2:]
+	case len(segments) >= 4 && segments[0] == "apis":
+		version, segments = schema.GroupVersion{Group: segments[1], Version: segments[2]}, segments[3:]
+	default:
+		return errUnknownPath
+	}
+	if len(segments) >= 3 && segments[0] == "namespaces" && segments[2] != subStatus && segments[2] != subFinalize {
+		req.namespace, segments = segments[1], segments[2:]
+	}
+	found, ok := resource.Find(version, segments[0])
+	if !ok || len(segments) > 3 || req.namespace != "" && !found.Namespaced {
+		return errUnknownPath
+	}
+	req.resource = found
+	if len(segments) > 1 {
+		req.name = segments[1]
+	}
+	if len(segments) > 2 {
+		req.subresource = segments[2]
+	}
+	return req.findVerb()
+}
+
+// findVerb finds the verb by the method, and checks that the resource has it.
+func (req *request) findVerb() error {
+	object := req.name != ""
+	switch method := req.r.Method; {
+	case (method == http.MethodGet || method == http.MethodHead) && object:
+		req.verb = verbGet
+	case method == http.MethodGet || method == http.MethodHead:
+		req.verb = verbList
+		if watch := req.query.Get("watch"); watch == "true" || watch == "1" {
+			req.verb = verbWatch
+		}
+	case method == http.MethodPost && !object:
+		req.verb = verbCreate
+	case method == http.MethodPut && object:
+		req.verb = verbUpdate
+	case method == http.MethodPatch && object:
+		req.verb = verbPatch
+	case method == http.MethodDelete && object:
+		req.verb = verbDelete
+	case method == http.MethodDelete:
+		req.verb = verbDeleteCollection
+	default:
+		return req.notAllowed(strings.ToLower(method))
+	}
+	return req.checkVerb()
+}
+
+func (req *request) checkVerb() error {
+	reads := req.verb == verbGet || req.verb == verbList || req.verb == verbWatch
+	switch {
+	case req.resource.Codec == nil && !reads:
+		return req.missing()
+	case req.subresource == subStatus && req.resource.HasStatus() && (req.verb == verbGet || req.verb == verbUpdate || req.verb == verbPatch):
+		return nil
+	case req.subresource == subFinalize && req.resource.IsNamespaces() && req.verb == verbUpdate:
+		return nil
+	case req.subresource != "":
+		return errUnknownPath
+	case req.resource.Namespaced && req.namespace == "" && req.verb != verbList && req.verb != verbWatch:
+		return req.notAllowed(req.verb)
+	}
+	return nil
+}
+
+// missing returns the error for a write of a kind that Portolan does not have.
+func (req *request) missing() error {
+	err := apierrors.NewMethodNotSupported(req.resource.GroupResource(), req.verb)
+	err.ErrStatus.Message = "Portolan has no " + req.resource.Plural + ": lists of them are empty, and they cannot be written"
+	return err
+}
+
+func (req *request) notAllowed(verb string) error {
+	return apierrors.NewMethodNotSupported(req.resource.GroupResource(), verb)
+}
+
+// badRequest returns the error for a request that is malformed.
+func badRequest(format string, args ...any) error {
+	return apierrors.NewBadRequest(fmt.Sprintf(format, args...))
+}
+
+// isGone reports whether err says that the client went away.
+func isGone(ctx context.Context, err error) bool {
+	return err != nil && errors.Is(ctx.Err(), context.Canceled)
+}

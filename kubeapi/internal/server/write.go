@@ -1,0 +1,260 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"portolan.dev/kubeapi/internal/convert"
+	"portolan.dev/kubeapi/internal/upstream"
+	"portolan.dev/kubeapi/internal/wire"
+	"portolan.dev/services/kinds"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/object"
+)
+
+// writing is a request that writes one object.
+type writing struct {
+	*request
+	codec      *convert.Codec
+	format     wire.Format
+	dryRun     bool
+	validation string
+}
+
+// newWriting reads the options of a write.
+func (req *request) newWriting() (*writing, error) {
+	w := &writing{request: req, codec: req.resource.Codec, validation: req.query.Get("fieldValidation")}
+	var err error
+	if w.format, err = wire.Negotiate(req.r, wire.Table, wire.Partial); err != nil {
+		return nil, err
+	}
+	if w.dryRun, err = dryRun(req.query["dryRun"]); err != nil {
+		return nil, err
+	}
+	switch w.validation {
+	case "":
+		w.validation = metav1.FieldValidationWarn
+	case metav1.FieldValidationIgnore, metav1.FieldValidationWarn, metav1.FieldValidationStrict:
+	default:
+		return nil, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "Options"}, "", field.ErrorList{
+			field.NotSupported(field.NewPath("fieldValidation"), w.validation, []string{metav1.FieldValidationIgnore, metav1.FieldValidationWarn, metav1.FieldValidationStrict}),
+		})
+	}
+	return w, nil
+}
+
+// body reads the body of the request.
+func (req *request) body() ([]byte, error) {
+	// A connection without deadlines, such as a pipe of a test, has none.
+	deadlines := http.NewResponseController(req.w)
+	_ = deadlines.SetReadDeadline(time.Now().Add(req.server.cfg.SendTimeout))
+	defer func() { _ = deadlines.SetReadDeadline(time.Time{}) }()
+	body, err := io.ReadAll(http.MaxBytesReader(req.w, req.r.Body, maxBody))
+	if err == nil {
+		return body, nil
+	}
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", tooLarge.Limit))
+	}
+	return nil, badRequest("the body cannot be read: %v", err)
+}
+
+// decode reads an object of the resource from a body.
+func (w *writing) decode(body []byte, mediaType string) (convert.Object, error) {
+	o := w.codec.New()
+	strict, err := wire.Decode(body, mediaType, w.codec.GroupVersionKind, o)
+	if err == nil {
+		err = w.checkStrict(strict)
+	}
+	if err == nil {
+		err = w.place(o)
+	}
+	return o, err
+}
+
+// checkStrict refuses unknown fields, warns of them, or ignores them, as the client wants it.
+func (w *writing) checkStrict(mistakes []error) error {
+	switch {
+	case len(mistakes) == 0 || w.validation == metav1.FieldValidationIgnore:
+		return nil
+	case w.validation == metav1.FieldValidationStrict:
+		return badRequest("strict decoding error: %v", joined(mistakes))
+	}
+	for _, mistake := range mistakes {
+		w.warn(mistake.Error())
+	}
+	return nil
+}
+
+func joined(errs []error) string {
+	text := ""
+	for i, err := range errs {
+		if i > 0 {
+			text += ", "
+		}
+		text += err.Error()
+	}
+	return text
+}
+
+// place sets the namespace and the name of an object from the path, and checks that the object has no
+// others.
+func (w *writing) place(o convert.Object) error {
+	if w.resource.Namespaced {
+		if o.GetNamespace() != "" && o.GetNamespace() != w.namespace {
+			return badRequest("the namespace of the provided object does not match the namespace sent on the request")
+		}
+		o.SetNamespace(w.namespace)
+	} else {
+		o.SetNamespace("")
+	}
+	if w.name == "" {
+		return nil
+	}
+	if o.GetName() != "" && o.GetName() != w.name {
+		return badRequest("the name of the object (%s) does not match the name on the URL (%s)", o.GetName(), w.name)
+	}
+	o.SetName(w.name)
+	return nil
+}
+
+// read converts an object to the one of Portolan, and warns of the fields that are lost.
+func (w *writing) read(o convert.Object) (object.Object, error) {
+	converted, err := w.codec.Read(o)
+	if err != nil {
+		return nil, err
+	}
+	if w.validation != metav1.FieldValidationIgnore {
+		for _, path := range w.codec.Lost(o, converted) {
+			w.warn(path + " is dropped: Portolan does not have it")
+		}
+	}
+	// The registry keeps these, with fractions of seconds, which the types of Kubernetes lack.
+	meta := converted.GetMetadata()
+	meta.CreationTimestamp, meta.DeletionTimestamp, meta.DeletionGracePeriodSeconds = nil, nil, nil
+	return converted, nil
+}
+
+// create creates an object.
+func (req *request) create() error {
+	w, err := req.newWriting()
+	if err != nil {
+		return err
+	}
+	body, err := req.body()
+	if err != nil {
+		return err
+	}
+	o, err := w.decode(body, wire.MediaType(req.r))
+	if err != nil {
+		return err
+	}
+	req.name = o.GetName() // for errors
+	switch {
+	case o.GetName() == "" && o.GetGenerateName() == "":
+		return apierrors.NewInvalid(req.resource.Kind.GroupKind(), "", field.ErrorList{field.Required(field.NewPath("metadata", "name"), "name or generateName is required")})
+	case o.GetResourceVersion() != "":
+		return badRequest("resourceVersion should not be set on objects to be created")
+	}
+	return w.createFrom(o)
+}
+
+func (w *writing) createFrom(o convert.Object) error {
+	o.SetUID("")
+	converted, err := w.read(o)
+	if err != nil {
+		return err
+	}
+	return w.write(kinds.Create, converted, http.StatusCreated)
+}
+
+// write writes an object and answers with it as it is stored.
+func (w *writing) write(verb kinds.Verb, o object.Object, code int) error {
+	written, err := w.server.cfg.Registry.Write(w.ctx, w.codec.Kind, verb, o, w.dryRun)
+	if err != nil {
+		return err
+	}
+	return w.answer(written, code)
+}
+
+func (w *writing) answer(written upstream.Written, code int) error {
+	w.warn(written.Warnings...)
+	return w.sendObject(code, w.format, written.Object)
+}
+
+// verbOfUpdate returns the verb by which the registry is told of an update of the resource or of a
+// subresource.
+func (w *writing) verbOfUpdate() (kinds.Verb, error) {
+	if w.subresource != subStatus {
+		return kinds.Update, nil
+	}
+	if w.dryRun {
+		return "", badRequest("dryRun: a status can only be written")
+	}
+	return kinds.UpdateStatus, nil
+}
+
+// update replaces an object, its status, or the finalizers of a namespace.
+func (req *request) update() error {
+	w, err := req.newWriting()
+	if err != nil {
+		return err
+	}
+	verb, err := w.verbOfUpdate()
+	if err != nil {
+		return err
+	}
+	body, err := req.body()
+	if err != nil {
+		return err
+	}
+	o, err := w.decode(body, wire.MediaType(req.r))
+	if err != nil {
+		return err
+	}
+	uid := o.GetUID()
+	if req.subresource == subFinalize {
+		if o, err = w.finalized(o); err != nil {
+			return err
+		}
+	}
+	converted, err := w.read(o)
+	if err != nil {
+		return err
+	}
+	if err := w.checkUID(uid); err != nil {
+		return err
+	}
+	err = w.write(verb, converted, http.StatusOK)
+	if apierr.IsNotFound(err) && verb == kinds.Update && createsOnUpdate[w.codec.Kind.Name] && o.GetResourceVersion() == "" && uid == "" {
+		return w.createFrom(o)
+	}
+	return err
+}
+
+// createsOnUpdate lists the kinds whose update creates an absent object, as in Kubernetes.
+var createsOnUpdate = map[string]bool{"Service": true, "Endpoints": true, "Lease": true, "Event": true}
+
+// checkUID returns a conflict if the stored object is not the one that the client means.
+func (w *writing) checkUID(want types.UID) error {
+	if want == "" {
+		return nil
+	}
+	stored, err := w.server.cfg.Registry.Get(w.ctx, w.codec.Kind, w.namespace, w.name, 0)
+	if err != nil {
+		return err
+	}
+	if have := stored.GetMetadata().GetUid(); have != string(want) {
+		return apierrors.NewConflict(w.resource.GroupResource(), w.name, fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", want, have)) //nolint:staticcheck // Kubernetes' words
+	}
+	return nil
+}

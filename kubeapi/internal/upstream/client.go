@@ -1,0 +1,168 @@
+package upstream
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/services/kinds"
+	"portolan.dev/services/kit/identity"
+	"portolan.dev/services/object"
+)
+
+// Client calls a registry.
+type Client struct{ conn grpc.ClientConnInterface }
+
+// New returns a client on a connection, which the caller keeps.
+func New(conn grpc.ClientConnInterface) *Client { return &Client{conn: conn} }
+
+// Head returns the newest revision.
+func (c *Client) Head(ctx context.Context) (uint64, error) {
+	head, err := registryv1.NewChangeServiceClient(c.conn).GetHead(ctx, &registryv1.GetHeadRequest{})
+	return head.GetRevision(), err
+}
+
+// Get returns an object, as it is at minRevision or later.
+func (c *Client) Get(ctx context.Context, kind *kinds.Kind, namespace, name string, minRevision uint64) (object.Object, error) {
+	answer, err := c.call(ctx, kind, kinds.Get, fields{"namespace": namespace, "name": name, "min_revision": minRevision})
+	if err != nil {
+		return nil, err
+	}
+	return objectIn(answer, kind), nil
+}
+
+// Query selects objects and a page of them.
+type Query struct {
+	Namespace      string // empty: all
+	Labels, Fields string // selectors
+	Limit          int32  // objects of the page; 0: the registry's default
+	Page           string // the token of the page; empty: the first one
+	MinRevision    uint64
+}
+
+// Page is a page of a list.
+type Page struct {
+	Objects  []object.Object
+	Next     string // the token of the next page; empty: this is the last one
+	Revision uint64 // of all pages
+}
+
+// List returns a page of objects.
+func (c *Client) List(ctx context.Context, kind *kinds.Kind, q Query) (Page, error) {
+	answer, err := c.call(ctx, kind, kinds.List, fields{
+		"namespace": q.Namespace, "label_selector": q.Labels, "field_selector": q.Fields, "page_size": q.Limit, "page_token": q.Page,
+		"min_revision": q.MinRevision,
+	})
+	if err != nil {
+		return Page{}, err
+	}
+	known := answer.Descriptor().Fields()
+	page := Page{Next: answer.Get(known.ByName("next_page_token")).String(), Revision: answer.Get(known.ByName("revision")).Uint()}
+	list := answer.Get(fieldOf(answer.Descriptor(), kind)).List()
+	page.Objects = make([]object.Object, list.Len())
+	for i := range page.Objects {
+		page.Objects[i], _ = list.Get(i).Message().Interface().(object.Object)
+	}
+	return page, nil
+}
+
+// Written is the result of a write.
+type Written struct {
+	Object   object.Object
+	Warnings []string
+}
+
+// Write creates or updates an object, or updates its status, by the verb.
+func (c *Client) Write(ctx context.Context, kind *kinds.Kind, verb kinds.Verb, o object.Object, dryRun bool) (Written, error) {
+	answer, err := c.call(ctx, kind, verb, fields{"dry_run": dryRun}, o)
+	if err != nil {
+		return Written{}, err
+	}
+	written := Written{Object: objectIn(answer, kind)}
+	if field := answer.Descriptor().Fields().ByName("warnings"); field != nil {
+		list := answer.Get(field).List()
+		for i := range list.Len() {
+			written.Warnings = append(written.Warnings, list.Get(i).String())
+		}
+	}
+	return written, nil
+}
+
+// Deletion names an object to be deleted, and conditions.
+type Deletion struct {
+	Namespace, Name string
+	UID             string // empty: any
+	Version         uint64 // 0: any
+	Grace           *int64 // seconds until a pod is removed; nil: its own grace period
+	DryRun          bool
+}
+
+// Delete deletes an object and returns its last version, which has a deletion timestamp if the object
+// is not gone yet.
+func (c *Client) Delete(ctx context.Context, kind *kinds.Kind, d Deletion) (object.Object, error) {
+	values := fields{"namespace": d.Namespace, "name": d.Name, "uid": d.UID, "resource_version": d.Version, "dry_run": d.DryRun}
+	if d.Grace != nil {
+		values["grace_period_seconds"] = *d.Grace
+	}
+	answer, err := c.call(ctx, kind, kinds.Delete, values)
+	if err != nil {
+		return nil, err
+	}
+	return objectIn(answer, kind), nil
+}
+
+// fields are fields of a request, by name.
+type fields map[string]any
+
+// call calls the method of a verb of a kind. Fields that the request of the kind lacks, such as the
+// namespace of a Node, are left out.
+func (c *Client) call(ctx context.Context, kind *kinds.Kind, verb kinds.Verb, values fields, objects ...object.Object) (protoreflect.Message, error) {
+	method := kind.Method(verb)
+	request, answer := newMessage(method+"Request"), newMessage(method+"Response")
+	known := request.Descriptor().Fields()
+	for name, value := range values {
+		if field := known.ByName(protoreflect.Name(name)); field != nil {
+			request.Set(field, protoreflect.ValueOf(value))
+		}
+	}
+	for _, o := range objects {
+		request.Set(fieldOf(request.Descriptor(), kind), protoreflect.ValueOfMessage(o.ProtoReflect()))
+	}
+	if id, err := identity.Caller(ctx); err == nil {
+		ctx = identity.OnBehalfOf(ctx, id)
+	}
+	path := fmt.Sprintf("/%s.%s/%s", registryPackage, kind.ServiceName(), method)
+	return answer, c.conn.Invoke(ctx, path, request.Interface(), answer.Interface())
+}
+
+const registryPackage = "portolan.registry.v1"
+
+// newMessage returns an empty message of the API. It panics for a name that the API lacks, because
+// that is a bug in the build.
+func newMessage(name string) protoreflect.Message {
+	messageType, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName(registryPackage + "." + name))
+	if err != nil {
+		panic(fmt.Sprintf("the contract has no message %s: %v", name, err))
+	}
+	return messageType.New()
+}
+
+// fieldOf returns the field of a message that has the object, or the objects, of a kind.
+func fieldOf(message protoreflect.MessageDescriptor, kind *kinds.Kind) protoreflect.FieldDescriptor {
+	wanted := kind.New().ProtoReflect().Descriptor().FullName()
+	for i := range message.Fields().Len() {
+		if field := message.Fields().Get(i); field.Message() != nil && field.Message().FullName() == wanted {
+			return field
+		}
+	}
+	panic(fmt.Sprintf("%s has no field with a %s", message.FullName(), kind.Name))
+}
+
+func objectIn(answer protoreflect.Message, kind *kinds.Kind) object.Object {
+	o, _ := answer.Get(fieldOf(answer.Descriptor(), kind)).Message().Interface().(object.Object)
+	return o
+}

@@ -1,0 +1,6 @@
+package kubeapi
+
+import "portolan.dev/services/daemon"
+
+// Main runs the daemon in a process of its own.
+func Main() int { return daemon.Main("kubeapi", New) }

@@ -1,0 +1,49 @@
+package access
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"portolan.dev/services/kinds"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/identity"
+)
+
+// representedRoles are the roles on whose behalf kubeapi makes calls: those of people and of programs
+// that register objects. Daemons have the registry's own API, so nobody acts for them.
+var representedRoles = []identity.Role{identity.Operator, identity.Viewer, identity.Workload}
+
+// cannotRepresent returns the reason why an identity may not call a method on behalf of another one,
+// or "" if it may. The call then also needs the permission of the identity that is represented.
+func cannotRepresent(actor, represented identity.ID, service, method string) string {
+	switch {
+	case actor.Role != identity.KubeAPI:
+		return "only kubeapi makes calls on behalf of others"
+	case !slices.Contains(representedRoles, represented.Role):
+		return fmt.Sprintf("kubeapi acts for %s only", joinRoles(representedRoles))
+	case !kubernetesHas(service, method):
+		return "the API of Kubernetes has nothing like it; use a certificate of that identity"
+	}
+	return ""
+}
+
+// kubernetesHas reports whether a method is one that kubeapi needs for its clients: the methods of
+// the kinds that Kubernetes has, except Watch, because kubeapi serves watches from its own view.
+func kubernetesHas(service, method string) bool {
+	name, ok := strings.CutPrefix(service, "portolan.registry.v1.")
+	if !ok {
+		return false
+	}
+	return slices.ContainsFunc(kinds.All, func(kind *kinds.Kind) bool {
+		return kind.ServiceName() == name && kind.InKubernetes && method != kind.Method(kinds.Watch)
+	})
+}
+
+// CheckRepresented returns an error unless kubeapi may act for an identity.
+func CheckRepresented(id identity.ID) error {
+	if slices.Contains(representedRoles, id.Role) {
+		return nil
+	}
+	return apierr.PermissionDenied(fmt.Sprintf("role %s (%s) may not use the API of Kubernetes: use a certificate of the role %s", id.Role, id, joinRoles(representedRoles)))
+}
