@@ -242,7 +242,7 @@ func maxRequest(method string) int {
 // proxyChanged tells the announcing parts what a proxy on the node serves.
 func (d *Daemon) proxyChanged() {
 	d.advertiser.Served(d.proxies.Advertised())
-	d.announcer.ProxyChanged()
+	d.announcer.Wake()
 }
 
 // apply applies a batch of the follower's changes.

@@ -66,6 +66,33 @@ func TestAnEdgeThatStops(t *testing.T) {
 	})
 }
 
+// TestEdgesTakeTurns checks that an address that moves back and forth between two nodes is handed over to
+// the node that had it last, each time at once.
+func TestEdgesTakeTurns(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld(rt)
+		w.wanted[0].Proxied = true
+		for n, a := range w.agents {
+			a.state.Stays = true
+			w.setEdge(a, []edge{serving, serving, down, down}[n])
+		}
+		w.setWanted()
+		w.run(settleTime)
+		addr := w.wanted[0].Address
+		owner := w.announcer(addr)
+		for range 4 {
+			w.setEdge(owner, draining)
+			w.run(250 * time.Millisecond)
+			next := w.announcer(addr)
+			w.expectHandOver(addr, owner.name)
+			w.checkHandOvers()
+			w.setEdge(owner, serving)
+			w.run(time.Duration(rapid.IntRange(0, 100).Draw(rt, "steps between two turns")) * step)
+			owner = next
+		}
+	})
+}
+
 // TestAnEdgeOutlivesItsAgent checks that an address stays with a node whose agent is restarted, and moves
 // if the edge has gone too.
 func TestAnEdgeOutlivesItsAgent(t *testing.T) {

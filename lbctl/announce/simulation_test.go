@@ -169,6 +169,8 @@ func (w *world) tellEdge(a *agent) {
 	for _, wanted := range w.wanted {
 		if wanted.Proxied && !has(a.state.Served, wanted.Address) {
 			delete(a.rights, wanted.Address)
+			delete(a.handOvers, wanted.Address)
+			delete(a.handOversUntil, wanted.Address)
 		}
 	}
 	a.nextSend = a.clock.at(w.real)
@@ -337,6 +339,8 @@ func (w *world) follow(a *agent, answer Answer) {
 		for _, addr := range answer.Addresses {
 			if slices.Contains(answer.Proxied, addr) && !has(a.state.Served, addr) {
 				a.nextSend = a.clock.at(w.real) // so that the leader learns it at once
+				delete(a.handOvers, addr)
+				delete(a.handOversUntil, addr)
 				continue
 			}
 			a.rights[addr] = until

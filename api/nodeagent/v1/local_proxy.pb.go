@@ -89,7 +89,8 @@ func (x *ServeRequest) GetDraining() bool {
 // ServeResponse is an answer to a proxy. It replaces the one before.
 type ServeResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Those of the addresses that are local to the node, so that a socket can be bound, ordered.
+	// Those of the addresses that are local to the node, so that a socket can be bound, ordered. They are
+	// on no device: for IPv6, Linux binds a socket to one only with the option IPV6_FREEBIND.
 	Local []string `protobuf:"bytes,1,rep,name=local,proto3" json:"local,omitempty"`
 	// Those of the addresses that are not, with the reason, ordered by address.
 	Errors        []*AddressError `protobuf:"bytes,2,rep,name=errors,proto3" json:"errors,omitempty"`

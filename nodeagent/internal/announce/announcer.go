@@ -112,22 +112,29 @@ func (a *Announcer) Refresh() {
 	}
 }
 
-// Wake tells lbctl at once that the node drains, or no longer.
+// Wake tells lbctl at once that the node drains or no longer, or which addresses the proxy serves now.
 func (a *Announcer) Wake() { a.client.Wake() }
 
-// ProxyChanged follows a change of the proxy: the node stops to announce addresses that the proxy no
-// longer serves, and tells lbctl.
-func (a *Announcer) ProxyChanged() {
-	if a.life.Load() == nil {
+// withdraw gives up addresses that the proxy no longer serves, before lbctl is told. The node hands none
+// of them over any more by then: the next node may be the previous one, and would send their packets
+// back.
+func (a *Announcer) withdraw() {
+	withdrawn, refused := a.holder.Withdraw()
+	gone := slices.Concat(withdrawn, refused)
+	if len(gone) == 0 {
 		return
 	}
-	a.followed(nil, a.holder.Withdraw())
-	a.client.Wake()
+	if len(a.holder.HandOvers()) > 0 {
+		a.handOver(a.holder.handOversWithout(gone))
+		a.holder.endHandOvers(gone)
+	}
+	a.followed(nil, withdrawn)
 }
 
-// state returns the state for a message. An agent that stops says that it restarts if its kernel
+// state returns the state for a message, which the caller sends next. An agent that stops says that it restarts if its kernel
 // forwards in the meantime, and else that the node drains.
 func (a *Announcer) state() State {
+	a.withdraw()
 	stopping := (*a.life.Load()).Err() != nil
 	return State{
 		Node: a.opts.Node, Ready: a.opts.Ready(), Subnets: a.responder.Subnets(),

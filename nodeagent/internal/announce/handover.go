@@ -51,6 +51,20 @@ func (h *Holder) handOversLocked(now time.Duration) []handOver {
 	return all
 }
 
+// handOversWithout returns the hand-overs of other addresses.
+func (h *Holder) handOversWithout(addrs []netip.Addr) []handOver {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.DeleteFunc(h.handOversLocked(h.clock()), func(o handOver) bool { return slices.Contains(addrs, o.Address) })
+}
+
+// endHandOvers forgets the hand-overs of addresses.
+func (h *Holder) endHandOvers(addrs []netip.Addr) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.handOvers = slices.DeleteFunc(h.handOvers, func(o handOver) bool { return slices.Contains(addrs, o.Address) })
+}
+
 // HandOvers returns the previous nodes of the addresses that have one.
 func (h *Holder) HandOvers() map[netip.Addr]string {
 	h.mu.Lock()

@@ -25,6 +25,7 @@ type Holder struct {
 	deadline  time.Duration            // when all rights end; 0: there were none
 	addresses map[netip.Addr]right     // of the last answer
 	withdrawn []netip.Addr             // given up since Withdraw was last called
+	refused   []netip.Addr             // in answers since then, and not taken
 
 	handOvers   []handOver // of the last answer, which came at handOversAt
 	handOversAt time.Duration
@@ -107,6 +108,7 @@ func (h *Holder) Follow(answer *loadbalancerv1.AnnounceResponse, at time.Time) (
 		}
 		if r.proxied && !h.serves(addr) {
 			refused = true
+			h.refused = append(h.refused, addr)
 			continue
 		}
 		h.addresses[addr] = r
@@ -125,15 +127,15 @@ func (h *Holder) Drop() []netip.Addr {
 }
 
 // Withdraw gives up the rights to addresses that the proxy no longer serves, and returns those that
-// were given up since its last call. An address that the proxy serves again later needs a new answer,
-// because lbctl may have given it to another node.
-func (h *Holder) Withdraw() []netip.Addr {
+// were given up since its last call, and those of answers that were refused. An address that the proxy
+// serves again later needs a new answer, because lbctl may have given it to another node.
+func (h *Holder) Withdraw() (withdrawn, refused []netip.Addr) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.withdraw()
-	withdrawn := h.withdrawn
-	h.withdrawn = nil
-	return withdrawn
+	withdrawn, refused = h.withdrawn, h.refused
+	h.withdrawn, h.refused = nil, nil
+	return withdrawn, refused
 }
 
 func (h *Holder) withdraw() {

@@ -304,7 +304,8 @@ func (l *lan) hear(addr netip.Addr, port uint16, timeout time.Duration) (line st
 // connection is an open connection to the service.
 type connection struct {
 	net.Conn
-	lines *bufio.Reader
+	lines    *bufio.Reader
+	greeting string // the first line that the backend sent
 }
 
 // dial opens a connection from the client to an address of the service, until the test ends.
@@ -319,7 +320,8 @@ func (l *lan) dial(t *testing.T, addr netip.Addr) *connection {
 	})
 	t.Cleanup(func() { _ = c.Close() })
 	c.lines = bufio.NewReader(c)
-	if _, err := c.lines.ReadString('\n'); err != nil { // where the backend was reached
+	var err error
+	if c.greeting, err = c.lines.ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
 	return c
