@@ -61,6 +61,7 @@ type Server struct {
 
 	mu       sync.Mutex // guards the fields below
 	zone     string
+	certs    uint64 // version of the certificates by which services were judged
 	services map[object.Name]*service
 	claims   map[netip.AddrPort]map[object.Name]plan.Port // by frontend
 	ports    map[netip.AddrPort]*port
@@ -116,6 +117,12 @@ func (s *Server) sync() {
 	s.zone = batch.Zone
 	for name, of := range batch.Services {
 		s.setService(name, of)
+	}
+	if version := s.opts.Certs.Version(); version != s.certs {
+		s.certs = version
+		for name, svc := range s.services {
+			s.judge(name, svc)
+		}
 	}
 	s.mu.Unlock()
 	s.openClosed()

@@ -45,16 +45,20 @@ func (s *Server) build(name object.Name, svc *service) {
 		return
 	}
 	svc.result = plan.Build(svc.view.Object, svc.view.Slices, svc.settings, &plan.Facts{Zone: s.zone, Groups: s.opts.Groups, Usable: s.usable})
+	s.judge(name, svc)
+}
+
+// judge finds out what is not as a planned service asks for it, and writes Events about what is new.
+func (s *Server) judge(name object.Name, svc *service) {
+	svc.problems = nil
 	for _, text := range svc.result.Problems {
 		svc.problems = append(svc.problems, problem{reasonInvalid, text})
 	}
 	if svc.settings.AccessLog.Enabled && s.opts.Logs == nil {
 		svc.problems = append(svc.problems, problem{reasonSettings, "the service asks for an access log, and this edge has no folder for it: set -access-log-dir"})
 	}
-	if svc.settings.TLS {
-		for _, text := range s.opts.Certs.Problems(name.Namespace, svc.settings) {
-			svc.problems = append(svc.problems, problem{reasonSettings, text})
-		}
+	for _, text := range s.opts.Certs.Problems(name.Namespace, svc.settings) {
+		svc.problems = append(svc.problems, problem{reasonSettings, text})
 	}
 	for _, p := range svc.problems {
 		s.warn(svc, p)
