@@ -385,3 +385,21 @@ func TestValidate(t *testing.T) {
 		})
 	}
 }
+
+// TestServedAddressesAreAdvertised checks that the addresses that a proxy on the node serves are
+// advertised from the beginning of the sessions, while the node may take traffic.
+func TestServedAddressesAreAdvertised(t *testing.T) {
+	r := newRig(t, nil)
+	proxied := netip.MustParseAddr("10.0.0.7")
+	r.Served([]netip.Addr{proxied})
+	speaker, _ := r.start("web 10.0.0.1:80 any 1")
+	r.await(speaker, "10.0.0.1 10.0.0.7")
+	r.setEligible(false)
+	r.await(speaker, "")
+	r.setEligible(true)
+	r.await(speaker, "10.0.0.1 10.0.0.7")
+	r.Served(nil)
+	r.await(speaker, "10.0.0.1")
+	r.Served([]netip.Addr{proxied})
+	r.await(speaker, "10.0.0.1 10.0.0.7")
+}

@@ -48,3 +48,38 @@ func TestAgentStatusShowsBGP(t *testing.T) {
 		})
 	}
 }
+
+// TestAgentStatusShowsTheEdge checks the lines of an agent's status that are about the edge on the node.
+func TestAgentStatusShowsTheEdge(t *testing.T) {
+	since := timestamppb.New(time.Now().Add(-90 * time.Second))
+	for name, c := range map[string]struct {
+		proxy *nodeagentv1.LocalProxy
+		want  []string
+	}{
+		"connected": {&nodeagentv1.LocalProxy{Connected: true, Since: since, Addresses: []*nodeagentv1.ProxiedAddress{
+			{Address: "203.0.113.1", Local: true, Served: true}, {Address: "203.0.113.2", Local: true}, {Address: "203.0.113.3"}, {Address: "203.0.113.4", Error: "no service has it"},
+		}}, []string{
+			"Edge: connected for 90s", "Edge's addresses: 203.0.113.1: served", "203.0.113.2: local, not served", "203.0.113.3: not local yet", "203.0.113.4: no service has it",
+		}},
+		"draining": {&nodeagentv1.LocalProxy{Connected: true, Since: since, Draining: true}, []string{"Edge: draining, connected for 90s", "Edge's addresses: <none>"}},
+		"gone": {&nodeagentv1.LocalProxy{Since: since, Addresses: []*nodeagentv1.ProxiedAddress{{Address: "203.0.113.1", Local: true}}}, []string{
+			"Edge: not connected for 90s", "Edge's addresses: 203.0.113.1: local, not served",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out strings.Builder
+			if err := AgentStatus(&out, &nodeagentv1.GetStatusResponse{Proxy: c.proxy}); err != nil {
+				t.Fatal(err)
+			}
+			_, text, _ := strings.Cut(out.String(), "Edge:")
+			text, _, _ = strings.Cut(text, "Pods probed:")
+			var got []string
+			for line := range strings.Lines("Edge:" + text) {
+				got = append(got, strings.Join(strings.Fields(line), " "))
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
