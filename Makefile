@@ -121,7 +121,7 @@ bench-announce: ## load-balancer addresses when nodes, agents and leaders die: o
 .PHONY: bench-edge
 bench-edge: ## the edge beside HAProxy (Debian: haproxy): requests, connections, handshakes and bytes per CPU second; QUICK=1 for a look
 	@tools/test-tools.sh || true
-	go test -count=1 -timeout 1h -run '^TestMeasure$$' -v ./edge/internal/bench -args -measure $(if $(QUICK),-quick) | grep -v level=
+	go test -count=1 -timeout 1h -run '^TestMeasure' -v ./edge/internal/bench -args -measure $(if $(QUICK),-quick) | grep -v level=
 
 .PHONY: bench-start
 bench-start: ## all daemons started at once, until all are ready, five times

@@ -148,6 +148,13 @@ func TestAnnotationTLSCert(t *testing.T) {
 	}
 	w.log.Put(secretOf("nobody", ca.issue("nobody.example.com")))
 	wantServed(t, missing, "nobody.example.com", ca.pool(), "nobody.example.com")
+	kittest.Eventually(t, "no problems any more", func() error {
+		p, err := w.port(missing)
+		if err == nil && len(p.GetProblems()) > 0 {
+			err = fmt.Errorf("%q", p.GetProblems())
+		}
+		return err
+	})
 }
 
 // TestAnnotationTLSPorts serves one port with TLS and another one without.
@@ -566,6 +573,32 @@ func TestAnnotationCrossZone(t *testing.T) {
 		if name != "" && got["near"] != 6 || name == "" && (got["near"] != 3 || got["far"] != 3) {
 			t.Errorf("%q: reached %v", name, got)
 		}
+	}
+}
+
+// TestAnotherZoneTakesOver checks that backends of another zone get traffic if those of the edge's zone
+// fail their checks, and not before.
+func TestAnotherZoneTakesOver(t *testing.T) {
+	w := newWorld(t)
+	w.inZone("a")
+	w.start()
+	near, far := startFlaky(t, "near"), startFlaky(t, "far")
+	_, farPort, _ := net.SplitHostPort(far.addr)
+	frontend := freePort(t, balancerIP)
+	first, second := slice("web", near.addr+"@a"), slice("web", far.addr+"@b")
+	second.Metadata.Name = "web-" + farPort
+	w.log.Put(w.object("web", frontend, checks(annotations{"cross-zone": "false"})), first, second)
+	w.waitFor(frontend, 2)
+	for name, status := range map[string]int{"far": http.StatusInternalServerError, "near": http.StatusOK} {
+		near.set(status)
+		kittest.Eventually(t, "traffic to "+name, func() error {
+			for range 5 {
+				if _, body := fetch(t, browser(nil), "http://"+frontend.String()); body != name {
+					return errors.New(body)
+				}
+			}
+			return nil
+		})
 	}
 }
 

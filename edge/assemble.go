@@ -13,7 +13,7 @@ import (
 
 // assemble builds the parts between the view and the sockets.
 func (d *Daemon) assemble() (err error) {
-	if d.certs, err = certs.New(certs.Options{Dir: d.cfg.CertsDir, Changed: func() { d.server.Changed() }, Log: d.log}); err != nil {
+	if d.certs, err = certs.New(certs.Options{Dir: d.cfg.CertsDir, Changed: func() { d.server.CertificatesChanged() }, Log: d.log}); err != nil {
 		return err
 	}
 	if d.cfg.AccessLogDir != "" {

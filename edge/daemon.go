@@ -191,10 +191,10 @@ func (d *Daemon) close() error {
 	if d.nats != nil {
 		d.nats.Close()
 	}
-	var errs []error
 	if d.listener != nil {
-		errs = append(errs, d.listener.Close())
+		d.listener.Close() //nolint:errcheck // a server that has run has closed it
 	}
+	var errs []error
 	for _, conn := range []*grpc.ClientConn{d.registry, d.agent} {
 		if conn != nil {
 			errs = append(errs, conn.Close())

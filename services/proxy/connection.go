@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"sync/atomic"
 )
 
 // Connection is the session of a client's TCP connection, with the connection to its backend.
@@ -16,6 +17,7 @@ type Connection struct {
 	aborted bool
 
 	fromClient, fromServer direction
+	ended                  atomic.Int32 // directions that have ended
 }
 
 var _ Session = (*Connection)(nil)

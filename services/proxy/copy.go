@@ -35,24 +35,31 @@ const bufferSize = 32 << 10
 // buffers holds buffers for bytes in transit. Connections that wait hold none.
 var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 
-// Copy copies bytes in both directions until both have ended, then closes the TCP connections of both
-// sides. The streams are those TCP connections, or TLS over them. The end of one direction is passed
-// on as a half-close. An error ends both with a reset, so that a peer can tell a broken stream from a
-// complete one.
-func (c *Connection) Copy(client, server Stream) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		c.copyOne(client, server, &c.fromServer)
-	}()
-	c.copyOne(server, client, &c.fromClient)
-	<-done
-	c.client.Close() //nolint:errcheck // both directions have ended
-	c.server.Close() //nolint:errcheck // as above
+// Copy starts to copy bytes in both directions until both have ended. Then it closes the TCP
+// connections of both sides and calls done. The streams are those TCP connections, or TLS over them.
+// The end of one direction is passed on as a half-close. An error ends both with a reset, so that a
+// peer can tell a broken stream from a complete one.
+//
+// Both directions have goroutines of their own, because the caller's has a stack that has grown by a
+// dial, and idle connections are many.
+func (c *Connection) Copy(client, server Stream, done func()) {
+	go c.copyOne(client, server, &c.fromServer, done)
+	go c.copyOne(server, client, &c.fromClient, done)
 }
 
-// copyOne copies bytes in one direction.
-func (c *Connection) copyOne(to, from Stream, d *direction) {
+// copyOne copies bytes in one direction. The direction that ends last ends the connection.
+func (c *Connection) copyOne(to, from Stream, d *direction, done func()) {
+	if err := copyUntilEnd(to, from, d); err != nil {
+		c.Abort()
+	}
+	if c.ended.Add(1) == 2 {
+		c.client.Close() //nolint:errcheck // both directions have ended
+		c.server.Close() //nolint:errcheck // as above
+		done()
+	}
+}
+
+func copyUntilEnd(to, from Stream, d *direction) error {
 	var err error
 	if tcp, ok := from.(*net.TCPConn); ok {
 		err = copyTCP(to, tcp, d)
@@ -60,12 +67,12 @@ func (c *Connection) copyOne(to, from Stream, d *direction) {
 		err = copyStream(to, from, d)
 	}
 	if err != nil {
-		c.Abort()
-		return
+		return err
 	}
 	if err := to.CloseWrite(); err != nil && !errors.Is(err, net.ErrClosed) {
-		c.Abort()
+		return err
 	}
+	return nil
 }
 
 // copyStream copies until the end of from. It waits with a small buffer, because the kind of from does

@@ -117,7 +117,13 @@ func (d *Dialer) Timeout(p *Pool, tried []*Backend) time.Duration {
 // Dial connects to an address.
 func (d *Dialer) Dial(ctx context.Context, to netip.AddrPort, timeout time.Duration) (*net.TCPConn, error) {
 	dialer := net.Dialer{Timeout: timeout, KeepAlive: d.KeepAlive}
-	return dialer.DialTCP(ctx, "tcp", netip.AddrPort{}, to)
+	// DialTCP would bind the socket first. The kernel then finds a port that no other connection uses,
+	// which takes long, and there are only 28,000.
+	conn, err := dialer.DialContext(ctx, "tcp", to.String())
+	if err != nil {
+		return nil, err
+	}
+	return conn.(*net.TCPConn), nil
 }
 
 // Fail records that a dial of a backend failed.

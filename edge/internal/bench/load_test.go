@@ -139,16 +139,21 @@ type load struct {
 	session bool
 }
 
-// run makes n exchanges.
-func (l load) run(p *proxy, n int) error {
-	dial := func() (net.Conn, error) { return net.Dial("tcp", p.addrs[l.kind]) }
+// dialer returns the function that connects to a proxy.
+func (l load) dialer(p *proxy) func() (net.Conn, error) {
 	if strings.HasSuffix(l.kind, "s") || l.kind == "tls" {
 		config := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}} // the load does not care who answers
 		if l.session {
 			config.ClientSessionCache = tls.NewLRUClientSessionCache(connections)
 		}
-		dial = func() (net.Conn, error) { return tls.Dial("tcp", p.addrs[l.kind], config) }
+		return func() (net.Conn, error) { return tls.Dial("tcp", p.addrs[l.kind], config) }
 	}
+	return func() (net.Conn, error) { return net.Dial("tcp", p.addrs[l.kind]) }
+}
+
+// run makes n exchanges.
+func (l load) run(p *proxy, n int) error {
+	dial := l.dialer(p)
 	var left atomic.Int64
 	left.Store(int64(n))
 	errs := make(chan error, connections)

@@ -39,7 +39,6 @@ type Store struct {
 
 // state has all certificates. It never changes.
 type state struct {
-	version uint64 // one more than that of the state before
 	secrets map[object.Name]*certificate
 	files   map[string]*certificate // by name without .crt
 }
@@ -91,8 +90,7 @@ func (s *Store) readFolder() bool {
 	defer s.changing.Unlock()
 	files, changed := s.folder.read()
 	if changed {
-		old := s.state.Load()
-		s.state.Store(&state{version: old.version + 1, secrets: old.secrets, files: files})
+		s.state.Store(&state{secrets: s.state.Load().secrets, files: files})
 	}
 	return changed
 }
@@ -103,7 +101,7 @@ func (s *Store) SetSecrets(secrets map[object.Name]*corev1.Secret) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	old := s.state.Load()
-	next := &state{version: old.version + 1, secrets: make(map[object.Name]*certificate, len(secrets)), files: old.files}
+	next := &state{secrets: make(map[object.Name]*certificate, len(secrets)), files: old.files}
 	for name, secret := range secrets {
 		if known := old.secrets[name]; known != nil && known.source == secret {
 			next.secrets[name] = known
@@ -113,9 +111,6 @@ func (s *Store) SetSecrets(secrets map[object.Name]*corev1.Secret) {
 	}
 	s.state.Store(next)
 }
-
-// Version returns a number that is another one after each change of certificates.
-func (s *Store) Version() uint64 { return s.state.Load().version }
 
 // find returns the certificate of a reference, or nil.
 func (st *state) find(namespace string, ref balancer.CertificateRef) *certificate {

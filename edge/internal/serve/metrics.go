@@ -9,8 +9,9 @@ import (
 
 // metrics are the metrics of all ports.
 type metrics struct {
-	refusals *prometheus.CounterVec
-	ends     *prometheus.CounterVec
+	refusals     *prometheus.CounterVec
+	ends         *prometheus.CounterVec
+	dialFailures prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer, s *Server) *metrics {
@@ -19,6 +20,9 @@ func newMetrics(reg prometheus.Registerer, s *Server) *metrics {
 			Name: "portolan_edge_connections_refused_total", Help: "Connections that ended before they were served, by reason.",
 		}, []string{"reason"}),
 	}
+	m.dialFailures = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "portolan_edge_dial_failures_total", Help: "Dials of backends that failed.",
+	})
 	m.ends = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "portolan_edge_connections_ended_total", Help: "Connections of layer 4 that have ended, by result (complete, broken, idle, no_backend).",
 	}, []string{"result"})
@@ -28,7 +32,7 @@ func newMetrics(reg prometheus.Registerer, s *Server) *metrics {
 	for _, reason := range listen.Reasons {
 		m.refusals.WithLabelValues(string(reason)) // shown from the start
 	}
-	reg.MustRegister(m.refusals, m.ends,
+	reg.MustRegister(m.refusals, m.ends, m.dialFailures,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "portolan_edge_ports", Help: "Ports of services that are open.",
 		}, func() float64 { open, _, _ := s.counts(); return float64(open) }),

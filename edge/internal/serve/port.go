@@ -53,6 +53,7 @@ func newPort(s *Server, p plan.Port) *port {
 	out.pool = proxy.NewPool(proxy.Options{Removed: out.backendRemoved})
 	out.group = s.opts.Checks.NewGroup(func(backend netip.AddrPort, usable bool) {
 		out.pool.SetDown(backend, !usable)
+		s.judged.add(p.Service) // its zone may have no usable backend any more
 		s.Changed()
 	})
 	out.ejector = health.NewEjector(health.DefaultEjection, out.pool.Eject)
@@ -158,7 +159,11 @@ func (p *port) close(limit time.Duration) {
 
 // dialer returns how backends are dialled.
 func (p *port) dialer() proxy.Dialer {
-	return proxy.Dialer{Failed: func(backend netip.AddrPort, _ error) { p.ejector.Failure(backend) }}
+	return proxy.Dialer{Failed: func(backend netip.AddrPort, err error) {
+		p.ejector.Failure(backend)
+		p.server.metrics.dialFailures.Inc()
+		p.server.opts.Log.Debug("dial of a backend failed", "frontend", p.frontend, "backend", backend, "err", err)
+	}}
 }
 
 // connections returns the number of the port's connections.

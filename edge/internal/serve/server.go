@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -58,10 +59,11 @@ type Server struct {
 	life    context.Context // ends connections that drain
 	end     context.CancelFunc
 	running sync.WaitGroup // what drains
+	judged  judged
+	recert  atomic.Bool // certificates have changed
 
 	mu       sync.Mutex // guards the fields below
 	zone     string
-	certs    uint64 // version of the certificates by which services were judged
 	services map[object.Name]*service
 	claims   map[netip.AddrPort]map[object.Name]plan.Port // by frontend
 	ports    map[netip.AddrPort]*port
@@ -90,6 +92,12 @@ func (s *Server) Changed() {
 	}
 }
 
+// CertificatesChanged makes the server look again at what is wrong with certificates.
+func (s *Server) CertificatesChanged() {
+	s.recert.Store(true)
+	s.Changed()
+}
+
 // Run serves until ctx is done. Then it closes all ports and ends all connections.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.close()
@@ -110,19 +118,23 @@ func (s *Server) Run(ctx context.Context) error {
 // sync plans what has changed, and puts it in force.
 func (s *Server) sync() {
 	batch := s.opts.View.NextBatch()
+	certificates := s.recert.Swap(false)
 	if batch.Secrets != nil {
 		s.opts.Certs.SetSecrets(batch.Secrets)
+		certificates = true
 	}
 	s.mu.Lock()
 	s.zone = batch.Zone
 	for name, of := range batch.Services {
 		s.setService(name, of)
 	}
-	if version := s.opts.Certs.Version(); version != s.certs {
-		s.certs = version
-		for name, svc := range s.services {
-			s.judge(name, svc)
+	for name := range s.judged.take() {
+		if svc := s.services[name]; svc != nil && !svc.settings.CrossZone {
+			s.setService(name, svc.view)
 		}
+	}
+	if certificates {
+		s.judgeCertificates()
 	}
 	s.mu.Unlock()
 	s.openClosed()

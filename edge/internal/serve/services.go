@@ -45,12 +45,6 @@ func (s *Server) build(name object.Name, svc *service) {
 		return
 	}
 	svc.result = plan.Build(svc.view.Object, svc.view.Slices, svc.settings, &plan.Facts{Zone: s.zone, Groups: s.opts.Groups, Usable: s.usable})
-	s.judge(name, svc)
-}
-
-// judge finds out what is not as a planned service asks for it, and writes Events about what is new.
-func (s *Server) judge(name object.Name, svc *service) {
-	svc.problems = nil
 	for _, text := range svc.result.Problems {
 		svc.problems = append(svc.problems, problem{reasonInvalid, text})
 	}
@@ -62,6 +56,16 @@ func (s *Server) judge(name object.Name, svc *service) {
 	}
 	for _, p := range svc.problems {
 		s.warn(svc, p)
+	}
+}
+
+// judgeCertificates looks again at the services that use certificates. The ports of those take changed
+// certificates by themselves.
+func (s *Server) judgeCertificates() {
+	for name, svc := range s.services {
+		if svc.settings.TLS || svc.settings.BackendCA != nil {
+			s.setService(name, svc.view)
+		}
 	}
 }
 

@@ -46,7 +46,8 @@ type connection struct {
 	since    time.Time // when the sweeper last saw progress
 }
 
-// Handle serves a connection until it has ended. It is a handler of listen.Settings.
+// Handle serves a connection. It is a handler of listen.Settings, and returns when a backend is
+// connected or cannot be.
 func (s *Server) Handle(client *listen.Conn) {
 	c := &connection{record: Record{Conn: client}, session: proxy.NewConnection(client.Raw)}
 	if !s.add(c) {
@@ -54,16 +55,23 @@ func (s *Server) Handle(client *listen.Conn) {
 		client.Close() //nolint:errcheck // it was reset
 		return
 	}
-	backend := s.connect(c)
-	client.Close() //nolint:errcheck // it has ended
-	if backend != nil {
-		s.opts.Pool.Release(backend, c.session, client.Client.Addr())
+	backend, server := s.connect(c)
+	if backend == nil {
+		c.record.Result = NoBackend
+		c.session.Abort()
+		s.finish(c)
+		return
 	}
-	s.finish(c)
+	c.record.Backend, c.record.Connected = backend.Addr(), time.Now()
+	s.copy(c, server, func() {
+		s.opts.Pool.Release(backend, c.session, client.Client.Addr())
+		s.finish(c)
+	})
 }
 
-// connect connects to a backend and copies until the end. It returns nil if no backend was reached.
-func (s *Server) connect(c *connection) *proxy.Backend {
+// connect connects to a backend. It returns nil if no backend was reached, otherwise the backend and
+// the stream for the client's bytes.
+func (s *Server) connect(c *connection) (*proxy.Backend, proxy.Stream) {
 	client, settings := c.record.Conn, s.settings.Load()
 	server := proxy.Stream(nil)
 	backend := s.opts.Dialer.Connect(s.dials, &proxy.Target{
@@ -73,18 +81,11 @@ func (s *Server) connect(c *connection) *proxy.Backend {
 			return err
 		},
 	}, c.session)
-	if backend == nil {
-		c.record.Result = NoBackend
-		c.session.Abort()
-		return nil
-	}
-	c.record.Backend, c.record.Connected = backend.Addr(), time.Now()
-	s.copy(c, server)
-	return backend
+	return backend, server
 }
 
-// copy passes on bytes until the end.
-func (s *Server) copy(c *connection, server proxy.Stream) {
+// copy passes on bytes until the end, then calls done.
+func (s *Server) copy(c *connection, server proxy.Stream, done func()) {
 	client := proxy.Stream(c.record.Conn.Raw)
 	if c.record.Conn.TLS != nil {
 		client = c.record.Conn.TLS
@@ -96,7 +97,7 @@ func (s *Server) copy(c *connection, server proxy.Stream) {
 		c.session.AddReceived(len(early))
 	}
 	c.copying.Store(true)
-	c.session.Copy(client, server)
+	c.session.Copy(client, server, done)
 }
 
 // prepare sends the PROXY header to a backend and begins TLS, as the settings say. It returns the
@@ -123,9 +124,10 @@ func (s *Server) prepare(conn *net.TCPConn, client *listen.Conn, settings *Setti
 	return secure, conn.SetDeadline(time.Time{})
 }
 
-// finish reports a connection that has ended.
+// finish closes and reports a connection that has ended.
 func (s *Server) finish(c *connection) {
 	r := &c.record
+	r.Conn.Close() //nolint:errcheck // it has ended
 	switch {
 	case r.Result != "":
 	case c.timedOut.Load():

@@ -10,7 +10,7 @@ import (
 // reader does not exist here. Connections wait with a buffer of one byte.
 type reader struct{}
 
-func newReader(net.Conn) *reader { return nil }
+func newReader(*net.TCPConn) *reader { return nil }
 
 func (*reader) await() (*scratch, error) { return nil, net.ErrClosed }
 

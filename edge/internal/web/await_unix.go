@@ -17,11 +17,7 @@ type reader struct {
 	err     error
 }
 
-func newReader(conn net.Conn) *reader {
-	tcp, ok := conn.(*net.TCPConn)
-	if !ok {
-		return nil
-	}
+func newReader(tcp *net.TCPConn) *reader {
 	raw, err := tcp.SyscallConn()
 	if err != nil {
 		return nil
@@ -44,7 +40,7 @@ func (r *reader) await() (*scratch, error) {
 func (r *reader) try(fd uintptr) bool {
 	s := getScratch()
 	for {
-		n, err := syscall.Read(int(fd), s.inBuf[:])
+		n, err := syscall.Read(int(fd), s.inBuf[:]) // #nosec G115 -- a file descriptor
 		switch {
 		case err == syscall.EINTR:
 			continue
@@ -70,7 +66,7 @@ func alive(raw syscall.RawConn) bool {
 	var open bool
 	err := raw.Read(func(fd uintptr) bool {
 		var b [1]byte
-		_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT) // #nosec G115 -- a file descriptor
 		open = err == syscall.EAGAIN
 		return true
 	})

@@ -85,7 +85,7 @@ func (w *responseWriter) WriteHeader(status int) {
 func (w *responseWriter) Write(p []byte) (int, error) {
 	w.arm()
 	n, err := w.ResponseWriter.Write(p)
-	w.x.record.Sent += int64(n)
+	w.x.passed.Add(int64(n))
 	return n, err
 }
 
@@ -125,7 +125,7 @@ func (t *tunnel) Read(p []byte) (int, error) {
 func (t *tunnel) Write(p []byte) (int, error) {
 	t.Conn.SetWriteDeadline(time.Now().Add(t.x.g.config.IdleTimeout)) //nolint:errcheck // then writing fails
 	n, err := t.Conn.Write(p)
-	t.x.record.Sent += int64(n)
+	t.x.passed.Add(int64(n))
 	return n, err
 }
 

@@ -17,6 +17,7 @@ type chunkState uint8
 
 const (
 	chunkSize      chunkState = iota // in the digits of the size
+	chunkBlank                       // in blanks behind the size, which some servers write
 	chunkExtension                   // in extensions
 	chunkLineEnd                     // before the LF of a size line
 	chunkData
@@ -78,7 +79,7 @@ func (r *chunkReader) done() bool { return r.state == chunkEnd }
 // step consumes a byte that is not data.
 func (r *chunkReader) step(c byte) error {
 	switch r.state {
-	case chunkSize, chunkExtension, chunkLineEnd:
+	case chunkSize, chunkBlank, chunkExtension, chunkLineEnd:
 		return r.stepSize(c)
 	case chunkDataCR:
 		return r.expect(c, '\r', chunkDataLF, errChunkLine)
@@ -116,11 +117,14 @@ func (r *chunkReader) stepSize(c byte) error {
 		if r.extensions++; r.extensions > maxExtensions || classes[c]&classValue == 0 {
 			return errChunkLine
 		}
+	case isBlank(c) && r.digits > 0:
+		r.state = chunkBlank
+	case r.state == chunkBlank:
+		return errChunkLine
 	case classes[c]&classHex != 0 && r.digits < 15:
 		r.digits++
 		r.left = r.left<<4 | int64(unhex(c))
-	case (c == ';' || isBlank(c)) && r.digits > 0:
-		// RFC 9112, 7.1.1: blanks before an extension are accepted.
+	case c == ';' && r.digits > 0:
 		r.state = chunkExtension
 		r.extensions++
 	default:

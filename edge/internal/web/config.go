@@ -2,7 +2,6 @@ package web
 
 import (
 	"crypto/tls"
-	"net/netip"
 	"time"
 
 	"portolan.dev/services/proxy"
@@ -56,18 +55,4 @@ func setDefault[T comparable](v *T, to T) {
 	if *v == zero {
 		*v = to
 	}
-}
-
-// Info describes an accepted connection.
-type Info struct {
-	Client netip.AddrPort       // from the PROXY header, if there was one
-	Local  netip.AddrPort       // the address and port that the client connected to
-	TLS    *tls.ConnectionState // after the handshake; nil: no TLS
-}
-
-func (i *Info) scheme() string {
-	if i.TLS != nil {
-		return "https"
-	}
-	return "http"
 }

@@ -19,9 +19,10 @@ type exchange struct {
 
 	backend     *proxy.Backend // nil: none
 	record      Record
-	sent        time.Time // when the request was given to the backend
-	answered    time.Time // when the head of the response had arrived
-	received    atomic.Int64
+	sent        time.Time    // when the request was given to the backend
+	answered    time.Time    // when the head of the response had arrived
+	received    atomic.Int64 // bytes of the request's body
+	passed      atomic.Int64 // bytes of the response's body
 	bodyTimeout atomic.Bool
 }
 
@@ -43,12 +44,12 @@ func newExchange(g *generation, guard *guard, r *http.Request) *exchange {
 }
 
 // absoluteURL returns the URL of a request with a port.
-func absoluteURL(i *Info, host, target string) string {
+func absoluteURL(i *info, host, target string) string {
 	if target == "" || target[0] != '/' {
 		return target
 	}
 	if !hasPort(host) {
-		host += ":" + portString(i.Local.Port())
+		host += ":" + portString(i.local.Port())
 	}
 	return i.scheme() + "://" + host + target
 }
@@ -77,7 +78,7 @@ func (x *exchange) BackendRemoved() {}
 
 // pick chooses a backend that was not tried.
 func (x *exchange) pick(tried []*proxy.Backend) *proxy.Backend {
-	b := x.g.pool.Pick(x.guard.info.Client, x.guard.info.Local, tried, x)
+	b := x.g.pool.Pick(x.guard.info.client, x.guard.info.local, tried, x)
 	if b != nil {
 		x.backend, x.record.Backend = b, b.Addr()
 	}
@@ -109,7 +110,7 @@ func (x *exchange) responded(status int) {
 // finish releases the backend and records the request.
 func (x *exchange) finish() {
 	if x.backend != nil {
-		x.g.pool.Release(x.backend, x, x.guard.info.Client.Addr())
+		x.g.pool.Release(x.backend, x, x.guard.info.client.Addr())
 	}
 	if x.g.config.Record == nil {
 		return
@@ -117,6 +118,6 @@ func (x *exchange) finish() {
 	if !x.answered.IsZero() {
 		x.record.ResponseTime = time.Since(x.answered)
 	}
-	x.record.Received = x.received.Load()
+	x.record.Received, x.record.Sent = x.received.Load(), x.passed.Load()
 	x.g.config.Record(&x.record)
 }

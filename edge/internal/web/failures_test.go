@@ -288,8 +288,7 @@ func TestShutdown(t *testing.T) {
 				io.Copy(io.Discard, conn)
 				return
 			}
-			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-			io.Copy(io.Discard, r)
+			io.WriteString(conn, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok")
 		})
 		e := startEdge(t, c, nil, backend)
 		slow, never, idle := connect(t, e.addr), connect(t, e.addr), connect(t, e.addr)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"net"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -24,12 +23,10 @@ const (
 // current request.
 type fastConn struct {
 	g         *generation
-	conn      net.Conn
-	tcp       *net.TCPConn // nil: TLS, or another layer
-	reader    *reader      // nil: there is none for this connection
-	info      Info
-	forwarded []byte // the fields about the client that are the same for all requests
-	client    []byte // the client's address
+	conn      *clientConn
+	reader    *reader // nil: there is none for this connection
+	forwarded []byte  // the fields about the client that are the same for all requests
+	client    []byte  // the client's address
 
 	state    atomic.Int32
 	requests int
@@ -41,12 +38,14 @@ type fastConn struct {
 	aborted bool
 }
 
-func newFastConn(g *generation, conn net.Conn, info Info) *fastConn {
-	c := &fastConn{g: g, conn: conn, info: info, reader: newReader(conn)}
-	c.tcp, _ = conn.(*net.TCPConn)
-	c.client = []byte(info.Client.Addr().String())
-	c.forwarded = []byte("X-Forwarded-Proto: " + info.scheme() +
-		"\r\nX-Forwarded-Port: " + portString(info.Local.Port()) + "\r\n\r\n")
+func newFastConn(g *generation, conn *clientConn) *fastConn {
+	c := &fastConn{g: g, conn: conn}
+	if conn.tcp != nil {
+		c.reader = newReader(conn.tcp)
+	}
+	c.client = []byte(conn.info.client.Addr().String())
+	c.forwarded = []byte("X-Forwarded-Proto: " + conn.info.scheme() +
+		"\r\nX-Forwarded-Port: " + portString(conn.info.local.Port()) + "\r\n\r\n")
 	return c
 }
 
@@ -56,14 +55,17 @@ type next int
 const (
 	nextRequest next = iota
 	nextClose        // the connection ends
+	nextLinger       // the connection ends once the client has the response
 	nextRefer        // the reference serves the rest
 )
 
-// run serves the connection until it ends or the reference takes it over.
-func (c *fastConn) run() {
+// run serves the connection, from which read has been read, until it ends or the reference takes it
+// over.
+func (c *fastConn) run(read []byte) {
 	defer c.g.fast.remove(c)
 	for {
-		s, err := c.await()
+		s, err := c.await(read)
+		read = nil
 		if err != nil || !c.state.CompareAndSwap(fastIdle, fastBusy) {
 			if s != nil {
 				s.put()
@@ -72,12 +74,15 @@ func (c *fastConn) run() {
 			return
 		}
 		then := c.serveAll(s)
-		if then == nextRefer {
+		switch then {
+		case nextRefer:
 			c.hand(s)
 			return
+		case nextLinger:
+			linger(c.conn, s.inBuf[:])
 		}
 		s.put()
-		if then == nextClose {
+		if then != nextRequest {
 			c.conn.Close() //nolint:errcheck // all was written, or the client is gone
 			return
 		}
@@ -89,8 +94,13 @@ func (c *fastConn) run() {
 	}
 }
 
-// await waits for the first bytes of a request.
-func (c *fastConn) await() (*scratch, error) {
+// await waits for the first bytes of a request, unless they have been read.
+func (c *fastConn) await(read []byte) (*scratch, error) {
+	if len(read) > 0 {
+		s := getScratch()
+		s.in = append(s.in, read...)
+		return s, nil
+	}
 	idle := c.g.config.IdleTimeout
 	if c.requests == 0 {
 		idle = c.g.config.HeaderTimeout
@@ -111,7 +121,7 @@ func (c *fastConn) await() (*scratch, error) {
 // hand gives the connection with the bytes that were read to the reference.
 func (c *fastConn) hand(s *scratch) {
 	defer s.put()
-	if c.conn.SetDeadline(time.Time{}) != nil || !c.g.refer(c.conn, c.info, s.in) {
+	if c.conn.SetDeadline(time.Time{}) != nil || !c.g.refer(c.conn, s.in) {
 		c.conn.Close() //nolint:errcheck // the client is gone, or the port
 	}
 }
@@ -138,8 +148,7 @@ func (c *fastConn) serveOne(s *scratch) next {
 		case r == errHeadTooLarge, c.requests == 0 && bytes.HasPrefix(s.in, []byte(prefaceLine)):
 			return nextRefer // larger heads, and HTTP/2
 		}
-		c.refuse(s, r)
-		return nextClose
+		return c.refuse(s, r)
 	}
 	if !ordinary(s) {
 		return nextRefer
@@ -182,22 +191,21 @@ func ordinary(s *scratch) bool {
 }
 
 // refuse answers a request that is not valid, and ends what the client sends.
-func (c *fastConn) refuse(s *scratch, r *refusal) {
+func (c *fastConn) refuse(s *scratch, r *refusal) next {
 	now := time.Now()
 	f := failureOfRefusal(r)
 	s.out = f.appendTo(s.out[:0], dateAt(now), false, true)
-	if c.write(now, s.out) == nil {
-		c.linger(s)
+	then := nextLinger
+	if c.write(now, s.out) != nil {
+		then = nextClose
 	}
 	if c.g.config.Record != nil {
 		record := Record{Time: now, RequestTime: -1, BackendTime: -1, ResponseTime: -1, Status: f.status, Sent: int64(len(f.body()))}
-		record.setConnection(&c.info)
+		record.setConnection(&c.conn.info)
 		c.g.config.Record(&record)
 	}
+	return then
 }
-
-// linger lets the client read the response before the connection is closed.
-func (c *fastConn) linger(s *scratch) { linger(c.conn, s.inBuf[:]) }
 
 func (c *fastConn) armRead(now time.Time, after time.Duration) {
 	if at, ok := c.reading.set(now, after); ok {
@@ -244,7 +252,7 @@ func (c *fastConn) BackendRemoved() {}
 
 // pick chooses a backend for the current request.
 func (c *fastConn) pick(tried []*proxy.Backend) *proxy.Backend {
-	return c.g.pool.Pick(c.info.Client, c.info.Local, tried, c)
+	return c.g.pool.Pick(c.conn.info.client, c.conn.info.local, tried, c)
 }
 
 // releaseFailed releases a backend without renewing the client's affinity.

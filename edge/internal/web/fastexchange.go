@@ -64,8 +64,8 @@ func (x *fastExchange) fillRecord() {
 		}
 	}
 	x.record.Method, x.record.Proto = string(h.method.of(in)), "HTTP/1.1"
-	x.record.URL = absoluteURL(&x.c.info, host, string(h.target.of(in)))
-	x.record.setConnection(&x.c.info)
+	x.record.URL = absoluteURL(&x.c.conn.info, host, string(h.target.of(in)))
+	x.record.setConnection(&x.c.conn.info)
 }
 
 // serve sends the request to a backend and the response to the client.
@@ -91,10 +91,7 @@ func (x *fastExchange) serve() next {
 // after returns what follows the request.
 func (x *fastExchange) after() next {
 	if x.closes {
-		if x.upload.pending() || x.c.g.fast.draining.Load() {
-			x.c.linger(x.s)
-		}
-		return nextClose
+		return nextLinger
 	}
 	if x.upload == nil {
 		x.s.skip(x.s.req.size + x.buffered)
@@ -202,7 +199,7 @@ func (x *fastExchange) drop(failed bool) {
 	if failed {
 		x.c.releaseFailed(x.backend)
 	} else {
-		x.c.g.pool.Release(x.backend, x.c, x.c.info.Client.Addr())
+		x.c.g.pool.Release(x.backend, x.c, x.c.conn.info.client.Addr())
 	}
 	x.backend = nil
 }
@@ -221,10 +218,6 @@ func (x *fastExchange) fail() next {
 	}
 	if !x.head {
 		x.record.Sent = int64(len(x.failed.body()))
-	}
-	if x.closes {
-		x.c.linger(x.s)
-		return nextClose
 	}
 	return x.after()
 }

@@ -206,11 +206,11 @@ func (x *fastExchange) passLength(rest []byte, n int64) bool {
 func (x *fastExchange) passPiece(left int64) (int64, error) {
 	now := time.Now()
 	x.armBack(now)
-	if x.c.tcp != nil && left >= spliceFrom {
+	if x.c.conn.tcp != nil && left >= spliceFrom {
 		if at, ok := x.c.writing.set(now, x.c.g.config.IdleTimeout); ok {
 			x.c.conn.SetWriteDeadline(at) //nolint:errcheck // then writing fails
 		}
-		return io.CopyN(x.c.tcp, x.link.TCPConn, min(left, splicePiece))
+		return io.CopyN(x.c.conn.tcp, x.link.TCPConn, min(left, splicePiece))
 	}
 	n, err := x.link.Read(x.s.backBuf[:min(left, readSize)])
 	if n == 0 {

@@ -86,6 +86,7 @@ const (
 	classValue              // of values: no controls but tabs
 	classTarget             // of request targets: visible, or not ASCII
 	classPlain              // of targets that both paths write alike
+	classHost               // of hosts, as in net/http
 	classHex
 )
 
@@ -102,6 +103,7 @@ var classes = func() (out [256]byte) {
 		set(classValue, c == '\t' || c >= ' ' && c != 0x7f)
 		set(classTarget, visible || c >= 0x80)
 		set(classPlain, visible && !contains("\"<>\\^`{|}#", c))
+		set(classHost, alnum || c < 0x7f && contains("!$%&()*+,-.:;='[]_~", c))
 		set(classHex, c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F')
 	}
 	return out

@@ -38,22 +38,23 @@ func newGeneration(pool *proxy.Pool, c Config, log *slog.Logger) *generation {
 
 // serve serves a connection: by the fast path, until it meets a request that it leaves to the
 // reference. It reports false if the generation takes no more connections.
-func (g *generation) serve(conn net.Conn, info Info) bool {
-	if g.config.ReferenceOnly || g.config.Protocol != HTTP || info.TLS != nil && info.TLS.NegotiatedProtocol == "h2" {
-		return g.refer(conn, info, nil)
+func (g *generation) serve(conn *clientConn, read []byte) bool {
+	state := conn.info.tls
+	if g.config.ReferenceOnly || g.config.Protocol != HTTP || len(read) > readSize || state != nil && state.NegotiatedProtocol == "h2" {
+		return g.refer(conn, read)
 	}
-	c := newFastConn(g, conn, info)
+	c := newFastConn(g, conn)
 	if !g.fast.add(c) {
 		return false
 	}
-	c.run()
+	c.run(read)
 	return true
 }
 
 // refer gives a connection, from which read has been read, to the reference. It reports false if the
 // reference takes no more connections.
-func (g *generation) refer(conn net.Conn, info Info, read []byte) bool {
-	return g.lis.give(newGuard(conn, info, g.config.MaxHeaderBytes, read))
+func (g *generation) refer(conn *clientConn, read []byte) bool {
+	return g.lis.give(newGuard(conn, g.config.MaxHeaderBytes, read))
 }
 
 // shutdown ends the connections: after their current requests as long as ctx lasts, then at once.

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"net"
+	"net/url"
 	"sync/atomic"
 )
 
@@ -35,8 +35,7 @@ const (
 //
 // net/http reads from one goroutine at a time. Only the atomic fields are for others.
 type guard struct {
-	net.Conn
-	info  Info
+	*clientConn
 	limit int
 
 	state   guardState
@@ -57,14 +56,15 @@ type guard struct {
 	refusedHead atomic.Int64 // the number of the head that was refused; 0: none
 	refused     atomic.Pointer[refusal]
 	raw         atomic.Bool  // the protocol has changed
+	notHTTP1    atomic.Bool  // any more
 	finished    atomic.Int64 // the number of the last request that was served without a change
 
 	requests int64 // of the handler
 }
 
 // newGuard returns a guard of a connection from which read has been read.
-func newGuard(conn net.Conn, info Info, limit int, read []byte) *guard {
-	g := &guard{Conn: conn, info: info, limit: limit, in: bytes.Clone(read)}
+func newGuard(conn *clientConn, limit int, read []byte) *guard {
+	g := &guard{clientConn: conn, limit: limit, in: bytes.Clone(read)}
 	g.head.reset(false)
 	return g
 }
@@ -112,12 +112,12 @@ func (g *guard) advance(p []byte) (int, error) {
 		g.out = len(g.in)
 		return 0, nil
 	}
-	return g.Conn.Read(p)
+	return g.clientConn.Read(p)
 }
 
 // fill reads more bytes to in.
 func (g *guard) fill() error {
-	n, err := g.Conn.Read(g.scratch[:])
+	n, err := g.clientConn.Read(g.scratch[:])
 	g.in = append(g.in, g.scratch[:n]...)
 	if n > 0 {
 		return nil
@@ -134,10 +134,14 @@ func (g *guard) advanceHead() error {
 	}
 	if !g.started && bytes.HasPrefix(g.in, []byte(preface)) {
 		g.state = guardRaw
+		g.notHTTP1.Store(true)
 		return nil
 	}
 	g.started = true
 	complete, err := g.head.parse(g.in)
+	if complete && err == nil {
+		err = g.checkForServer()
+	}
 	switch {
 	case err != nil:
 		g.refuseHead(err)
@@ -147,6 +151,24 @@ func (g *guard) advanceHead() error {
 		g.accept()
 	default:
 		return g.fill()
+	}
+	return nil
+}
+
+// checkForServer returns an error for a head that is valid, but that net/http refuses. net/http closes
+// the connection in a way that can lose its answer.
+func (g *guard) checkForServer() error {
+	h := &g.head
+	for _, f := range h.fields {
+		if f.kind == fieldHost && !all(f.value.of(g.in), classHost) {
+			return errHost
+		}
+	}
+	if equalFold(h.method.of(g.in), "connect") {
+		return nil
+	}
+	if _, err := url.ParseRequestURI(string(h.target.of(g.in))); err != nil {
+		return errRequestLine
 	}
 	return nil
 }
@@ -199,7 +221,7 @@ func (g *guard) advanceLength(p []byte) (int, error) {
 		g.left -= int64(g.out)
 		return 0, nil
 	}
-	n, err := g.Conn.Read(p[:min(int64(len(p)), g.left)])
+	n, err := g.clientConn.Read(p[:min(int64(len(p)), g.left)])
 	g.left -= int64(n)
 	return n, err
 }
@@ -236,6 +258,7 @@ func (g *guard) advanceUpgrade(p []byte) (int, error) {
 	case g.raw.Load():
 		g.in, g.ahead = g.in[g.ahead:], 0
 		g.state = guardRaw
+		g.notHTTP1.Store(true)
 		return 0, nil
 	case g.finished.Load() >= g.heads:
 		g.state = guardHead
@@ -251,14 +274,14 @@ func (g *guard) advanceUpgrade(p []byte) (int, error) {
 	return 1, nil
 }
 
-// Close implements net.Conn. It does not lose the answer to a client that goes on sending.
+// Close implements net.Conn. A client of HTTP/1 that goes on sending gets the last response.
 func (g *guard) Close() error {
-	if g.refused.Load() == nil {
-		return g.Conn.Close()
+	if g.notHTTP1.Load() {
+		return g.clientConn.Close()
 	}
 	go func() {
-		linger(g.Conn, make([]byte, 4<<10))
-		g.Conn.Close() //nolint:errcheck // the answer was written
+		linger(g.clientConn, make([]byte, 4<<10))
+		g.clientConn.Close() //nolint:errcheck // the answer was written
 	}()
 	return nil
 }

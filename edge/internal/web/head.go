@@ -60,6 +60,7 @@ type head struct {
 	fields []field
 
 	hosts   int
+	agents  int   // User-Agent fields
 	coded   bool  // there is a Transfer-Encoding field
 	chunked bool  // it is chunked
 	length  int64 // -1: there is no Content-Length
@@ -186,7 +187,10 @@ func (h *head) note(b []byte, f field) error {
 	switch f.kind {
 	case fieldHost:
 		h.hosts++
-		h.unusual = h.unusual || len(value) == 0
+		h.unusual = h.unusual || len(value) == 0 || !all(value, classHost)
+	case fieldUserAgent:
+		h.agents++
+		h.unusual = h.unusual || h.agents > 1 // the reference passes one on
 	case fieldContentLength:
 		if h.length >= 0 {
 			return errLengths

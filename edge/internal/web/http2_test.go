@@ -1,6 +1,8 @@
 package web_test
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -10,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"math/big"
 	"net"
 	"net/http"
@@ -19,6 +22,7 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 	"golang.org/x/net/websocket"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -80,7 +84,7 @@ func describe(w http.ResponseWriter, r *http.Request) {
 func TestProtocols(t *testing.T) {
 	plain := startHTTP(t, describe)
 	secure := kittest.Listen(t)
-	backend := &http.Server{Handler: http.HandlerFunc(describe), TLSConfig: certificates(t)}
+	backend := &http.Server{Handler: http.HandlerFunc(describe), TLSConfig: certificates(t), ErrorLog: log.New(io.Discard, "", 0)}
 	go backend.ServeTLS(secure, "", "")
 	t.Cleanup(func() { backend.Close() })
 	backends := map[web.Protocol]netip.AddrPort{web.HTTP: plain, web.HTTPS: addrOf(secure.Addr()), web.H2C: plain, web.GRPC: plain}
@@ -173,6 +177,91 @@ func TestGoAway(t *testing.T) {
 	<-down
 }
 
+// TestRefusedHTTP2 checks that requests of HTTP/2 which would divide differently in HTTP/1 do not reach a
+// backend, and that a target with spaces is escaped.
+func TestRefusedHTTP2(t *testing.T) {
+	seen := make(chan string, 100)
+	e := startEdge(t, web.Config{}, nil, startRaw(t, func(conn net.Conn) {
+		r := bufio.NewReader(conn)
+		for head := readHead(r); head != ""; head = readHead(r) {
+			seen <- head
+			io.WriteString(conn, "HTTP/1.1 204 No Content\r\n\r\n")
+		}
+	}))
+	for _, field := range []hpack.HeaderField{
+		{Name: "transfer-encoding", Value: "chunked"},
+		{Name: "connection", Value: "x"},
+		{Name: "content-length", Value: "555"},
+		{Name: "content-length", Value: "+555"},
+		{Name: "x", Value: "a\r\nY: b"},
+		{Name: "x", Value: "a\nb"},
+		{Name: "x: a\r\ny", Value: "b"},
+		{Name: "X", Value: "upper case"},
+		{Name: ":path", Value: "/second"},
+		{Name: ":path", Value: "/ HTTP/1.1\r\nY: b"},
+		{Name: ":method", Value: "GET / HTTP/1.1\r\nY: b"},
+		{Name: ":authority", Value: "h\r\nY: b"},
+	} {
+		// A false length may only be replaced: the end of the stream is the end of the body.
+		length := field.Name == "content-length"
+		if status := requestHTTP2(t, e.addr, field); !length && status >= 200 && status < 400 {
+			t.Errorf("%+v: status %d", field, status)
+		}
+		select {
+		case head := <-seen:
+			if !length || strings.Contains(head, field.Value) {
+				t.Errorf("%+v reaches the backend: %q", field, head)
+			}
+		default:
+		}
+	}
+	if status := requestHTTP2(t, e.addr, hpack.HeaderField{Name: ":path", Value: "/a HTTP/1.1"}); status != 204 {
+		t.Fatalf("status %d", status)
+	}
+	if head := <-seen; !strings.HasPrefix(head, "GET /a%20HTTP/1.1 HTTP/1.1\r\n") {
+		t.Errorf("the backend sees %q", head)
+	}
+}
+
+// requestHTTP2 sends a request without a body, with a field that replaces a pseudo field or is added. It
+// returns the status, or 0 if the stream or the connection ends without one.
+func requestHTTP2(t *testing.T, addr string, field hpack.HeaderField) int {
+	t.Helper()
+	conn := connect(t, addr)
+	defer conn.Close()
+	conn.send("%s", http2.ClientPreface)
+	framer := http2.NewFramer(conn, conn)
+	framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	framer.WriteSettings()
+	var block bytes.Buffer
+	encoder := hpack.NewEncoder(&block)
+	replaced := false
+	for _, f := range []hpack.HeaderField{{Name: ":method", Value: "GET"}, {Name: ":scheme", Value: "http"}, {Name: ":authority", Value: "h"}, {Name: ":path", Value: "/"}} {
+		if f.Name == field.Name && field.Value != "/second" {
+			f, replaced = field, true
+		}
+		encoder.WriteField(f)
+	}
+	if !replaced {
+		encoder.WriteField(field)
+	}
+	framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndHeaders: true, EndStream: true, BlockFragment: block.Bytes()})
+	for {
+		f, err := framer.ReadFrame()
+		if err != nil {
+			return 0
+		}
+		switch f := f.(type) {
+		case *http2.MetaHeadersFrame:
+			var status int
+			fmt.Sscan(f.PseudoValue("status"), &status)
+			return status
+		case *http2.RSTStreamFrame, *http2.GoAwayFrame:
+			return 0
+		}
+	}
+}
+
 // TestGRPC checks calls, streams, errors and missing backends.
 func TestGRPC(t *testing.T) {
 	lis := kittest.Listen(t)
@@ -249,7 +338,7 @@ func TestWebSocket(t *testing.T) {
 func TestBackendTLS(t *testing.T) {
 	lis := kittest.Listen(t)
 	certs := certificates(t)
-	backend := &http.Server{Handler: http.HandlerFunc(describe), TLSConfig: certs}
+	backend := &http.Server{Handler: http.HandlerFunc(describe), TLSConfig: certs, ErrorLog: log.New(io.Discard, "", 0)}
 	go backend.ServeTLS(lis, "", "")
 	t.Cleanup(func() { backend.Close() })
 	good, err := x509.ParseCertificate(certs.Certificates[0].Certificate[0])

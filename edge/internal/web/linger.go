@@ -1,9 +1,6 @@
 package web
 
-import (
-	"net"
-	"time"
-)
+import "time"
 
 // The limits of what is read from a client whose connection is to be closed.
 const (
@@ -13,9 +10,8 @@ const (
 
 // linger ends a connection's direction to the client and discards what still comes. Without that the
 // kernel would reset a connection with unread bytes, and the client could lose the response.
-func linger(conn net.Conn, buf []byte) {
-	half, ok := conn.(interface{ CloseWrite() error })
-	if !ok || half.CloseWrite() != nil {
+func linger(conn *clientConn, buf []byte) {
+	if conn.CloseWrite() != nil {
 		return
 	}
 	conn.SetReadDeadline(time.Now().Add(lingerTime)) //nolint:errcheck // then reading fails

@@ -29,9 +29,9 @@ type Record struct {
 	TLSCipher          uint16
 }
 
-func (r *Record) setConnection(i *Info) {
-	r.Client, r.Local = i.Client, i.Local
-	if i.TLS != nil {
-		r.TLSVersion, r.TLSCipher = i.TLS.Version, i.TLS.CipherSuite
+func (r *Record) setConnection(i *info) {
+	r.Client, r.Local = i.client, i.local
+	if i.tls != nil {
+		r.TLSVersion, r.TLSCipher = i.tls.Version, i.tls.CipherSuite
 	}
 }

@@ -96,8 +96,9 @@ func (g *generation) rewrite(p *httputil.ProxyRequest) {
 	}
 	out.Host = p.In.Host
 	out.URL.RawQuery, out.URL.ForceQuery = p.In.URL.RawQuery, p.In.URL.ForceQuery
-	if target := p.In.RequestURI; target == "*" || strings.HasPrefix(target, "/") && !strings.HasPrefix(target, "//") {
-		// The target as the client wrote it. URL would write some characters differently.
+	if target := p.In.RequestURI; isTarget([]byte(target)) && (target == "*" || strings.HasPrefix(target, "/") && !strings.HasPrefix(target, "//")) {
+		// The target as the client wrote it. URL would write some characters differently. A target of
+		// HTTP/2 can have spaces, which must not come into a request line.
 		out.URL.Opaque, out.URL.RawQuery, out.URL.ForceQuery = target, "", false
 	}
 	out.Trailer = p.In.Trailer // is filled at the end of the body
@@ -108,19 +109,19 @@ func (g *generation) rewrite(p *httputil.ProxyRequest) {
 var kept = []string{"Forwarded", "X-Forwarded-Host"}
 
 // forward sets the fields that tell the backend about the client.
-func forward(out, in http.Header, i *Info) {
+func forward(out, in http.Header, i *info) {
 	for _, name := range kept {
 		if values, ok := in[name]; ok {
 			out[name] = values
 		}
 	}
-	client := i.Client.Addr().String()
+	client := i.client.Addr().String()
 	if before := in["X-Forwarded-For"]; len(before) > 0 {
 		client = strings.Join(before, ", ") + ", " + client
 	}
 	out.Set("X-Forwarded-For", client)
 	out.Set("X-Forwarded-Proto", i.scheme())
-	out.Set("X-Forwarded-Port", portString(i.Local.Port()))
+	out.Set("X-Forwarded-Port", portString(i.local.Port()))
 }
 
 // modifyResponse notes the head of a response.

@@ -6,9 +6,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 
+	"portolan.dev/edge/internal/listen"
 	"portolan.dev/edge/internal/web"
 )
 
@@ -73,6 +75,30 @@ func TestFieldsForTheBackend(t *testing.T) {
 			if _, ok := h[name]; ok {
 				t.Errorf("%s reaches the backend", name)
 			}
+		}
+	})
+}
+
+// TestProxyHeader checks that the client is the one that a PROXY header names, and that requests behind
+// the header are served.
+func TestProxyHeader(t *testing.T) {
+	both(t, func(t *testing.T, c web.Config) {
+		from := listen.Settings{ProxyFrom: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
+		e := startListening(t, c, from, startHTTP(t, func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprint(w, r.URL.Path, " ", r.Header.Get("X-Forwarded-For"), " ", r.Header.Get("X-Forwarded-Port"))
+		}))
+		conn := connect(t, e.addr)
+		conn.send("PROXY TCP4 192.0.2.1 192.0.2.2 1000 8443\r\nGET /1 HTTP/1.1\r\nHost: h\r\n\r\nGET /2 HTTP/1.1\r\nHost: h\r\n\r\nGET /3")
+		for i := range 3 {
+			if _, body := conn.response("GET"); body != fmt.Sprintf("/%d 192.0.2.1 8443", i+1) {
+				t.Fatalf("got %q", body)
+			}
+			if i == 1 {
+				conn.send(" HTTP/1.1\r\nHost: h\r\n\r\n")
+			}
+		}
+		if r := e.record(t, 3); r.Client != netip.MustParseAddrPort("192.0.2.1:1000") || r.URL != "http://h:8443/3" {
+			t.Errorf("record %+v", r)
 		}
 	})
 }
@@ -176,7 +202,7 @@ func TestUnusualRequests(t *testing.T) {
 		for request, want := range map[string]string{
 			"GET http://other/x?y HTTP/1.1\r\nHost: h\r\n\r\n":                                "GET /x?y other 0",
 			"OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n":                                           "",
-			"GET /%zz HTTP/1.1\r\nHost: h\r\n\r\n":                                            "400 Bad Request",
+			"GET /%zz HTTP/1.1\r\nHost: h\r\n\r\n":                                            "client: the request line is invalid\n",
 			"GET //x/../y HTTP/1.1\r\nHost: h\r\n\r\n":                                        "GET //x/../y h 0",
 			"GET /a;b?c;d&e=%2f HTTP/1.1\r\nHost: h\r\n\r\n":                                  "GET /a;b?c;d&e=%2f h 0",
 			"\r\nGET / HTTP/1.1\r\nHost: h\r\n\r\n":                                           "GET / h 0",

@@ -3,11 +3,11 @@ package web
 import (
 	"context"
 	"log/slog"
-	"net"
 	"net/netip"
 	"sync"
 	"time"
 
+	"portolan.dev/edge/internal/listen"
 	"portolan.dev/services/proxy"
 )
 
@@ -30,9 +30,9 @@ func New(pool *proxy.Pool, c Config, log *slog.Logger) *Server {
 	}
 }
 
-// Serve serves a connection and closes it. It may return before the connection has ended. A
-// connection of TLS is past its handshake.
-func (s *Server) Serve(conn net.Conn, info Info) {
+// Serve serves a connection and closes it. It may return before the connection has ended.
+func (s *Server) Serve(accepted *listen.Conn) {
+	conn, read := newClientConn(accepted)
 	for {
 		s.mu.Lock()
 		g, closed := s.current, s.closed
@@ -41,7 +41,7 @@ func (s *Server) Serve(conn net.Conn, info Info) {
 			conn.Close() //nolint:errcheck // nothing was written
 			return
 		}
-		if g.serve(conn, info) {
+		if g.serve(conn, read) {
 			return
 		}
 	}

@@ -3,6 +3,7 @@ package web
 import (
 	"errors"
 	"io"
+	"net"
 	"sync/atomic"
 	"time"
 )
@@ -15,10 +16,12 @@ type upload struct {
 	left    int64 // if not chunked
 	total   int64 // bytes of the body so far
 
-	ended atomic.Bool   // the body was sent completely
-	done  chan struct{} // closed at the end; nil: not begun
-	rest  []byte        // bytes of the next request
-	err   error         // of the client
+	stopped atomic.Bool   // the exchange is over
+	last    atomic.Bool   // the last part of the body is being sent, or was
+	ended   atomic.Bool   // the body was sent completely
+	done    chan struct{} // closed at the end; nil: not begun
+	rest    []byte        // bytes of the next request
+	err     error         // of the client
 }
 
 func newUpload(h *head) *upload {
@@ -36,20 +39,22 @@ func (u *upload) take(out, b []byte) ([]byte, int, error) {
 		u.total += n
 		return append(out, b[:n]...), int(n), nil
 	}
-	n, err := u.chunk.next(b)
-	out = append(out, b[:n]...)
-	u.total = u.chunk.body
-	if err == nil && u.chunk.paused() {
+	sent := 0
+	if u.chunk.pause {
+		var err error
+		sent, err = u.chunk.next(b)
+		out = append(out, b[:sent]...)
+		u.total = u.chunk.body
+		if err != nil || !u.chunk.paused() {
+			return out, sent, err
+		}
 		u.chunk.pause = false
 	}
-	if err != nil || u.chunk.pause {
-		return out, n, err
-	}
-	skipped, err := u.chunk.next(b[n:])
+	skipped, err := u.chunk.next(b[sent:])
 	if u.chunk.done() {
 		out = append(out, "\r\n"...)
 	}
-	return out, n + skipped, err
+	return out, sent + skipped, err
 }
 
 func (u *upload) complete() bool {
@@ -59,8 +64,8 @@ func (u *upload) complete() bool {
 	return u.left == 0
 }
 
-// pending reports whether a part of the body was not sent. A nil upload has none.
-func (u *upload) pending() bool { return u != nil && !u.ended.Load() }
+// pending reports whether a part of the body is to come from the client. A nil upload has none.
+func (u *upload) pending() bool { return u != nil && !u.last.Load() }
 
 // run sends the body. If the client is why it cannot, it closes the connection to the backend, so that
 // nobody waits for a response.
@@ -93,6 +98,9 @@ func (u *upload) send(c *fastConn, l *link, buf []byte) error {
 		if at, ok := writing.set(now, idle); ok {
 			l.SetDeadline(at) //nolint:errcheck // then writing fails
 		}
+		if u.stopped.Load() { // endUpload's deadline may have been before the one above
+			return net.ErrClosed
+		}
 		if err := u.sendPiece(c, l, buf, out); err != nil {
 			return err
 		}
@@ -102,8 +110,8 @@ func (u *upload) send(c *fastConn, l *link, buf []byte) error {
 
 // sendPiece sends what the client has sent meanwhile.
 func (u *upload) sendPiece(c *fastConn, l *link, buf, out []byte) error {
-	if !u.chunked && u.left >= spliceFrom && c.tcp != nil {
-		n, err := io.CopyN(l.TCPConn, c.tcp, min(u.left, splicePiece))
+	if !u.chunked && u.left >= 2*spliceFrom && c.conn.tcp != nil {
+		n, err := io.CopyN(l.TCPConn, c.conn.tcp, min(u.left-spliceFrom, splicePiece)) // without the last part
 		u.left -= n
 		u.total += n
 		return blame(c, err)
@@ -117,6 +125,7 @@ func (u *upload) sendPiece(c *fastConn, l *link, buf, out []byte) error {
 	}
 	piece, used, invalid := u.take(out[:0], buf[:n])
 	u.rest = buf[used:n]
+	u.last.Store(invalid == nil && u.complete())
 	if _, err := l.Write(piece); err != nil && invalid == nil {
 		return errBackendWrite
 	}
@@ -169,8 +178,15 @@ func (x *fastExchange) endUpload() {
 	if u == nil {
 		return
 	}
-	if u.pending() {
+	if u.last.Load() { // a backend that answers early may not take it
+		select {
+		case <-u.done:
+		case <-time.After(lingerTime):
+		}
+	}
+	if !u.ended.Load() {
 		x.reusable, x.closes = false, true
+		u.stopped.Store(true)
 		x.link.Close()                       //nolint:errcheck // it is of no use any more
 		x.c.conn.SetReadDeadline(time.Now()) //nolint:errcheck // the client is gone then
 	}

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"portolan.dev/edge/internal/listen"
 	"portolan.dev/edge/internal/web"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/proxy"
@@ -33,6 +35,16 @@ type edge struct {
 // startEdge starts an edge in front of backends. The certificates make it an edge with TLS.
 func startEdge(t *testing.T, c web.Config, certs *tls.Config, backends ...netip.AddrPort) *edge {
 	t.Helper()
+	var settings listen.Settings
+	if certs != nil {
+		settings.TLS = func() *tls.Config { return certs }
+	}
+	return startListening(t, c, settings, backends...)
+}
+
+// startListening starts an edge with other settings of the listener.
+func startListening(t *testing.T, c web.Config, settings listen.Settings, backends ...netip.AddrPort) *edge {
+	t.Helper()
 	e := &edge{}
 	e.pool = proxy.NewPool(proxy.Options{Removed: func(b *proxy.Backend) { e.BackendRemoved(b.Addr()) }})
 	c.Record = func(r *web.Record) {
@@ -42,9 +54,12 @@ func startEdge(t *testing.T, c web.Config, certs *tls.Config, backends ...netip.
 	}
 	e.Server = web.New(e.pool, c, slog.New(slog.DiscardHandler))
 	e.setBackends(backends...)
-	lis := kittest.Listen(t)
+	settings.Handle = e.Serve
+	lis, err := listen.Open(netip.MustParseAddrPort("127.0.0.1:0"), listen.Options{}, &settings)
+	if err != nil {
+		t.Fatal(err)
+	}
 	e.addr = lis.Addr().String()
-	go e.accept(lis, certs)
 	t.Cleanup(func() {
 		lis.Close()
 		ctx, cancel := context.WithCancel(context.Background())
@@ -60,28 +75,6 @@ func (e *edge) setBackends(addrs ...netip.AddrPort) {
 		s.Backends = append(s.Backends, proxy.Real{Addr: a, Weight: 1})
 	}
 	e.pool.Replace(s)
-}
-
-func (e *edge) accept(lis net.Listener, certs *tls.Config) {
-	for {
-		conn, err := lis.Accept()
-		if err != nil {
-			return
-		}
-		go func() {
-			info := web.Info{Client: addrOf(conn.RemoteAddr()), Local: addrOf(conn.LocalAddr())}
-			if certs != nil {
-				secure := tls.Server(conn, certs)
-				if secure.Handshake() != nil {
-					conn.Close()
-					return
-				}
-				state := secure.ConnectionState()
-				info.TLS, conn = &state, secure
-			}
-			e.Serve(conn, info)
-		}()
-	}
 }
 
 // record waits for the nth record, counted from 1.
@@ -109,7 +102,7 @@ func startHTTP(t *testing.T, h http.HandlerFunc) netip.AddrPort {
 	p.SetHTTP1(true)
 	p.SetUnencryptedHTTP2(true)
 	lis := kittest.Listen(t)
-	s := &http.Server{Handler: h, Protocols: &p}
+	s := &http.Server{Handler: h, Protocols: &p, ErrorLog: log.New(io.Discard, "", 0)}
 	go s.Serve(lis)
 	t.Cleanup(func() { s.Close() })
 	return addrOf(lis.Addr())

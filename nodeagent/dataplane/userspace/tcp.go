@@ -49,9 +49,12 @@ func (f *frontend) serve(client *net.TCPConn) {
 	}
 	f.plane.metrics.connections.WithLabelValues("served").Inc()
 	f.plane.metrics.active.Inc()
-	c.Copy(client, c.Server())
-	f.plane.metrics.active.Dec()
-	p.Release(b, c, from.Addr())
+	f.plane.running.Add(1)
+	c.Copy(client, c.Server(), func() {
+		f.plane.metrics.active.Dec()
+		p.Release(b, c, from.Addr())
+		f.plane.running.Done()
+	})
 }
 
 func addrOf(a net.Addr) netip.AddrPort {

@@ -90,7 +90,7 @@ func allowed(t *testing.T, srv *server.Server, source *identity.Source, use func
 // TestRolesOnNATS tries every subject as every role, to publish and to subscribe, on a server with
 // the configuration that certs nats-config prints.
 func TestRolesOnNATS(t *testing.T) {
-	who := []string{"registry", "allocator", "endpointctl", "lbctl", "dnssvc", "nodeagent/n1", "nodeagent/n2.example.com"}
+	who := []string{"registry", "allocator", "endpointctl", "lbctl", "dnssvc", "edge/n1", "nodeagent/n1", "nodeagent/n2.example.com"}
 	dir, folder := initialise(t, append(who, "nats")...)
 	srv := natsServer(t, dir, folder)
 	followers := who[1:]

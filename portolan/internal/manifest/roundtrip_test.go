@@ -286,3 +286,22 @@ func TestHostileText(t *testing.T) {
 		}
 	}
 }
+
+// TestSecretData reads the two forms of a Secret's data, and writes one of them.
+func TestSecretData(t *testing.T) {
+	documents := decode(t, `
+apiVersion: v1
+kind: Secret
+metadata: {name: web}
+type: example.com/any
+data: {a: AP8=, b: b2xk}
+stringData: {b: new, c: "1"}
+`)
+	secret, _ := documents[0].Object.(*corev1.Secret)
+	if len(documents[0].Warnings) != 0 || len(secret.GetData()) != 3 || !bytes.Equal(secret.GetData()["a"], []byte{0, 0xff}) || string(secret.GetData()["b"]) != "new" || string(secret.GetData()["c"]) != "1" {
+		t.Errorf("read %v with warnings %q", secret, documents[0].Warnings)
+	}
+	if text := encode(t, manifest.YAML, secret); !strings.Contains(text, "  a: AP8=\n  b: bmV3\n") || strings.Contains(text, "stringData") || !strings.Contains(text, "type: example.com/any\n") {
+		t.Errorf("written as\n%s", text)
+	}
+}
