@@ -19,7 +19,6 @@ import (
 	edgebalancer "portolan.dev/services/balancer"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
-	"portolan.dev/services/spec"
 )
 
 // edges is a LAN with edges on two of its three nodes.
@@ -77,7 +76,7 @@ func (l *edges) makeServiceOfEdges(t *testing.T) {
 			object.AnnotationBalancerIPs: balanced[0].String() + "," + balanced[1].String(), edgebalancer.Prefix + "proxy-protocol": "v2",
 		}},
 		Spec: &corev1.ServiceSpec{
-			Type: corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER, LoadBalancerClass: proto.String(spec.EdgeClass),
+			Type: corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER, LoadBalancerClass: proto.String(edgebalancer.ClassEdge),
 			IpFamilyPolicy: corev1.IPFamilyPolicy_IP_FAMILY_POLICY_REQUIRE_DUAL_STACK, ExternalTrafficPolicy: corev1.TrafficPolicy_TRAFFIC_POLICY_LOCAL,
 			Ports: []*corev1.ServicePort{{Port: 80, Protocol: corev1.Protocol_PROTOCOL_TCP}},
 		},
