@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	corev1 "portolan.dev/api/core/v1"
+	settings "portolan.dev/services/balancer"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
@@ -117,7 +118,7 @@ func balancer(name string, local bool, addresses ...string) *corev1.Service {
 }
 
 func ofEdges(svc *corev1.Service) *corev1.Service {
-	svc.Spec.LoadBalancerClass = proto.String(spec.EdgeClass)
+	svc.Spec.LoadBalancerClass = proto.String(settings.ClassEdge)
 	return svc
 }
 

@@ -8,13 +8,10 @@ import (
 	"portolan.dev/services/balancer"
 )
 
-// EdgeClass is the class of load balancers that edges serve: proxies on nodes of the installation.
-const EdgeClass = balancer.ClassEdge
-
 // EdgeAddresses returns the load-balancer addresses of a service that edges serve: those with ipMode
 // Proxy of a service of their class.
 func EdgeAddresses(svc *corev1.Service) []netip.Addr {
-	if !IsLoadBalancer(svc) || svc.GetSpec().GetLoadBalancerClass() != EdgeClass {
+	if !IsLoadBalancer(svc) || svc.GetSpec().GetLoadBalancerClass() != balancer.ClassEdge {
 		return nil
 	}
 	var addrs []netip.Addr

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/balancer"
 )
 
 // TestEdgeAddresses checks which load-balancer addresses edges serve.
@@ -20,9 +21,9 @@ func TestEdgeAddresses(t *testing.T) {
 		typ         corev1.ServiceType
 		want        string
 	}{
-		{"class of edges", EdgeClass, corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER, "[192.0.2.1 fd00::1]"},
+		{"class of edges", balancer.ClassEdge, corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER, "[192.0.2.1 fd00::1]"},
 		{"another class", "example.com/other", corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER, "[]"},
-		{"another type", EdgeClass, corev1.ServiceType_SERVICE_TYPE_NODE_PORT, "[]"},
+		{"another type", balancer.ClassEdge, corev1.ServiceType_SERVICE_TYPE_NODE_PORT, "[]"},
 	} {
 		svc := &corev1.Service{
 			Spec:   &corev1.ServiceSpec{Type: c.typ, LoadBalancerClass: proto.String(c.class)},

@@ -36,17 +36,12 @@ func (h *layer7) configOf(p *plan.Port) web.Config {
 	return web.Config{
 		Protocol: protocols[p.Settings.BackendProtocol], BackendTLS: h.port.server.opts.Certs.Client(p.Service.Namespace, p.Settings),
 		IdleTimeout: p.Settings.IdleTimeout, HeaderTimeout: limits.Handshake, MaxHeaderBytes: limits.MaxHeaderSize,
-		Record: h.record,
+		Dialer: h.port.dialer(), Record: h.record, Details: p.Settings.AccessLog.Enabled,
 	}
 }
 
 func (h *layer7) handle(c *listen.Conn) {
-	info := web.Info{Client: c.Client, Local: c.Local}
-	if c.TLS != nil {
-		state := c.TLS.ConnectionState()
-		info.TLS = &state
-	}
-	h.server.Serve(c, info)
+	h.server.Serve(c)
 }
 
 func (h *layer7) update(p *plan.Port) {
@@ -75,6 +70,7 @@ func (h *layer7) record(r *web.Record) {
 		Time: r.Time, Port: h.port.frontend.Port(), Client: r.Client, Backend: r.Backend,
 		RequestTime: r.RequestTime, BackendTime: r.BackendTime, ResponseTime: r.ResponseTime,
 		Status: r.Status, BackendStatus: r.BackendStatus, Received: r.Received, Sent: r.Sent,
+		Request:   accesslog.Request{Method: r.Method, Scheme: r.Scheme, Host: r.Host, URI: r.URI, Protocol: r.Proto},
 		UserAgent: r.UserAgent, TLSVersion: r.TLSVersion, CipherSuite: r.TLSCipher,
 	})
 }

@@ -37,6 +37,8 @@ type Config struct {
 
 	// Record is called after each request; nil: requests are not recorded. It must not block.
 	Record func(*Record)
+	// Details fills records with what the access log needs of requests. It takes copies of their texts.
+	Details bool
 	// ReferenceOnly sends all requests by net/http.
 	ReferenceOnly bool
 }

@@ -37,37 +37,15 @@ func newExchange(g *generation, guard *guard, r *http.Request) *exchange {
 		Method: r.Method, Proto: r.Proto, UserAgent: r.UserAgent(),
 	}
 	x.record.setConnection(&guard.info)
-	if g.config.Record != nil {
-		x.record.URL = absoluteURL(&guard.info, r.Host, r.RequestURI)
-	}
+	x.record.Host, x.record.URI = r.Host, r.RequestURI
 	return x
-}
-
-// absoluteURL returns the URL of a request with a port.
-func absoluteURL(i *info, host, target string) string {
-	if target == "" || target[0] != '/' {
-		return target
-	}
-	if !hasPort(host) {
-		host += ":" + portString(i.local.Port())
-	}
-	return i.scheme() + "://" + host + target
-}
-
-func hasPort(host string) bool {
-	for i := len(host) - 1; i >= 0 && host[i] != ']'; i-- {
-		if host[i] == ':' {
-			return true
-		}
-	}
-	return false
 }
 
 func portString(port uint16) string { return strconv.Itoa(int(port)) }
 
 // forgetRequest removes what net/http has read in place of a refused request.
 func (x *exchange) forgetRequest() {
-	x.record.Method, x.record.URL, x.record.Proto, x.record.UserAgent = "", "", "", ""
+	x.record.Method, x.record.Host, x.record.URI, x.record.Proto, x.record.UserAgent = "", "", "", "", ""
 }
 
 // Abort implements proxy.Session.

@@ -36,7 +36,7 @@ func newFastExchange(c *fastConn, s *scratch) *fastExchange {
 	method := h.method.of(s.in)
 	x.head = string(method) == "HEAD"
 	x.retriable = !h.chunked && h.length <= 0 && isIdempotent(method)
-	if c.g.config.Record != nil {
+	if c.g.config.Details {
 		x.fillRecord()
 	}
 	return x
@@ -54,17 +54,16 @@ func isIdempotent(method []byte) bool {
 // fillRecord copies to the record what the scratch is about to lose.
 func (x *fastExchange) fillRecord() {
 	h, in := &x.s.req, x.s.in
-	var host string
 	for _, f := range h.fields {
 		switch f.kind {
 		case fieldHost:
-			host = string(f.value.of(in))
+			x.record.Host = string(f.value.of(in))
 		case fieldUserAgent:
 			x.record.UserAgent = string(f.value.of(in))
 		}
 	}
 	x.record.Method, x.record.Proto = string(h.method.of(in)), "HTTP/1.1"
-	x.record.URL = absoluteURL(&x.c.conn.info, host, string(h.target.of(in)))
+	x.record.URI = string(h.target.of(in))
 	x.record.setConnection(&x.c.conn.info)
 }
 

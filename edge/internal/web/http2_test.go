@@ -115,7 +115,7 @@ func TestProtocols(t *testing.T) {
 						t.Errorf("protocol %d, %s %d: got %s %q, want %q", protocol, client.scheme, client.major, res.Proto, body, want)
 					}
 					r := e.record(t, i+1)
-					if r.URL != client.scheme+"://"+e.addr+"/x" || (r.TLSVersion != 0) != (client.scheme == "https") || r.Proto != res.Proto {
+					if r.Scheme+"://"+r.Host+r.URI != client.scheme+"://"+e.addr+"/x" || (r.TLSVersion != 0) != (client.scheme == "https") || r.Proto != res.Proto {
 						t.Errorf("record %+v", r)
 					}
 				}

@@ -23,14 +23,18 @@ type Record struct {
 	Received      int64 // bytes of the request's body
 	Sent          int64 // bytes of the response's body
 
-	Method, URL, Proto string // URL is absolute
-	UserAgent          string
-	TLSVersion         uint16 // 0: no TLS
-	TLSCipher          uint16
+	// The fields below are set only with Config.Details.
+
+	Method, Proto string
+	Scheme, Host  string // Host as in the request, with or without a port
+	URI           string // path and query, as in the request
+	UserAgent     string
+	TLSVersion    uint16 // 0: no TLS
+	TLSCipher     uint16
 }
 
 func (r *Record) setConnection(i *info) {
-	r.Client, r.Local = i.client, i.local
+	r.Client, r.Local, r.Scheme = i.client, i.local, i.scheme()
 	if i.tls != nil {
 		r.TLSVersion, r.TLSCipher = i.tls.Version, i.tls.CipherSuite
 	}

@@ -47,6 +47,7 @@ func startListening(t *testing.T, c web.Config, settings listen.Settings, backen
 	t.Helper()
 	e := &edge{}
 	e.pool = proxy.NewPool(proxy.Options{Removed: func(b *proxy.Backend) { e.BackendRemoved(b.Addr()) }})
+	c.Details = true
 	c.Record = func(r *web.Record) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
