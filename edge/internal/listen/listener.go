@@ -33,7 +33,7 @@ func Open(addr netip.AddrPort, o Options, s *Settings) (*Listener, error) {
 		network = "tcp4"
 	}
 	// Connections have idle timeouts, which find dead peers without the system calls that set keepalives.
-	lc := net.ListenConfig{KeepAlive: -1}
+	lc := net.ListenConfig{KeepAlive: -1, Control: o.Control}
 	tcp, err := lc.Listen(context.Background(), network, addr.String())
 	if err != nil {
 		var op *net.OpError
