@@ -175,14 +175,16 @@ func (d *Daemon) Run(ctx context.Context) error {
 	return errors.Join(err, d.close())
 }
 
-// drain stops accepting connections, and waits until those that there are have ended, for StopTimeout
-// at most.
+// drain gives the addresses away, then stops accepting connections, and waits until those that there
+// are have ended, for StopTimeout at most. It accepts connections for LameDuck: clients still come here
+// until another node has the addresses, and a closed port would refuse them.
 func (d *Daemon) drain() {
 	d.stopping.Store(true)
 	d.host.Health.Set(stopCheck, errors.New("stopping"))
 	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.StopTimeout)
 	defer cancel()
 	d.local.Drain()
+	app.Pause(ctx, d.cfg.LameDuck)
 	d.server.Drain(ctx)
 }
 
