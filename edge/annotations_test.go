@@ -141,6 +141,10 @@ func TestAnnotationTLSCert(t *testing.T) {
 		t.Errorf("the connection with the former certificate: %q, %v", line, err)
 	}
 
+	if got := w.metric("portolan_edge_certificate_expiry_timestamp_seconds"); got < float64(time.Now().Unix()) || got > float64(time.Now().Add(time.Hour).Unix()) {
+		t.Errorf("the first certificate expires at %.0f", got)
+	}
+
 	missing := w.service("missing", annotations{"tls-cert": "secret/nobody"}, backend(t, greet("missing")))
 	w.wantEvent("missing", "LoadBalancerSettings", "nobody")
 	if _, err := served(missing, "x", ca.pool()); err == nil {

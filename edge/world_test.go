@@ -241,3 +241,30 @@ func backendAt(t *testing.T, addr string, serve func(net.Conn)) string {
 	}()
 	return lis.Addr().String()
 }
+
+// listenAt occupies a port.
+func listenAt(t *testing.T, addr netip.AddrPort) net.Listener {
+	t.Helper()
+	lis, err := net.Listen("tcp", addr.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { lis.Close() })
+	return lis
+}
+
+// metric returns the value of a gauge without labels.
+func (w *world) metric(name string) float64 {
+	w.Helper()
+	families, err := w.host.Metrics.Gather()
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == name {
+			return family.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	w.Fatalf("there is no metric %s", name)
+	return 0
+}

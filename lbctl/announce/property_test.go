@@ -66,9 +66,11 @@ func (w *world) upheaval() {
 		all := w.wanted
 		w.wanted = slices.Delete(slices.Clone(all), n, n+1)
 		w.setWanted()
+		w.tellEdges()
 		w.run(time.Duration(rapid.IntRange(0, 100).Draw(w.T, "gone for")) * step)
 		w.wanted = all
 		w.setWanted()
+		w.tellEdges()
 	}
 }
 

@@ -176,6 +176,13 @@ func (w *world) tellEdge(a *agent) {
 	a.nextSend = a.clock.at(w.real)
 }
 
+// tellEdges makes the edges follow a change of the wanted addresses.
+func (w *world) tellEdges() {
+	for _, a := range w.agents {
+		w.tellEdge(a)
+	}
+}
+
 // runEdge lets an edge connect to a restarted agent, which does not wait for it for ever.
 func (w *world) runEdge(a *agent) {
 	now := a.clock.at(w.real)

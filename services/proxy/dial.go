@@ -117,8 +117,8 @@ func (d *Dialer) Timeout(p *Pool, tried []*Backend) time.Duration {
 // Dial connects to an address.
 func (d *Dialer) Dial(ctx context.Context, to netip.AddrPort, timeout time.Duration) (*net.TCPConn, error) {
 	dialer := net.Dialer{Timeout: timeout, KeepAlive: d.KeepAlive}
-	// DialTCP would bind the socket first. The kernel then finds a port that no other connection uses,
-	// which takes long, and there are only 28,000.
+	// DialTCP would bind the socket to a port before the kernel knows the destination, so that each
+	// local port would serve one connection only instead of one for each destination.
 	conn, err := dialer.DialContext(ctx, "tcp", to.String())
 	if err != nil {
 		return nil, err

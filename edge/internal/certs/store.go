@@ -153,6 +153,22 @@ func (s *Store) Problems(namespace string, settings *balancer.Settings) []string
 	return all
 }
 
+// Expiry returns the time at which the first certificate of a service in a namespace expires, or the zero
+// time if it has none that can be used.
+func (s *Store) Expiry(namespace string, settings *balancer.Settings) (first time.Time) {
+	st := s.state.Load()
+	for _, ref := range settings.Certificates {
+		found := st.find(namespace, ref)
+		if found == nil || found.pair == nil {
+			continue
+		}
+		if end := found.pair.Leaf.NotAfter; first.IsZero() || end.Before(first) {
+			first = end
+		}
+	}
+	return first
+}
+
 // roots returns the certificates of authorities of a reference, or nil.
 func (s *Store) roots(namespace string, ref balancer.CertificateRef) *x509.CertPool {
 	if found := s.state.Load().find(namespace, ref); found != nil {

@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"portolan.dev/edge/internal/listen"
@@ -42,6 +44,10 @@ func newMetrics(reg prometheus.Registerer, s *Server) *metrics {
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "portolan_edge_connections", Help: "Connections of clients that are served now.",
 		}, func() float64 { _, _, n := s.counts(); return float64(n) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "portolan_edge_certificate_expiry_timestamp_seconds",
+			Help: "Time in Unix seconds at which the first of the services' certificates expires; 0: no service has one.",
+		}, s.expiry),
 	)
 	return m
 }
@@ -49,6 +55,23 @@ func newMetrics(reg prometheus.Registerer, s *Server) *metrics {
 func (m *metrics) refused(reason listen.Reason) { m.refusals.WithLabelValues(string(reason)).Inc() }
 
 func (m *metrics) ended(result string) { m.ends.WithLabelValues(result).Inc() }
+
+// expiry returns the time at which the first certificate expires, in Unix seconds, or 0.
+func (s *Server) expiry() float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var first time.Time
+	for name, svc := range s.services {
+		end := s.opts.Certs.Expiry(name.Namespace, svc.settings)
+		if !end.IsZero() && (first.IsZero() || end.Before(first)) {
+			first = end
+		}
+	}
+	if first.IsZero() {
+		return 0
+	}
+	return float64(first.Unix())
+}
 
 // counts returns the number of ports that are open, of those that should be and are not, and of
 // connections.

@@ -133,7 +133,8 @@ func (p *port) settings() *listen.Settings {
 func (p *port) open() (err error) {
 	o := p.server.opts
 	p.listener, err = listen.Open(p.plan.Frontend, listen.Options{
-		Log: o.Log, HandshakeTimeout: o.Limits.Handshake, MaxUnfinished: o.Limits.Handshakes, Control: o.Agent.Control, Refused: p.server.metrics.refused,
+		Log: o.Log, HandshakeTimeout: o.Limits.Handshake, MaxUnfinished: o.Limits.Handshakes, Refused: p.server.metrics.refused,
+		Control: o.Agent.Control,
 	}, p.settings())
 	return err
 }

@@ -22,6 +22,9 @@ import (
 	"portolan.dev/edge/internal/view"
 )
 
+// certificatesEvery is the time between two looks at certificates, which expire without a change.
+const certificatesEvery = time.Hour
+
 // retryEvery is the time after which ports that could not be opened are tried again.
 const retryEvery = time.Second
 
@@ -103,10 +106,14 @@ func (s *Server) Run(ctx context.Context) error {
 	defer s.close()
 	retry := time.NewTicker(retryEvery)
 	defer retry.Stop()
+	expiry := time.NewTicker(certificatesEvery)
+	defer expiry.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-expiry.C:
+			s.CertificatesChanged()
 		case <-s.wake:
 			s.sync()
 		case <-retry.C:

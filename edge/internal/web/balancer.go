@@ -51,7 +51,7 @@ func (b *balancer) attempt(x *exchange, r *http.Request, tried []*proxy.Backend)
 	if r.Body != nil && r.Body != http.NoBody {
 		out.Body = openBody{r.Body}
 	}
-	return b.g.upstreams.get(addr).transport.RoundTrip(out)
+	return b.g.upstreams.get(b.g.pool, addr).transport.RoundTrip(out)
 }
 
 // openBody is a body that the transport does not close after a failed dial, because the next attempt

@@ -124,8 +124,9 @@ func (t *tunnel) Read(p []byte) (int, error) {
 // Write implements io.Writer.
 func (t *tunnel) Write(p []byte) (int, error) {
 	t.Conn.SetWriteDeadline(time.Now().Add(t.x.g.config.IdleTimeout)) //nolint:errcheck // then writing fails
+	t.x.passed.Add(int64(len(p)))                                     // before the client has it, and may end the exchange
 	n, err := t.Conn.Write(p)
-	t.x.passed.Add(int64(n))
+	t.x.passed.Add(int64(n - len(p)))
 	return n, err
 }
 

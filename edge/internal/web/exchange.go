@@ -31,6 +31,7 @@ type exchangeKey struct{}
 func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{}).(*exchange) }
 
 func newExchange(g *generation, guard *guard, r *http.Request) *exchange {
+	g.exchanges.Add(1)
 	x := &exchange{g: g, guard: guard}
 	x.record = Record{
 		Time: time.Now(), RequestTime: -1, BackendTime: -1, ResponseTime: -1,
@@ -87,6 +88,7 @@ func (x *exchange) responded(status int) {
 
 // finish releases the backend and records the request.
 func (x *exchange) finish() {
+	defer x.g.exchanges.Done()
 	if x.backend != nil {
 		x.g.pool.Release(x.backend, x, x.guard.info.client.Addr())
 	}

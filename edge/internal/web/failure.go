@@ -56,7 +56,7 @@ func failureOf(err error) failure {
 	var verify *tls.CertificateVerificationError
 	timeout := isTimeout(err)
 	switch {
-	case errors.Is(err, errNoBackend):
+	case errors.Is(err, errNoBackend), errors.Is(err, errBackendRemoved):
 		return failNoBackend
 	case errors.As(err, &dial) && timeout:
 		return failDialTime
@@ -118,5 +118,5 @@ func (f failure) serve(w http.ResponseWriter) {
 	}
 	h.Set("Content-Length", strconv.Itoa(len(f.body())))
 	w.WriteHeader(f.status)
-	io.WriteString(w, f.body()) //nolint:errcheck // the client may be gone
+	_, _ = io.WriteString(w, f.body()) // #nosec G705 -- a constant, as plain text; the client may be gone
 }

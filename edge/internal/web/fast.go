@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/netip"
@@ -34,7 +35,8 @@ type fastConn struct {
 	writing  deadline
 
 	mu      sync.Mutex
-	link    *link // to the backend of the current request; nil: none
+	dialing context.CancelFunc // cancels the current dial; nil: none
+	link    *link              // to the backend of the current request; nil: none
 	aborted bool
 }
 
@@ -236,19 +238,38 @@ func (c *fastConn) setLink(l *link) bool {
 	return !c.aborted
 }
 
-// Abort implements proxy.Session. It closes both sides.
+// Abort implements proxy.Session. It resets both sides, because the end of TLS could have to wait.
 func (c *fastConn) Abort() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.aborted = true
-	c.conn.Close() //nolint:errcheck // an error is no news
+	if c.dialing != nil {
+		c.dialing()
+	}
+	proxy.Reset(c.conn.accepted.Raw)
 	if c.link != nil {
-		c.link.Close() //nolint:errcheck // an error is no news
+		proxy.Reset(c.link.TCPConn)
 	}
 }
 
-// BackendRemoved implements proxy.Session. A request cannot continue elsewhere.
-func (c *fastConn) BackendRemoved() {}
+// BackendRemoved implements proxy.Session. It cancels a dial, so that another backend is tried. A
+// request that was sent cannot continue elsewhere.
+func (c *fastConn) BackendRemoved() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dialing != nil {
+		c.dialing()
+	}
+}
+
+// setDialing sets the function that cancels the current dial. It reports false if the request was
+// aborted.
+func (c *fastConn) setDialing(cancel context.CancelFunc) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dialing = cancel
+	return !c.aborted
+}
 
 // pick chooses a backend for the current request.
 func (c *fastConn) pick(tried []*proxy.Backend) *proxy.Backend {

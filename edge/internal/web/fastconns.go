@@ -39,25 +39,19 @@ func (f *fastConns) remove(c *fastConn) {
 
 // shutdown closes idle connections, waits for the others until ctx ends, and closes them then.
 func (f *fastConns) shutdown(ctx context.Context) {
-	f.each(func(c *fastConn) { c.closeIfIdle() }, true)
-	ended := make(chan struct{})
-	go func() {
+	f.mu.Lock()
+	f.draining.Store(true)
+	f.mu.Unlock()
+	f.each((*fastConn).closeIfIdle)
+	if !waitUntil(ctx, &f.running) {
+		f.each((*fastConn).Abort)
 		f.running.Wait()
-		close(ended)
-	}()
-	select {
-	case <-ended:
-		return
-	case <-ctx.Done():
 	}
-	f.each((*fastConn).Abort, true)
-	<-ended
 }
 
-func (f *fastConns) each(do func(*fastConn), draining bool) {
+func (f *fastConns) each(do func(*fastConn)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.draining.Store(draining)
 	for c := range f.conns {
 		do(c)
 	}

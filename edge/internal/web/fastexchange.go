@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"portolan.dev/services/proxy"
@@ -31,7 +32,7 @@ type fastExchange struct {
 
 func newFastExchange(c *fastConn, s *scratch) *fastExchange {
 	h := &s.req
-	s.back = s.backBuf[:0]
+	s.back, s.backSpace = s.backBuf[:0], s.backBuf[:]
 	x := &fastExchange{c: c, s: s, begun: time.Now(), closes: h.closes}
 	method := h.method.of(s.in)
 	x.head = string(method) == "HEAD"
@@ -101,31 +102,9 @@ func (x *fastExchange) after() next {
 // send sends the head and the buffered part of the body to a backend. It reports false if that failed,
 // with x.failed set.
 func (x *fastExchange) send() bool {
-	var tried []*proxy.Backend
-	fresh := false
-	for {
-		if x.backend = x.c.pick(tried); x.backend == nil {
-			if len(tried) == 0 {
-				x.failed = failNoBackend
-			}
-			return false
-		}
-		x.record.Backend = x.backend.Addr()
-		x.up = x.c.g.upstreams.get(x.backend.Addr())
-		reused := x.connectIdle(fresh)
-		if !reused {
-			if err := x.dial(append(tried, x.backend)); err != nil {
-				x.failed = failureOf(&dialError{err})
-				tried = append(tried, x.backend)
-				x.drop(true)
-				if len(tried) >= x.c.g.config.Dialer.MaxAttempts {
-					return false
-				}
-				continue
-			}
-		}
-		if !x.c.setLink(x.link) {
-			x.failed = failBroken
+	for fresh := false; ; fresh = true {
+		reused, ok := x.connect(fresh)
+		if !ok {
 			return false
 		}
 		x.sent = time.Now()
@@ -137,9 +116,47 @@ func (x *fastExchange) send() bool {
 		if !reused || !x.retriable || isTimeout(err) {
 			return false
 		}
-		fresh = true
 		x.drop(true)
 	}
+}
+
+// connect chooses a backend and a connection to it: an idle one if there is one and none has to be
+// fresh. It reports false if that failed, with x.failed set.
+func (x *fastExchange) connect(fresh bool) (reused, ok bool) {
+	var tried []*proxy.Backend
+	x.failed = failNoBackend
+	for len(tried) < x.c.g.config.Dialer.MaxAttempts {
+		if x.backend = x.c.pick(tried); x.backend == nil {
+			return false, false
+		}
+		x.record.Backend = x.backend.Addr()
+		x.up = x.c.g.upstreams.get(x.c.g.pool, x.backend.Addr())
+		if !fresh && x.takeIdle() {
+			return true, x.attach()
+		}
+		err := x.dial(append(tried, x.backend))
+		if err == nil {
+			return false, x.attach()
+		}
+		if err != errBackendRemoved {
+			tried = append(tried, x.backend)
+			x.failed = failureOf(err)
+		}
+		x.drop(true)
+		if err == errAborted {
+			return false, false
+		}
+	}
+	return false, false
+}
+
+// attach makes the connection to the backend end with the request, if that is aborted.
+func (x *fastExchange) attach() bool {
+	if x.c.setLink(x.link) {
+		return true
+	}
+	x.failed = failBroken
+	return false
 }
 
 // deliver writes the request, and for one that can be sent again it waits for the first bytes of the
@@ -155,11 +172,8 @@ func (x *fastExchange) deliver() error {
 	return x.readBack()
 }
 
-// connectIdle takes an idle connection, unless fresh ones are wanted.
-func (x *fastExchange) connectIdle(fresh bool) bool {
-	if fresh {
-		return false
-	}
+// takeIdle takes an idle connection to the backend.
+func (x *fastExchange) takeIdle() bool {
 	for {
 		x.link = x.up.idle.take()
 		if x.link == nil {
@@ -173,16 +187,35 @@ func (x *fastExchange) connectIdle(fresh bool) bool {
 	}
 }
 
+// The errors of a dial that was cancelled.
+var (
+	errAborted        = errors.New("the request was aborted")
+	errBackendRemoved = errors.New("the backend leaves")
+)
+
+// dial connects to the backend, which is the last one in tried.
 func (x *fastExchange) dial(tried []*proxy.Backend) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if !x.c.setDialing(cancel) {
+		return errAborted
+	}
 	d := &x.c.g.config.Dialer
-	conn, err := d.Dial(context.Background(), x.backend.Addr(), d.Timeout(x.c.g.pool, tried))
+	conn, err := d.Dial(ctx, x.backend.Addr(), d.Timeout(x.c.g.pool, tried))
 	if err == nil {
 		x.link, err = newLink(conn)
 	}
-	if err != nil {
-		d.Fail(x.c.g.pool, x.backend, err)
+	aborted := !x.c.setDialing(nil)
+	switch {
+	case err == nil:
+		return nil
+	case aborted:
+		return errAborted
+	case ctx.Err() != nil:
+		return errBackendRemoved
 	}
-	return err
+	d.Fail(x.c.g.pool, x.backend, err)
+	return &dialError{err}
 }
 
 // drop gives up the backend and its connection.

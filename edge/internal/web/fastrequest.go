@@ -66,8 +66,8 @@ func (x *fastExchange) writeBack(b []byte) error {
 // readBack reads from the backend behind what the scratch has of it.
 func (x *fastExchange) readBack() error {
 	s := x.s
-	n, err := x.link.Read(s.backBuf[len(s.back):])
-	s.back = s.backBuf[:len(s.back)+n]
+	n, err := x.link.Read(s.backSpace[len(s.back):])
+	s.back = s.backSpace[:len(s.back)+n]
 	if n > 0 {
 		return nil
 	}

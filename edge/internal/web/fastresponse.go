@@ -31,7 +31,7 @@ func (x *fastExchange) receive() bool {
 			x.failed = failure{}
 			return false
 		}
-		x.s.back = x.s.backBuf[:copy(x.s.backBuf[:], x.s.back[h.size:])]
+		x.s.skipBack(h.size)
 	}
 	x.failed = failResponse
 	return false
@@ -43,7 +43,8 @@ func (x *fastExchange) readResponse() bool {
 	s.res.reset(true)
 	for {
 		complete, err := s.res.parse(s.back)
-		if err != nil || !complete && len(s.back) == len(s.backBuf) {
+		full := !complete && len(s.back) == len(s.backSpace)
+		if err != nil || full && !s.growBack(x.c.g.config.MaxHeaderBytes) {
 			x.failed = failResponse
 			return false
 		}
@@ -112,7 +113,8 @@ func (x *fastExchange) pass() bool {
 	var ok bool
 	switch how {
 	case framingNone:
-		ok = x.c.write(x.answered, s.out) == nil && len(rest) == 0
+		ok = x.c.write(x.answered, s.out) == nil
+		x.reusable = x.reusable && len(rest) == 0
 	case framingLength:
 		ok = x.passLength(rest, h.length)
 	case framingChunked:
@@ -121,9 +123,6 @@ func (x *fastExchange) pass() bool {
 		ok = x.passToEnd(rest)
 	}
 	x.reusable = x.reusable && ok
-	if how == framingNone && len(rest) > 0 {
-		return true // only the backend's connection is of no use any more
-	}
 	return ok
 }
 

@@ -20,6 +20,7 @@ type generation struct {
 	http      *http.Server
 	abort     context.CancelFunc // cancels all requests of the reference
 	fast      fastConns
+	exchanges sync.WaitGroup // requests of the reference
 	running   sync.WaitGroup
 }
 
@@ -64,11 +65,28 @@ func (g *generation) shutdown(ctx context.Context) {
 		defer close(fast)
 		g.fast.shutdown(ctx)
 	}()
-	if err := g.http.Shutdown(ctx); err != nil {
-		g.http.Close() //nolint:errcheck // the listener has no errors
+	if err := g.http.Shutdown(ctx); err == nil {
+		waitUntil(ctx, &g.exchanges) // for connections with another protocol, which the server has forgotten
 	}
 	<-fast
 	g.abort()
+	g.http.Close() //nolint:errcheck // the listener has no errors
+	g.exchanges.Wait()
 	g.upstreams.close()
 	g.running.Wait()
+}
+
+// waitUntil waits for all of a group, or for the end of ctx. It reports whether all have ended.
+func waitUntil(ctx context.Context, all *sync.WaitGroup) bool {
+	ended := make(chan struct{})
+	go func() {
+		all.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

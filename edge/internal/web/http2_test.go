@@ -334,6 +334,42 @@ func TestWebSocket(t *testing.T) {
 	})
 }
 
+// TestWebSocketDrains checks that a connection with another protocol goes on until the end of a drain.
+func TestWebSocketDrains(t *testing.T) {
+	both(t, func(t *testing.T, c web.Config) {
+		server := websocket.Handler(func(ws *websocket.Conn) { io.Copy(ws, ws) })
+		e := startEdge(t, c, nil, startHTTP(t, server.ServeHTTP))
+		ws, err := websocket.Dial("ws://"+e.addr+"/ws", "", "http://h/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ws.Close()
+		idle := connect(t, e.addr)
+		idle.send("GET /none HTTP/1.1\r\nHost: h\r\n\r\n")
+		idle.response("GET")
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		ended := make(chan struct{})
+		go func() {
+			e.Shutdown(ctx)
+			close(ended)
+		}()
+		idle.closed() // the drain has begun
+		var got string
+		if err := websocket.Message.Send(ws, "still here"); err != nil {
+			t.Fatal(err)
+		}
+		if err := websocket.Message.Receive(ws, &got); err != nil || got != "still here" {
+			t.Fatal(got, err)
+		}
+		cancel()
+		<-ended
+		if err := websocket.Message.Receive(ws, &got); err == nil {
+			t.Fatalf("goes on after the drain: %q", got)
+		}
+	})
+}
+
 // TestBackendTLS checks that a certificate of a backend is verified if there is a CA.
 func TestBackendTLS(t *testing.T) {
 	lis := kittest.Listen(t)

@@ -195,6 +195,28 @@ func TestLargeHeads(t *testing.T) {
 	})
 }
 
+// TestLargeResponseHeads checks the limit of the size of a response's head.
+func TestLargeResponseHeads(t *testing.T) {
+	both(t, func(t *testing.T, c web.Config) {
+		e := startEdge(t, c, nil, startHTTP(t, func(w http.ResponseWriter, r *http.Request) {
+			size := 0
+			fmt.Sscanf(r.URL.Path, "/%d", &size)
+			w.Header().Set("X", strings.Repeat("a", size))
+			io.WriteString(w, strings.Repeat("b", 20000))
+		}))
+		conn := connect(t, e.addr)
+		for _, size := range []int{15 << 10, 40 << 10, 10, 60 << 10} {
+			conn.send("GET /%d HTTP/1.1\r\nHost: h\r\n\r\n", size)
+			if res, body := conn.response("GET"); len(res.Header.Get("X")) != size || len(body) != 20000 {
+				t.Fatalf("%d: %d %q", size, res.StatusCode, body)
+			}
+		}
+		conn.send("GET /%d HTTP/1.1\r\nHost: h\r\n\r\n", 80<<10)
+		res, body := conn.response("GET")
+		wantStatus(t, res, body, 502, "backend: its response is invalid")
+	})
+}
+
 // TestUnusualRequests checks requests that both paths serve by the reference.
 func TestUnusualRequests(t *testing.T) {
 	both(t, func(t *testing.T, c web.Config) {

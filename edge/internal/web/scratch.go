@@ -13,8 +13,10 @@ type scratch struct {
 	in   []byte // read from the client
 	back []byte // read from the backend
 	out  []byte // to be written
-	req  head
-	res  head
+	// backSpace is the memory of back: backBuf, or more for a large head.
+	backSpace []byte
+	req       head
+	res       head
 
 	inBuf   [readSize]byte
 	backBuf [readSize]byte
@@ -26,6 +28,7 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 func getScratch() *scratch {
 	s := scratches.Get().(*scratch)
 	s.in, s.back, s.out = s.inBuf[:0], s.backBuf[:0], s.outBuf[:0]
+	s.backSpace = s.backBuf[:]
 	return s
 }
 
@@ -34,4 +37,20 @@ func (s *scratch) put() { scratches.Put(s) }
 // skip removes the first n bytes that were read from the client.
 func (s *scratch) skip(n int) {
 	s.in = s.inBuf[:copy(s.inBuf[:], s.in[n:])]
+}
+
+// growBack makes room for more of a response's head, at most size bytes in all. It reports false if
+// there is no more.
+func (s *scratch) growBack(size int) bool {
+	if len(s.backSpace) >= size {
+		return false
+	}
+	s.backSpace = make([]byte, size)
+	s.back = s.backSpace[:copy(s.backSpace, s.back)]
+	return true
+}
+
+// skipBack removes the first n bytes that were read from the backend.
+func (s *scratch) skipBack(n int) {
+	s.back = s.backSpace[:copy(s.backSpace, s.back[n:])]
 }

@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"portolan.dev/services/proxy"
 )
 
 // upstreams is the connections to all backends.
@@ -29,21 +31,29 @@ func newUpstreams(c Config) *upstreams {
 	return &upstreams{config: c, byAddr: map[netip.AddrPort]*upstream{}}
 }
 
-// get returns the connections to a backend.
-func (u *upstreams) get(addr netip.AddrPort) *upstream {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	up := u.byAddr[addr]
-	if up == nil {
-		up = &upstream{transport: newTransport(&u.config, addr)}
-		up.idle.limit, up.idle.timeout = u.config.MaxIdlePerBackend, u.config.IdleTimeout
-		if u.closed {
-			up.close()
-			return up
-		}
-		u.byAddr[addr] = up
+// get returns the connections to a backend of a pool.
+func (u *upstreams) get(pool *proxy.Pool, addr netip.AddrPort) *upstream {
+	up, added := u.getOrAdd(addr)
+	if added && !pool.Has(addr) {
+		u.remove(addr) // the backend was removed between Pick and now
 	}
 	return up
+}
+
+func (u *upstreams) getOrAdd(addr netip.AddrPort) (up *upstream, added bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if up := u.byAddr[addr]; up != nil {
+		return up, false
+	}
+	up = &upstream{transport: newTransport(&u.config, addr)}
+	up.idle.limit, up.idle.timeout = u.config.MaxIdlePerBackend, u.config.IdleTimeout
+	if u.closed {
+		up.close()
+		return up, false
+	}
+	u.byAddr[addr] = up
+	return up, true
 }
 
 // remove closes the idle connections to a backend. Those in use are closed when they become idle.

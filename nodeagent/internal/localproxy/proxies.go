@@ -88,6 +88,8 @@ func New(o Options) *Proxies {
 // Open finds the addresses that an earlier agent has made local. A node whose kernel does not forward
 // any more removes their routes.
 func (p *Proxies) Open() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.since = time.Now()
 	if !p.opts.Kernel {
 		p.warn(RemoveRoutes(p.opts.Open))

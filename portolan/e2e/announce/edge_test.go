@@ -228,7 +228,7 @@ func (l *edges) movesWithItsEdge(t *testing.T, addr netip.Addr) {
 
 // dies kills the edges of owners. The other node's edge takes over.
 func (l *edges) dies(t *testing.T, addr netip.Addr) {
-	var times []time.Duration
+	var answers, times []time.Duration
 	for range deaths {
 		name, _ := l.announcer(t, addr, "")
 		l.reaches(t, addr, name)
@@ -241,11 +241,17 @@ func (l *edges) dies(t *testing.T, addr netip.Addr) {
 		}
 		l.reaches(t, addr, next)
 		times = append(times, time.Since(died))
+		answers = append(answers, l.answered(t, addr, next, before).at.Sub(died))
 		l.claimedBy(t, addr, before, l.node(name), l.node(next))
 		l.startEdge(t, l.node(name))
 	}
-	slices.Sort(times)
-	t.Logf("edge_killed_to_connection_seconds: median %.3f, longest %.3f of %d", times[len(times)/2].Seconds(), times[len(times)-1].Seconds(), len(times))
+	for _, one := range []struct {
+		name  string
+		times []time.Duration
+	}{{"edge_killed_to_first_answer_seconds", answers}, {"edge_killed_to_connection_seconds", times}} {
+		slices.Sort(one.times)
+		t.Logf("%s: median %.3f, longest %.3f of %d", one.name, one.times[deaths/2].Seconds(), one.times[deaths-1].Seconds(), deaths)
+	}
 }
 
 // forgets waits until the agents have removed the addresses of edges that have gone.
