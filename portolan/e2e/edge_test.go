@@ -32,6 +32,7 @@ func TestEdge(t *testing.T) {
 	}{
 		{"refused and warned", (*installation).edgeRefusesAndWarns}, {"HTTP", (*installation).edgeHTTP},
 		{"client's address", (*installation).edgeForwardsTheClient}, {"TLS", (*installation).edgeTLS},
+		{"ingress behind", (*installation).ingressBehindEdge},
 	} {
 		t.Run(one.name, func(t *testing.T) {
 			one.scenario(&installation{T: t, network: i.network, dataDir: i.dataDir, process: i.process})
@@ -96,27 +97,26 @@ func (i *installation) edgeHTTP() {
 
 // edgeForwardsTheClient asks from an address of its own, which the backend learns.
 func (i *installation) edgeForwardsTheClient() {
-	backend := i.serveForwarded("128.9")
-	i.apply(edgeService("seen", edgeHTTPBackends, "ports: [{name: http, port: 80}]") + i.sliceOf("seen", backend))
+	backend := i.serveForwarded("seen", "128.9")
+	i.apply(edgeService("seen", edgeHTTPBackends, "ports: [{name: http, port: 80}]") + i.sliceOf("seen", "http", backend))
 	at := hostPort(i.edgeAddress("seen"), 80)
 	client := i.network.ip("0.77")
-	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(client)}}
-	asker := &http.Client{Timeout: patience, Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}}
-	kittest.Eventually(i.T, "the client's address", func() error { return answersWith(asker, "http://"+at, client+" http 80") })
+	asker := &http.Client{Timeout: patience, Transport: &http.Transport{DialContext: dialerFrom(client).DialContext, DisableKeepAlives: true}}
+	kittest.Eventually(i.T, "the client's address", func() error { return answersWith(asker, "http://"+at, "seen: "+client+" http 80") })
 	request, err := http.NewRequestWithContext(i.Context(), http.MethodGet, "http://"+at, nil)
 	if err != nil {
 		i.Fatal(err)
 	}
 	request.Header.Set("X-Forwarded-For", "192.0.2.1") // what a client claims stays in front of what the edge knows
-	if text, err := bodyOf(asker.Do(request)); err != nil || text != "192.0.2.1, "+client+" http 80" {
+	if text, err := bodyOf(asker.Do(request)); err != nil || text != "seen: 192.0.2.1, "+client+" http 80" {
 		i.Errorf("%q, %v", text, err)
 	}
 }
 
 // edgeTLS serves a service whose certificate is stored after it, and then renewed.
 func (i *installation) edgeTLS() {
-	backend := i.serveForwarded("128.10")
-	i.apply(edgeService("safe", edgeHTTPBackends+", loadbalancer.portolan.dev/tls-cert: secret/safe", "ports: [{name: https, port: 443}]") + i.sliceOf("safe", backend))
+	backend := i.serveForwarded("safe", "128.10")
+	i.apply(edgeService("safe", edgeHTTPBackends+", loadbalancer.portolan.dev/tls-cert: secret/safe", "ports: [{name: https, port: 443}]") + i.sliceOf("safe", "https", backend))
 	at := hostPort(i.edgeAddress("safe"), 443)
 	kittest.Eventually(i.T, "the missing certificate in the status", func() error {
 		out, errOut, err := i.try("", "edge", "status", "safe")
@@ -140,7 +140,7 @@ func (i *installation) edgeTLS() {
 		files := newCertificate(i.T, int64(n+1), "safe.example", roots)
 		i.portolan("secret", "tls", "safe", "--cert", files+".crt", "--key", files+".key")
 		kittest.Eventually(i.T, "the certificate", func() error {
-			return answersWith(asker, "https://"+at, "127.0.0.1 https 443")
+			return answersWith(asker, "https://"+at, "safe: 127.0.0.1 https 443")
 		})
 	}
 	i.says("with a certificate", []string{"Problems:     <none>"}, "edge", "status", "safe")
@@ -193,9 +193,9 @@ func (i *installation) says(when string, texts []string, command ...string) {
 	})
 }
 
-// serveForwarded serves HTTP at an address of the pods' range. Its answers are what a proxy in front
-// says of the request.
-func (i *installation) serveForwarded(host string) net.Addr {
+// serveForwarded serves HTTP at an address of the pods' range. Its answers are its name and what a proxy
+// in front says of the request.
+func (i *installation) serveForwarded(name, host string) net.Addr {
 	i.Helper()
 	listener, err := net.Listen("tcp", i.network.ip(host)+":0")
 	if err != nil {
@@ -203,7 +203,7 @@ func (i *installation) serveForwarded(host string) net.Addr {
 	}
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := r.Header
-		_, _ = fmt.Fprint(w, strings.Join(h.Values("X-Forwarded-For"), ", "), " ", h.Get("X-Forwarded-Proto"), " ", h.Get("X-Forwarded-Port"))
+		_, _ = fmt.Fprint(w, name, ": ", strings.Join(h.Values("X-Forwarded-For"), ", "), " ", h.Get("X-Forwarded-Proto"), " ", h.Get("X-Forwarded-Port"))
 	})}
 	i.Cleanup(func() { _ = server.Close() })
 	go func() { _ = server.Serve(listener) }()
@@ -211,12 +211,8 @@ func (i *installation) serveForwarded(host string) net.Addr {
 }
 
 // sliceOf returns the manifest of a slice with one endpoint, to be appended to that of its service.
-func (i *installation) sliceOf(service string, at net.Addr) string {
+func (i *installation) sliceOf(service, port string, at net.Addr) string {
 	addr := at.(*net.TCPAddr)
-	name := "http"
-	if service == "safe" {
-		name = "https"
-	}
 	return fmt.Sprintf(`
 ---
 apiVersion: discovery.k8s.io/v1
@@ -225,7 +221,12 @@ metadata: {name: %s-1, labels: {kubernetes.io/service-name: %[1]s}}
 addressType: IPv4
 ports: [{name: %s, port: %d, protocol: TCP}]
 endpoints: [{addresses: [%s]}]
-`, service, name, addr.Port, addr.IP)
+`, service, port, addr.Port, addr.IP)
+}
+
+// dialerFrom returns a dialer of connections from a local address.
+func dialerFrom(ip string) *net.Dialer {
+	return &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}}
 }
 
 // answersWith returns an error unless a URL answers with a text.
