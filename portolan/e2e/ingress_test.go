@@ -77,7 +77,7 @@ func findNginx(t *testing.T) string {
 	return ""
 }
 
-// ingressConfig is that of docs/operations.md, besides files and addresses.
+// ingressConfig has what docs/operations.md says of nginx.
 const ingressConfig = `daemon off; master_process off; pid DIR/pid; error_log stderr warn;
 events { worker_connections 64; }
 http {
