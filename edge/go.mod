@@ -16,6 +16,7 @@ require (
 
 require (
 	github.com/prometheus/client_golang v1.25.0
+	github.com/summerwind/h2spec v1.5.0
 	golang.org/x/sys v0.49.0
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12

@@ -67,6 +67,9 @@ func (w *responseWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter 
 
 // WriteHeader implements http.ResponseWriter.
 func (w *responseWriter) WriteHeader(status int) {
+	if status == http.StatusContinue {
+		return // net/http sends it when the body is read, which is after the backend's
+	}
 	if status >= 200 || status == http.StatusSwitchingProtocols {
 		w.x.record.Status = status
 		h := w.Header()

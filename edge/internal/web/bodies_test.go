@@ -3,6 +3,7 @@ package web_test
 import (
 	"bytes"
 	"crypto/sha256"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -21,8 +22,13 @@ func TestLargeBodies(t *testing.T) {
 		data[i] = byte(r.Uint32())
 	}
 	want := sha256.Sum256(data)
-	both(t, func(t *testing.T, c web.Config) {
-		e := startEdge(t, c, nil, startHTTP(t, func(w http.ResponseWriter, r *http.Request) {
+	test := func(t *testing.T, c web.Config, scheme string) {
+		var certs *tls.Config
+		if scheme == "https" {
+			certs = certificates(t)
+		}
+		h := httpClient(t, func(p *http.Protocols) { p.SetHTTP1(true) })
+		e := startEdge(t, c, certs, startHTTP(t, func(w http.ResponseWriter, r *http.Request) {
 			http.NewResponseController(w).EnableFullDuplex()
 			if r.ContentLength > 0 {
 				w.Header().Set("Content-Length", fmt.Sprint(r.ContentLength))
@@ -35,7 +41,7 @@ func TestLargeBodies(t *testing.T) {
 				if chunked {
 					body = io.MultiReader(body)
 				}
-				res, err := http.Post("http://"+e.addr, "", body)
+				res, err := h.Post(scheme+"://"+e.addr, "", body)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -51,6 +57,10 @@ func TestLargeBodies(t *testing.T) {
 				t.Errorf("record %d: received %d, sent %d", i, r.Received, r.Sent)
 			}
 		}
+	}
+	both(t, func(t *testing.T, c web.Config) {
+		test(t, c, "http")
+		test(t, c, "https")
 	})
 }
 

@@ -50,7 +50,7 @@ func (r *recorder) serve(conn net.Conn) {
 		if err != nil {
 			return
 		}
-		hints := len(response) - len(strings.TrimPrefix(response, earlyHints))
+		hints := len(response) - len(strings.TrimPrefix(strings.TrimPrefix(response, earlyHints), unaskedContinue))
 		head, _, _ := strings.Cut(response[hints:], "\r\n\r\n")
 		if request.Method == "HEAD" && response != "" {
 			response = response[:hints] + head + "\r\n\r\n"
@@ -70,7 +70,10 @@ func bodyText(b []byte) string {
 	return fmt.Sprintf("of %d bytes with the sum %x", len(b), sha256.Sum256(b))
 }
 
-const earlyHints = "HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n"
+const (
+	earlyHints      = "HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n"
+	unaskedContinue = "HTTP/1.1 100 Continue\r\n\r\n"
+)
 
 func headerText(h http.Header) string {
 	var b strings.Builder
@@ -160,6 +163,7 @@ var (
 		"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno",
 		"HTTP/1.1 500 My Own Words\r\nContent-Length: 0\r\n\r\n",
 		"HTTP/1.1 599 \r\nContent-Length: 0\r\n\r\n",
+		unaskedContinue + "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
 		earlyHints + "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
 		"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nContent-Length: 5, 6\r\n\r\nhello",

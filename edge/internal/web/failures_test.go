@@ -339,3 +339,30 @@ func TestUpdate(t *testing.T) {
 		}
 	})
 }
+
+// TestSlowReaders checks that a client which takes nothing of its response does not occupy a backend for
+// longer than the idle time.
+func TestSlowReaders(t *testing.T) {
+	both(t, func(t *testing.T, c web.Config) {
+		c.IdleTimeout = 300 * time.Millisecond
+		for _, size := range []string{"Content-Length: 100000000", "Transfer-Encoding: chunked"} {
+			e := startEdge(t, c, nil, startRaw(t, func(conn net.Conn) {
+				readHead(bufio.NewReader(conn))
+				fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\n%s\r\n\r\n", size)
+				part := strings.Repeat("x", 0x1000)
+				if strings.HasPrefix(size, "Transfer") {
+					part = "1000\r\n" + part + "\r\n"
+				}
+				for {
+					if _, err := io.WriteString(conn, part); err != nil {
+						return
+					}
+				}
+			}))
+			conn := connect(t, e.addr)
+			conn.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+			e.record(t, 1)
+			kittest.Eventually(t, "no session", func() error { return wantSessions(e, 0) })
+		}
+	})
+}

@@ -27,7 +27,8 @@ func (x *fastExchange) receive() bool {
 			return x.pass()
 		}
 		x.s.out = append(appendHead(x.s.out[:0], x.s, nil), "\r\n"...)
-		if x.c.write(x.answered, x.s.out) != nil {
+		// Clients on this path have not asked for a 100.
+		if h.status != http.StatusContinue && x.c.write(x.answered, x.s.out) != nil {
 			x.failed = failure{}
 			return false
 		}
