@@ -131,6 +131,9 @@ func (i *installation) edgeTLS() {
 		}
 		return nil
 	})
+	if out, errOut, _ := i.try("", "explain", "service", "safe"); !strings.Contains(out, "certificate secret/safe: there is none") || !strings.Contains(out, "portolan secret tls safe") {
+		i.Errorf("explain without a certificate:\n%s%s", out, errOut)
+	}
 	roots := x509.NewCertPool()
 	asker := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "safe.example"}}}
 	if text, err := bodyOf(asker.Get("https://" + at)); err == nil {
@@ -144,6 +147,9 @@ func (i *installation) edgeTLS() {
 		})
 	}
 	i.says("with a certificate", []string{"Problems:     <none>"}, "edge", "status", "safe")
+	if out, _, err := i.try("", "explain", "service", "safe"); err != nil || strings.Contains(out, "certificate") {
+		i.Errorf("explain with a certificate: %v\n%s", err, out)
+	}
 	if out := i.portolan("get", "secret", "safe", "-o", "yaml"); !strings.Contains(out, "tls.crt") {
 		i.Errorf("the Secret:\n%s", out)
 	}
