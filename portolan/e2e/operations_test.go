@@ -99,16 +99,18 @@ func operate(t *testing.T) *operator {
 	postgres := kittest.NewCluster(t)
 	o := &operator{dir: t.TempDir(), url: func(role, database string) string { return postgres.URL(role, "secret", database) }}
 	o.separate = separately(t, o.url("portolan", "portolan"), host, "0.2")
-	o.debug, o.audit = t.TempDir(), t.TempDir()
+	o.debug, o.audit, o.accessLogs = t.TempDir(), t.TempDir(), t.TempDir()
 	path, rest := postgres.Environment()[0], postgres.Environment()[1:]
 	o.env = append(rest, strings.Replace(path, "PATH=", "PATH="+bin+string(os.PathListSeparator), 1), "HOME="+o.dir)
 	addresses := []string{"10.0.0.1", o.network.ip(host), "10.0.0.2", o.network.ip("0.2"), "127.0.0.1", o.network.ip(host)}
 	o.replace = strings.NewReplacer(append(addresses,
 		"/etc/portolan/", o.configurations(strings.NewReplacer(addresses...)), "/etc/nats/tls", filepath.Join(o.dir, "nats"),
-		"/var/lib/portolan/allocator", o.folder, "/root/certs", filepath.Join(o.dir, "certs"), "/run/portolan-registry/", o.debug+"/", "/var/log/portolan/registry/", o.audit+"/", "/var/backups/", o.dir+"/")...)
+		"/var/lib/portolan/allocator", o.folder, "/root/certs", filepath.Join(o.dir, "certs"), "/run/portolan-registry/", o.debug+"/", "/var/log/portolan/registry/", o.audit+"/", "/var/log/portolan/edge/access/", o.accessLogs+"/", "198.51.100.0/24", o.network.balancers(), "/var/backups/", o.dir+"/")...)
 	o.console = map[string]func(){
 		"systemctl enable --now portolan-allocator portolan-registry portolan-endpointctl portolan-lbctl portolan-dnssvc portolan-nodeagent": o.startAll,
 		"portolan run --name web-1 -l app=web --port http=8080 --ready-http 8080/healthz -- portolan hello --port 8080":                      o.startBackend,
+		"systemctl enable --now portolan-nodeagent portolan-edge":                                                                            o.startEdge,
+		"portolan run --name shop-1 -l app=shop --port http=8081 --ready-http 8081/healthz -- portolan hello --port 8081":                    o.startShop,
 		"systemctl stop portolan-allocator":          func() { o.stop(seat{"allocator", host}) },
 		"systemctl enable --now portolan-allocator":  o.startAllocators,
 		"systemctl disable --now portolan-nodeagent": func() { o.stop(seat{"nodeagent", host}) },
@@ -150,10 +152,22 @@ func (o *operator) startAll() {
 	o.startNATS()
 	for _, daemon := range daemons {
 		for _, at := range o.seats(daemon) {
-			o.start(at)
+			if daemon != "edge" {
+				o.start(at)
+			}
 		}
 	}
 	for at := range o.running {
+		o.awaitReady(at)
+	}
+}
+
+// startEdge starts an edge beside a node agent. It listens at addresses of the loopback interface,
+// which need no announcement.
+func (o *operator) startEdge() {
+	for _, daemon := range []string{"nodeagent", "edge"} {
+		at := seat{daemon, host}
+		o.start(at)
 		o.awaitReady(at)
 	}
 }
@@ -167,6 +181,11 @@ func (o *operator) startAllocators() {
 	for _, at := range o.seats("allocator") {
 		o.awaitReady(at)
 	}
+}
+
+func (o *operator) startShop() {
+	o.backend("shop-1", "--node", "n1", "-l", "app=shop", "--port", "http=8081", "--ready-http", "8081/healthz", "--drain-delay", "0s",
+		"--", filepath.Join(bin, "portolan"), "hello", "--port", "8081")
 }
 
 func (o *operator) startBackend() {

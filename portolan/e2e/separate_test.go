@@ -24,6 +24,7 @@ type separate struct {
 	shared     string   // URL of the store of several allocators; empty: there is one, with its folder
 	debug      string   // folder of the first registry's debug socket; empty: none
 	audit      string   // folder of the registries' audit logs; empty: none
+	accessLogs string   // folder of the edge's access logs; empty: none
 	running    map[seat]*process
 }
 
@@ -42,7 +43,7 @@ func separately(t *testing.T, store string, registries ...string) *separate {
 }
 
 // ports are the ports of the daemons' APIs. The port of metrics is higher by 100.
-var ports = map[string]int{"registry": 7400, "allocator": 7401, "endpointctl": 7402, "lbctl": 7406, "dnssvc": 7403, "nodeagent": 7404}
+var ports = map[string]int{"registry": 7400, "allocator": 7401, "endpointctl": 7402, "lbctl": 7406, "dnssvc": 7403, "nodeagent": 7404, "edge": 7407}
 
 // seats returns the places at which a daemon is to run.
 func (s *separate) seats(daemon string) []seat {
@@ -118,6 +119,8 @@ func (s *separate) flags(at seat) []string {
 		own = []string{"-allocator", s.apis("allocator")}
 	case "dnssvc":
 		own = append(ranges, "-listen", s.network.dns(), "-lame-duck", "0s")
+	case "edge":
+		own = []string{"-node-name", "n1", "-agent", "", "-ranges", s.network.balancers(), "-access-log-dir", s.accessLogs}
 	case "nodeagent":
 		own = []string{"-node-name", "n1", "-node-addresses", s.network.bind(), "-proxy-mode", "userspace", "-pod-cidr", s.network.pods(), "-healthz-addr", ""}
 	}

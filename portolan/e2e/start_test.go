@@ -91,8 +91,8 @@ func refusalsOf(t *testing.T, daemon string) map[string]refusal {
 		return path
 	}
 	who := daemon
-	if daemon == "nodeagent" {
-		who = "nodeagent/n1"
+	if daemon == "nodeagent" || daemon == "edge" {
+		who += "/n1"
 	}
 	certs := kittest.NewCertificates(t)
 	ours, others := certs.Issue(who, time.Hour), kittest.NewCertificates(t).Issue(who, time.Hour)
@@ -183,9 +183,10 @@ func TestStartsInAnyOrder(t *testing.T) {
 		"lbctl":       {"nats not connected", "changes cannot be read from the registry"},
 		"dnssvc":      {"nats not connected", "changes cannot be read from the registry"},
 		"nodeagent":   {"nats not connected", "changes cannot be read from the registry"},
+		"edge":        {"nats not connected", "changes cannot be read from the registry"},
 	}
 	started := map[string]*process{}
-	for _, daemon := range []string{"nodeagent", "dnssvc", "lbctl", "endpointctl", "allocator", "registry"} {
+	for _, daemon := range []string{"edge", "nodeagent", "dnssvc", "lbctl", "endpointctl", "allocator", "registry"} {
 		started[daemon] = s.start(seat{daemon, host})
 	}
 	for daemon, messages := range waiting {
@@ -198,7 +199,7 @@ func TestStartsInAnyOrder(t *testing.T) {
 	if err := s.ready(seat{"registry", host}); err == nil || !strings.Contains(err.Error(), "store: store unavailable") {
 		t.Errorf("without Postgres the registry says %v", err)
 	}
-	for _, daemon := range []string{"endpointctl", "lbctl", "dnssvc", "nodeagent"} {
+	for _, daemon := range []string{"endpointctl", "lbctl", "dnssvc", "nodeagent", "edge"} {
 		if err := s.ready(seat{daemon, host}); err == nil || !strings.Contains(err.Error(), "no snapshot from the registry") {
 			t.Errorf("without a registry %s says %v", daemon, err)
 		}

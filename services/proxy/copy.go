@@ -49,10 +49,15 @@ func (c *Connection) Copy(client, server Stream, done func()) {
 
 // copyOne copies bytes in one direction. The direction that ends last ends the connection.
 func (c *Connection) copyOne(to, from Stream, d *direction, done func()) {
-	if err := copyUntilEnd(to, from, d); err != nil {
+	err := copyUntilEnd(to, from, d)
+	last := c.ended.Add(1) == 2
+	if err == nil {
+		err = endWrites(to, last)
+	}
+	if err != nil {
 		c.Abort()
 	}
-	if c.ended.Add(1) == 2 {
+	if last {
 		c.client.Close() //nolint:errcheck // both directions have ended
 		c.server.Close() //nolint:errcheck // as above
 		done()
@@ -60,14 +65,16 @@ func (c *Connection) copyOne(to, from Stream, d *direction, done func()) {
 }
 
 func copyUntilEnd(to, from Stream, d *direction) error {
-	var err error
 	if tcp, ok := from.(*net.TCPConn); ok {
-		err = copyTCP(to, tcp, d)
-	} else {
-		err = copyStream(to, from, d)
+		return copyTCP(to, tcp, d)
 	}
-	if err != nil {
-		return err
+	return copyStream(to, from, d)
+}
+
+// endWrites passes the end of a direction on. TCP needs nothing for it if the connection is closed next.
+func endWrites(to Stream, last bool) error {
+	if _, tcp := to.(*net.TCPConn); tcp && last {
+		return nil
 	}
 	if err := to.CloseWrite(); err != nil && !errors.Is(err, net.ErrClosed) {
 		return err

@@ -2,6 +2,7 @@ package view_test
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -92,6 +93,22 @@ func TestASliceBeforeItsService(t *testing.T) {
 	feed.Put(service("web", balancer.ClassEdge))
 	if b := v.NextBatch(); len(b.Services[name("web")].Slices) != 1 {
 		t.Errorf("the batch has %v", b.Services)
+	}
+}
+
+// TestTheFileIsPrivate checks that only the owner of the file, which has keys, may read it.
+func TestTheFileIsPrivate(t *testing.T) {
+	v, _ := follow(t, secret("cert", spec.SecretTypeTLS))
+	path := filepath.Join(t.TempDir(), "view")
+	if err := v.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode().Perm() != 0o600 {
+		t.Errorf("the mode is %s", info.Mode())
 	}
 }
 

@@ -1,6 +1,7 @@
 package loadbalancers
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"portolan.dev/lbctl"
 	"portolan.dev/services/balancer"
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
 
@@ -23,8 +25,7 @@ const (
 // TestAnAddressForEdges is the whole way of a service of the edge's class: an address of a pool with
 // ipMode Proxy, the same one after a restart, and nothing left after the deletion.
 func TestAnAddressForEdges(t *testing.T) {
-	i := install(t, func(c *lbctl.Config) { c.InternalPools = []string{"inside"} })
-	i.createPool("inside", "10.20.0.0/29")
+	i := install(t)
 	i.create(balanced("web", class(edge)))
 	got := i.awaitAddresses("web", 1)[0]
 	svc := i.get("web")
@@ -34,21 +35,50 @@ func TestAnAddressForEdges(t *testing.T) {
 	i.awaitReason("web", "Ensured", edge)
 	i.awaitAllocations(got + " Service CONFIRMED")
 	i.stopLBCtl()
-	i.startLBCtl(func(c *lbctl.Config) { c.InternalPools = []string{"inside"} })
+	i.startLBCtl()
 	i.update("web", port(8080))
 	i.awaitExactly("web", got)
 
-	i.create(balanced("inside", class(edge), annotate(awsInternal, "true")))
-	if got := i.awaitAddresses("inside", 1)[0]; !strings.HasPrefix(got, "10.20.0.") {
-		t.Errorf("the internal service has %s", got)
-	}
 	i.create(balanced("dns", class(edge), withPort("dns", 53, udp)))
 	i.awaitReason("dns", "Refused", "the provider portolan.dev/edge forwards no UDP (port 53/UDP)")
-	for _, name := range []string{"web", "inside", "dns"} {
+	for _, name := range []string{"web", "dns"} {
 		i.delete(name)
 		i.awaitGone(name)
 	}
 	i.awaitAllocations()
+}
+
+// TestAnnotationInternal has services that ask for an internal load balancer by names of clouds and by
+// Portolan's own name: they get no other address while there is no internal pool, and then one of that
+// pool.
+func TestAnnotationInternal(t *testing.T) {
+	i := install(t)
+	asking := map[string][2]string{
+		"own": {object.AnnotationBalancerInternal, "true"}, "aws": {awsInternal, "0.0.0.0/0"},
+		"gke": {"networking.gke.io/load-balancer-type", "Internal"},
+	}
+	for name, a := range asking {
+		i.create(balanced(name, class(edge), annotate(a[0], a[1])))
+		i.awaitReason(name, "Refused", "internal")
+	}
+	i.create(balanced("public", class(edge), annotate(awsInternal, "false")))
+	public := i.awaitAddresses("public", 1)[0]
+
+	i.createPool("inside", "10.20.0.0/29")
+	i.stopLBCtl()
+	i.startLBCtl(func(c *lbctl.Config) { c.InternalPools = []string{"inside"} })
+	inside := netip.MustParsePrefix("10.20.0.0/29")
+	for name := range asking {
+		i.awaitAddresses(name, 1)
+		if addrs := spec.EdgeAddresses(i.get(name)); len(addrs) != 1 || !inside.Contains(addrs[0]) {
+			t.Errorf("edges serve %s at %v, want an address of %s", name, addrs, inside)
+		}
+	}
+	i.create(balanced("another", class(edge)))
+	if got := i.awaitAddresses("another", 1)[0]; inside.Contains(netip.MustParseAddr(got)) {
+		t.Errorf("a service that does not ask for it has the internal address %s", got)
+	}
+	i.awaitExactly("public", public)
 }
 
 // TestEdgesShareNoAddressWithNodes has services of both classes with one key.

@@ -7,6 +7,7 @@ import (
 	// The packages behind the main functions of the programs.
 	_ "portolan.dev/allocator/program"
 	_ "portolan.dev/dnssvc"
+	_ "portolan.dev/edge"
 	_ "portolan.dev/endpointctl"
 	_ "portolan.dev/lbctl"
 	_ "portolan.dev/nodeagent/program"
@@ -24,6 +25,7 @@ var packages = map[string]string{
 	"endpointctl": "portolan.dev/endpointctl/cmd/endpointctl",
 	"lbctl":       "portolan.dev/lbctl/cmd/lbctl",
 	"dnssvc":      "portolan.dev/dnssvc/cmd/dnssvc",
+	"edge":        "portolan.dev/edge/cmd/edge",
 	"nodeagent":   "portolan.dev/nodeagent/cmd/nodeagent",
 }
 
