@@ -167,7 +167,7 @@ func TestAnnotationTLSPorts(t *testing.T) {
 	w, ca := newWorld(t), newAuthority(t)
 	w.log.Put(secretOf("shop", ca.issue("shop.example.com")))
 	w.start()
-	for _, a := range []annotations{{"tls-cert": "shop", "tls-ports": "secure"}, {aws + "ssl-cert": "shop", aws + "ssl-ports": "%d"}} {
+	for _, a := range []annotations{{"tls-cert": "shop", "tls-ports": "secure"}, {"tls-cert": "secure=shop"}, {aws + "ssl-cert": "shop", aws + "ssl-ports": "%d"}} {
 		plain, secure := freePort(t, balancerIP), freePort(t, balancerIP)
 		if _, byNumber := a[aws+"ssl-ports"]; byNumber {
 			a[aws+"ssl-ports"] = fmt.Sprint(secure.Port())
@@ -184,6 +184,26 @@ func TestAnnotationTLSPorts(t *testing.T) {
 			t.Errorf("%v: the plain port answers %q", a, got)
 		}
 		wantServed(t, secure, "shop.example.com", ca.pool(), "shop.example.com")
+	}
+}
+
+// TestACertificateForEachPort serves other certificates at other ports.
+func TestACertificateForEachPort(t *testing.T) {
+	w, ca := newWorld(t), newAuthority(t)
+	w.log.Put(secretOf("shop", ca.issue("shop.example.com")), secretOf("admin", ca.issue("admin.example.com")))
+	w.start()
+	shop, admin := freePort(t, balancerIP), freePort(t, balancerIP)
+	svc := w.object("web", shop, annotations{"tls-cert": fmt.Sprintf("main=secret/shop, %d=secret/admin", admin.Port())})
+	svc.Spec.Ports = append(svc.Spec.Ports, &corev1.ServicePort{Name: "admin", Port: int32(admin.Port()), Protocol: corev1.Protocol_PROTOCOL_TCP})
+	w.log.Put(svc)
+	// Both names are asked for at both ports: a port has no certificate of the other one.
+	for frontend, want := range map[netip.AddrPort]string{shop: "shop.example.com", admin: "admin.example.com"} {
+		w.waitFor(frontend, 0)
+		wantServed(t, frontend, want, ca.pool(), want)
+		other := map[netip.AddrPort]string{shop: "admin.example.com", admin: "shop.example.com"}[frontend]
+		if got, err := served(frontend, other, ca.pool()); err == nil {
+			t.Errorf("%s serves %s, which is of the other port", frontend, got)
+		}
 	}
 }
 

@@ -29,7 +29,7 @@ func (d *Daemon) assemble() (err error) {
 	d.server = serve.New(serve.Options{
 		View: d.view, Groups: d.cfg.groups(), Ranges: d.cfg.Ranges,
 		Limits: serve.Limits{
-			Handshake: d.cfg.HandshakeLimit, Connections: d.cfg.MaxConns, Handshakes: d.cfg.MaxHandshakes, MaxHeaderSize: d.cfg.MaxHeader,
+			Handshake: d.cfg.HandshakeLimit, Connections: d.cfg.MaxConns, PerClient: d.cfg.MaxPerClient, Handshakes: d.cfg.MaxHandshakes, MaxHeaderSize: d.cfg.MaxHeader,
 		},
 		Certs: d.certs, Logs: d.logs, Checks: d.checks, Agent: d.local,
 		Warn: d.events.WarnService, Metrics: d.host.Metrics, Log: d.log,

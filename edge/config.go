@@ -25,10 +25,11 @@ type Config struct {
 	AccessLogDir string        `flag:"access-log-dir" usage:"folder below which the access logs of services are written; empty: services that ask for one get an event"`
 	SourceGroups []SourceGroup `flag:"source-groups" usage:"named sets of ranges that services may admit, as NAME=CIDR+CIDR, comma separated"`
 
-	StopTimeout    time.Duration `flag:"stop-timeout" default:"60s" usage:"time for which connections may continue after the signal to stop, while the node announces no address any more"`
-	LameDuck       time.Duration `flag:"lame-duck" default:"2s" usage:"time for which new connections are still accepted after the signal to stop, while the addresses move to other nodes; part of stop-timeout"`
+	LameDuck       time.Duration `flag:"lame-duck" default:"1s" usage:"time for which connections are accepted after the signal to stop, in which the addresses move to other nodes"`
+	StopTimeout    time.Duration `flag:"stop-timeout" default:"60s" usage:"time for which connections may continue after -lame-duck"`
 	HandshakeLimit time.Duration `flag:"handshake-timeout" default:"10s" usage:"time limit of a PROXY header, of a TLS handshake, and of the head of an HTTP request"`
 	MaxConns       int           `flag:"max-conns" default:"100000" usage:"maximum number of connections of one port"`
+	MaxPerClient   int           `flag:"max-conns-per-client" default:"10000" usage:"maximum number of connections of one client address at one port; 0: as many as max-conns"`
 	MaxHandshakes  int           `flag:"max-handshakes" default:"4096" usage:"maximum number of connections of one port whose handshake is not complete"`
 	MaxHeader      int           `flag:"max-header-bytes" default:"65536" usage:"largest head of an HTTP request, in bytes"`
 }
@@ -89,9 +90,10 @@ func (c *Config) Validate() error {
 		groups[g.Name] = true
 	}
 	bad(c.StopTimeout < 0, "stop-timeout: must not be negative")
-	bad(c.LameDuck < 0, "lame-duck: must not be negative")
 	bad(c.HandshakeLimit < minHandshake, "handshake-timeout: %s is less than %s", c.HandshakeLimit, minHandshake)
 	bad(c.MaxConns < 1, "max-conns: must be at least 1")
+	bad(c.MaxPerClient < 0, "max-conns-per-client: must not be negative")
+	bad(c.LameDuck < 0, "lame-duck: must not be negative")
 	bad(c.MaxHandshakes < 1, "max-handshakes: must be at least 1")
 	bad(c.MaxHeader < minHeader || c.MaxHeader > maxHeader, "max-header-bytes: %d is not in %d-%d", c.MaxHeader, minHeader, maxHeader)
 	return errors.Join(errs...)

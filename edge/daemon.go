@@ -175,16 +175,17 @@ func (d *Daemon) Run(ctx context.Context) error {
 	return errors.Join(err, d.close())
 }
 
-// drain gives the addresses away, then stops accepting connections, and waits until those that there
-// are have ended, for StopTimeout at most. It accepts connections for LameDuck: clients still come here
-// until another node has the addresses, and a closed port would refuse them.
+// drain has the agent move the addresses to other nodes, and accepts connections until that is done. Then
+// it waits until those that there are have ended, for StopTimeout at most.
 func (d *Daemon) drain() {
 	d.stopping.Store(true)
 	d.host.Health.Set(stopCheck, errors.New("stopping"))
+	d.local.Drain()
+	if d.cfg.LameDuck > 0 {
+		<-time.After(d.cfg.LameDuck)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.StopTimeout)
 	defer cancel()
-	d.local.Drain()
-	app.Pause(ctx, d.cfg.LameDuck)
 	d.server.Drain(ctx)
 }
 

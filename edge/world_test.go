@@ -60,6 +60,7 @@ func newWorld(t *testing.T) *world {
 	config.Defaults(&w.cfg)
 	w.cfg.Addr, w.cfg.Registry, w.cfg.NATSPrefix = "127.0.0.1:0", w.addr, changestest.Prefix
 	w.cfg.NodeName, w.cfg.Agent, w.cfg.StopTimeout = "here", "", 0
+	w.cfg.LameDuck = 0 // there is no other node
 	return w
 }
 

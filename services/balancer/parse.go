@@ -129,6 +129,11 @@ func (p *parser) checkTogether() {
 	if name, set := p.names[nameTLSPorts]; set && !s.TLS {
 		p.invalid(name, p.value(name), "there is no certificate for these ports: name one by the annotation %s, or take this one away", nameTLSCert)
 	}
+	for _, port := range p.svc.GetSpec().GetPorts() {
+		if name := p.names[nameTLSPorts]; len(s.Certificates) > 0 && s.EndsTLS(port) && len(s.CertificatesOf(port)) == 0 {
+			p.invalid(name, p.value(name), "there is no certificate for the port %d: name one by the annotation %s", port.GetPort(), nameTLSCert)
+		}
+	}
 	p.hasEffect(s.TLS, "without "+nameTLSCert, nameTLSPolicy)
 	p.hasEffect(s.BackendProtocol.IsTLS(), "unless the backend protocol is ssl or https", nameBackendCA, nameServerName)
 	p.hasEffect(!s.BackendProtocol.IsHTTP(), "with the backend protocol "+s.BackendProtocol.String()+", by which backends get the client's address in the header X-Forwarded-For", nameProxyProtocol)

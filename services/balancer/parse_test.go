@@ -46,16 +46,16 @@ func TestValues(t *testing.T) {
 			s.ProxyFrom = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::1/128")}
 		}},
 		{[]string{"tls-cert", "secret/web, file/old_Web.1,web,secret/web"}, func(s *Settings) {
-			s.TLS, s.Certificates = true, []CertificateRef{{CertificateSecret, "web"}, {CertificateFile, "old_Web.1"}, {CertificateAny, "web"}}
+			s.TLS, s.Certificates = true, []CertificateRef{{Kind: CertificateSecret, Name: "web"}, {Kind: CertificateFile, Name: "old_Web.1"}, {Kind: CertificateAny, Name: "web"}}
 		}},
 		{[]string{awsPrefix + "ssl-cert", "arn:aws:acm:us-east-1:123456789012:certificate/12345678-90ab", awsPrefix + "ssl-ports", "443,tls"}, func(s *Settings) {
-			s.TLS, s.Certificates, s.TLSPorts = true, []CertificateRef{{CertificateAny, "12345678-90ab"}}, []string{"443", "tls"}
+			s.TLS, s.Certificates, s.TLSPorts = true, []CertificateRef{{Kind: CertificateAny, Name: "12345678-90ab"}}, []string{"443", "tls"}
 		}},
 		{[]string{"tls-cert", "arn:aws:iam::1:server-certificate/path/Web_1", "tls-ports", "*", "tls-policy", "modern"}, func(s *Settings) {
-			s.TLS, s.Certificates, s.TLSPolicy = true, []CertificateRef{{CertificateAny, "Web_1"}}, "modern"
+			s.TLS, s.Certificates, s.TLSPolicy = true, []CertificateRef{{Kind: CertificateAny, Name: "Web_1"}}, "modern"
 		}},
 		{[]string{awsPrefix + "backend-protocol", "SSL", "backend-ca", "secret/ca", "backend-server-name", "web.example.com"}, func(s *Settings) {
-			s.BackendProtocol, s.BackendCA, s.BackendServerName = BackendSSL, &CertificateRef{CertificateSecret, "ca"}, "web.example.com"
+			s.BackendProtocol, s.BackendCA, s.BackendServerName = BackendSSL, &CertificateRef{Kind: CertificateSecret, Name: "ca"}, "web.example.com"
 		}},
 		{[]string{"backend-protocol", "grpc"}, func(s *Settings) { s.BackendProtocol, s.IdleTimeout = BackendGRPC, time.Minute }},
 		{[]string{"access-log", "true", "access-log-interval", "5m", "access-log-dir", "/shop/web/", "access-log-prefix", "a/b", "access-log-format", "json"}, func(s *Settings) {
@@ -173,6 +173,9 @@ func TestProblems(t *testing.T) {
 		{[]string{"drain", "false", "drain-timeout", "9"}, NotHonoured, "drain-timeout", "unless connections drain"},
 		{[]string{"check", "false", "check-path", "/"}, NotHonoured, "check-path", "unless backends are checked"},
 		{[]string{"check-protocol", "tcp", "check-path", "/"}, NotHonoured, "check-path", "unless checks are requests"},
+		{[]string{"tls-cert", "8443=web"}, Invalid, "tls-cert", `the service has no port "8443"`},
+		{[]string{"tls-cert", "tls=web", "tls-ports", "web"}, Invalid, "tls-ports", "there is no certificate for the port 80"},
+		{[]string{"tls-cert", "=web"}, Invalid, "tls-cert", `the service has no port ""`},
 		{[]string{"tls-certs", "web"}, NotHonoured, "tls-certs", "is unknown, and nothing acts on it: did you mean loadbalancer.portolan.dev/tls-cert?"},
 		{[]string{"color", "blue"}, NotHonoured, "color", "is unknown"},
 		{[]string{awsPrefix + "eip-allocations", "x"}, NotHonoured, awsPrefix + "eip-allocations", "is unknown"},
@@ -209,6 +212,23 @@ func TestEndsTLS(t *testing.T) {
 		if strings.Join(got, " ") != want {
 			t.Errorf("%q: %v speak TLS, want %s", text, got, want)
 		}
+	}
+	for text, want := range map[string]string{"tls=web": "443", "80=web,443=shop": "80 443", "web,tls=shop": "80 443", "..": "80 443"} {
+		svc := service("tls-cert", text)
+		s, _ := Parse(svc)
+		var got []string
+		for _, port := range svc.Spec.Ports {
+			if s.EndsTLS(port) {
+				got = append(got, fmt.Sprint(port.Port))
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("certificates %q: %v speak TLS, want %s", text, got, want)
+		}
+	}
+	svc := service("tls-cert", "tls=web, both", "tls-ports", "*")
+	if s, _ := Parse(svc); len(s.CertificatesOf(svc.Spec.Ports[0])) != 1 || len(s.CertificatesOf(svc.Spec.Ports[1])) != 2 {
+		t.Errorf("the certificates are %v", s.Certificates)
 	}
 	if s, _ := Parse(service()); s.EndsTLS(&corev1.ServicePort{Port: 443}) {
 		t.Error("a port without a certificate speaks TLS")

@@ -64,17 +64,29 @@ const (
 type CertificateRef struct {
 	Kind CertificateKind
 	Name string
+	// Port is the number or name of the port that it is for; "": all.
+	Port string
 }
 
 // String returns the reference as annotations have it.
 func (r CertificateRef) String() string {
+	text := r.Name
 	switch r.Kind {
 	case CertificateSecret:
-		return "secret/" + r.Name
+		text = "secret/" + r.Name
 	case CertificateFile:
-		return "file/" + r.Name
+		text = "file/" + r.Name
+	case CertificateAny:
 	}
-	return r.Name
+	if r.Port != "" {
+		return r.Port + "=" + text
+	}
+	return text
+}
+
+// isFor reports whether a certificate is for a port.
+func (r CertificateRef) isFor(port *corev1.ServicePort) bool {
+	return r.Port == "" || names(r.Port, port)
 }
 
 // CertificateKind says where a certificate is.
@@ -206,9 +218,21 @@ func (s *Settings) complete() {
 	}
 }
 
-// EndsTLS reports whether a port of the service speaks TLS to clients.
+// EndsTLS reports whether a port of the service speaks TLS to clients. If the service lists no such
+// ports and has certificates for certain ports only, it is those.
 func (s *Settings) EndsTLS(port *corev1.ServicePort) bool {
-	return s.TLS && (len(s.TLSPorts) == 0 || slices.ContainsFunc(s.TLSPorts, func(text string) bool { return names(text, port) }))
+	switch {
+	case !s.TLS:
+		return false
+	case len(s.TLSPorts) > 0:
+		return slices.ContainsFunc(s.TLSPorts, func(text string) bool { return names(text, port) })
+	}
+	return len(s.Certificates) == 0 || len(s.CertificatesOf(port)) > 0
+}
+
+// CertificatesOf returns the certificates of a port.
+func (s *Settings) CertificatesOf(port *corev1.ServicePort) []CertificateRef {
+	return slices.DeleteFunc(slices.Clone(s.Certificates), func(r CertificateRef) bool { return !r.isFor(port) })
 }
 
 // names reports whether a text is the number or the name of a port.

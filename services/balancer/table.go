@@ -88,7 +88,7 @@ var table = []Annotation{
 		Effect: "Connections from these addresses must begin with a PROXY header, whose client counts from then on.",
 	},
 	{
-		Name: nameTLSCert, set: setCertificates, Values: "secret/NAME, file/NAME, NAME or an ARN; several, comma separated", Default: "ports speak no TLS",
+		Name: nameTLSCert, set: setCertificates, Values: "secret/NAME, file/NAME, NAME or an ARN, each for one port with PORT= before it; several, comma separated", Default: "ports speak no TLS",
 		Effect:  "Clients speak TLS, with the certificate that fits the name they ask for, or else the first one.",
 		Aliases: aws("ssl-cert", "", setCertificates),
 	},

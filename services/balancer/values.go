@@ -179,9 +179,9 @@ func parseRef(text string) (CertificateRef, string) {
 	case strings.HasPrefix(text, "arn:"):
 		ref.Name = text[max(strings.LastIndexByte(text, '/'), strings.LastIndexByte(text, ':'))+1:]
 	case found && kind == "secret":
-		ref = CertificateRef{CertificateSecret, name}
+		ref = CertificateRef{Kind: CertificateSecret, Name: name}
 	case found && kind == "file":
-		ref = CertificateRef{CertificateFile, name}
+		ref = CertificateRef{Kind: CertificateFile, Name: name}
 	}
 	if !isFileName(ref.Name) {
 		return CertificateRef{}, fmt.Sprintf("%.128q %s", text, refRule)
@@ -208,9 +208,16 @@ func setCertificates(r *reader, text string) string {
 	r.settings.TLS = true
 	var refs []CertificateRef
 	for _, part := range split(text) {
-		ref, why := parseRef(part)
+		port, text, ofPort := strings.Cut(part, "=")
+		if !ofPort {
+			port, text = "", part
+		}
+		ref, why := parseRef(text)
 		if why != "" {
 			return why
+		}
+		if ref.Port = port; ofPort && !r.hasPort(port) {
+			return fmt.Sprintf("the service has no port %.64q: give the number or name of one of its ports before the =", port)
 		}
 		if !slices.Contains(refs, ref) {
 			refs = append(refs, ref)
@@ -223,6 +230,11 @@ func setCertificates(r *reader, text string) string {
 	return ""
 }
 
+// hasPort reports whether the service has a port of a number or name.
+func (r *reader) hasPort(text string) bool {
+	return slices.ContainsFunc(r.ports, func(p *corev1.ServicePort) bool { return names(text, p) })
+}
+
 // setTLSPorts sets the ports that speak TLS, which the service must have.
 func setTLSPorts(r *reader, text string) string {
 	if text == "*" {
@@ -230,7 +242,7 @@ func setTLSPorts(r *reader, text string) string {
 	}
 	parts := split(text)
 	for _, part := range parts {
-		if !slices.ContainsFunc(r.ports, func(p *corev1.ServicePort) bool { return names(part, p) }) {
+		if !r.hasPort(part) {
 			return fmt.Sprintf("the service has no port %.64q: give numbers or names of its ports, separated by commas", part)
 		}
 	}

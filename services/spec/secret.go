@@ -17,7 +17,7 @@ import (
 
 // The types of Secrets that have a meaning. Data of other types is not looked at.
 const (
-	SecretTypeOpaque = "Opaque"
+	SecretTypeOpaque = "Opaque" // #nosec G101 -- the name of a type
 	SecretTypeTLS    = "kubernetes.io/tls"
 )
 

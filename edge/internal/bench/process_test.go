@@ -80,7 +80,7 @@ func startEdge(t *testing.T, addrs map[string]string, args ...string) *proxy {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(path, append([]string{
-		"-addr=127.0.0.1:0", "-http-addr=127.0.0.1:0", "-agent=", "-node-name=bench", "-log-level=warn", "-stop-timeout=0s",
+		"-addr=127.0.0.1:0", "-http-addr=127.0.0.1:0", "-agent=", "-node-name=bench", "-log-level=warn", "-stop-timeout=0s", "-lame-duck=0s", "-max-conns-per-client=0",
 	}, args...)...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	start(t, cmd)

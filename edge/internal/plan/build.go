@@ -77,7 +77,7 @@ func (b *builder) addPort(addr netip.Addr, port *corev1.ServicePort) {
 	}
 	b.res.Ports = append(b.res.Ports, Port{
 		Frontend: frontend, Service: object.NameOf(b.svc), UID: b.svc.GetMetadata().GetUid(), Name: port.GetName(),
-		Settings: b.settings, TLS: b.settings.EndsTLS(port), Restricted: b.restricted, Allowed: b.allowed,
+		Settings: b.settings, TLS: b.settings.EndsTLS(port), Certificates: b.settings.CertificatesOf(port), Restricted: b.restricted, Allowed: b.allowed,
 		Server: b.server(frontend, all),
 	})
 }

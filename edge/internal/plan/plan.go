@@ -29,6 +29,8 @@ type Port struct {
 	Name     string // of the port; may be empty
 	Settings *balancer.Settings
 	TLS      bool // connections of clients are TLS
+	// Certificates are those of the port.
+	Certificates []balancer.CertificateRef
 	// Restricted limits clients to Allowed.
 	Restricted bool
 	Allowed    []netip.Prefix

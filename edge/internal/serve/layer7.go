@@ -54,6 +54,7 @@ func (h *layer7) shutdown(ctx context.Context) { h.server.Shutdown(ctx) }
 
 // record counts a request for its backend, and writes it into the access log if there is one.
 func (h *layer7) record(r *web.Record) {
+	h.port.server.metrics.answered(r.Status)
 	if r.Backend.IsValid() {
 		switch r.BackendStatus {
 		case 0, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:

@@ -9,11 +9,15 @@ import (
 	"portolan.dev/edge/internal/stream"
 )
 
+// codes are the labels of requests, by the first digit of their status.
+var codes = [6]string{"none", "1xx", "2xx", "3xx", "4xx", "5xx"}
+
 // metrics are the metrics of all ports.
 type metrics struct {
 	refusals     *prometheus.CounterVec
 	ends         *prometheus.CounterVec
 	dialFailures prometheus.Counter
+	requests     [len(codes)]prometheus.Counter // by the first digit of the status; 0: no response
 }
 
 func newMetrics(reg prometheus.Registerer, s *Server) *metrics {
@@ -30,6 +34,13 @@ func newMetrics(reg prometheus.Registerer, s *Server) *metrics {
 	}, []string{"result"})
 	for _, result := range stream.Results {
 		m.ends.WithLabelValues(string(result))
+	}
+	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "portolan_edge_requests_total", Help: "Requests of layer 7, by the class of the status that clients were answered (none: the client was gone).",
+	}, []string{"code"})
+	reg.MustRegister(requests)
+	for i, code := range codes {
+		m.requests[i] = requests.WithLabelValues(code)
 	}
 	for _, reason := range listen.Reasons {
 		m.refusals.WithLabelValues(string(reason)) // shown from the start
@@ -55,6 +66,11 @@ func newMetrics(reg prometheus.Registerer, s *Server) *metrics {
 func (m *metrics) refused(reason listen.Reason) { m.refusals.WithLabelValues(string(reason)).Inc() }
 
 func (m *metrics) ended(result string) { m.ends.WithLabelValues(result).Inc() }
+
+// answered counts a request by its status, which is 0 if there was no response.
+func (m *metrics) answered(status int) {
+	m.requests[min(status/100, len(codes)-1)].Inc()
+}
 
 // expiry returns the time at which the first certificate expires, in Unix seconds, or 0.
 func (s *Server) expiry() float64 {

@@ -121,10 +121,12 @@ func (p *port) settings() *listen.Settings {
 			h.handle(c)
 		},
 		Restricted: p.plan.Restricted, Sources: p.plan.Allowed, ProxyFrom: p.plan.Settings.ProxyFrom,
-		MaxConnections: p.server.opts.Limits.Connections,
+		MaxConnections: p.server.opts.Limits.Connections, MaxPerClient: p.server.opts.Limits.PerClient,
 	}
 	if p.plan.TLS {
-		s.TLS = p.server.opts.Certs.Server(p.plan.Service.Namespace, p.plan.Settings, p.plan.Settings.BackendProtocol.IsHTTP())
+		own := *p.plan.Settings
+		own.Certificates = p.plan.Certificates
+		s.TLS = p.server.opts.Certs.Server(p.plan.Service.Namespace, &own, own.BackendProtocol.IsHTTP())
 	}
 	return s
 }

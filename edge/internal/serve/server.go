@@ -50,6 +50,7 @@ type Options struct {
 type Limits struct {
 	Handshake     time.Duration // for a PROXY header, a TLS handshake, the head of a request
 	Connections   int           // of one port
+	PerClient     int           // of those, of one client; 0: no limit
 	Handshakes    int           // of one port, unfinished
 	MaxHeaderSize int           // of a request, in bytes
 }

@@ -65,7 +65,7 @@ func (w *world) stopped(t *testing.T, web, raw netip.AddrPort) {
 	long.goesOn(t, "after its address has moved")
 	load.more(t, 50)
 	<-leaving.Ended()
-	t.Logf("edge_stops_with_an_open_connection_seconds: %.3f, its timeout is %s", time.Since(begun).Seconds(), stopTimeout)
+	t.Logf("edge_stops_with_an_open_connection_seconds: %.3f, its timeout is %s after a lame duck of 1s", time.Since(begun).Seconds(), stopTimeout)
 	if got, err := long.line(); err == nil {
 		t.Errorf("the connection goes on after the edge has ended: %q", got)
 	}

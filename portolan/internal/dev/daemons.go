@@ -127,7 +127,7 @@ func (i *Installation) edge() app.Task {
 	}
 	cfg.DataDir = i.options.dir("edge")
 	cfg.AccessLogDir = i.options.dir("access-logs")
-	cfg.StopTimeout = 0 // the backends of a laptop end with it
+	cfg.LameDuck, cfg.StopTimeout = 0, 0 // there is no other node, and the backends of a laptop end with it
 	return daemonTask(i, "edge", cfg, cfg.Common, edge.New)
 }
 
