@@ -48,10 +48,10 @@ tell "it is back and has its share"
 
 say "A whole node is killed: its agent, its backend, its network"
 stage
-quietly compose kill -s KILL web2 agent2 node2
+quietly compose kill -s KILL web2 agent2 edge2 node2
 passed 600 30 # until the node's heartbeats are missed for 10 s
 quietly compose start node2
-quietly compose start agent2 web2
+quietly compose start agent2 edge2 web2
 all_answer
 tell "it is back and has its share"
 
@@ -69,8 +69,9 @@ spec:
   selector: {app: web}
   ports: [{name: http, port: 80, targetPort: http}]
 YAML
-# announcer prints the node that answers for the address, and fails if there is none.
-announcer() { portolan get service web-outside -o yaml | sed -n "s/.*node \(node[0-9]*\) announces $address.*/\1/p" | grep .; }
+# announcer prints the node that answers for the address of $balancer, and fails if there is none.
+balancer=web-outside
+announcer() { portolan get service "$balancer" -o yaml | sed -n "s/.*node \(node[0-9]*\) announces $address.*/\1/p" | grep .; }
 await "a node that announces $address" announcer
 portolan get services
 asker=visitor
@@ -84,16 +85,49 @@ say "$owner, which announces the address, is gone: first its network, then all t
 other() { [ "$(announcer)" != "$owner" ]; }
 stage
 quietly docker network disconnect -f "${COMPOSE_PROJECT_NAME}_portolan" "$(compose ps -q "$owner")"
-quietly compose kill -s KILL "${owner/node/web}" "${owner/node/agent}" "$owner"
+quietly compose kill -s KILL "${owner/node/web}" "${owner/node/agent}" "${owner/node/edge}" "$owner"
 passed 600 40 # until another node announces the address
 await "another node that announces $address" other
 tell "$(announcer) announces the address"
 quietly docker network connect --ip "10.89.77.10${owner#node}" --alias "$owner" "${COMPOSE_PROJECT_NAME}_portolan" "$(compose ps -q "$owner")"
 quietly compose start "$owner"
-quietly compose start "${owner/node/agent}" "${owner/node/web}"
+quietly compose start "${owner/node/agent}" "${owner/node/edge}" "${owner/node/web}"
 asker=client
 all_answer
 tell "it is back and has its share"
+
+say "The address is now served by edges: proxies on node1 and node2 that read HTTP and ask the backends themselves"
+quietly portolan delete service web-outside
+portolan apply -f - <<YAML
+apiVersion: v1
+kind: Service
+metadata:
+  name: web-edge
+  annotations: {loadbalancer.portolan.dev/ips: $address, loadbalancer.portolan.dev/backend-protocol: http}
+spec:
+  type: LoadBalancer
+  loadBalancerClass: portolan.dev/edge
+  selector: {app: web}
+  ports: [{name: http, port: 80, targetPort: http}]
+YAML
+balancer=web-edge
+await "a node whose edge serves $address" announcer
+asker=visitor
+all_answer
+stage
+passed 100
+owner=$(announcer)
+portolan edge status web-edge --edge "$owner:7407"
+
+say "The edge on $owner, which announces the address, is killed (kill -9)"
+stage
+quietly compose kill -s KILL "${owner/node/edge}"
+passed 300 10 # requests in progress, and those until the other node announces the address
+await "another node that announces $address" other
+tell "$(announcer) announces the address"
+quietly compose start "${owner/node/edge}"
+await "health of ${owner/node/edge}" healthy "${owner/node/edge}"
+asker=client
 
 say "A registry is restarted, while services are written"
 stage

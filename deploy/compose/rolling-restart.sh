@@ -27,15 +27,17 @@ allowed=25 restart dnssvc1 dnssvc2
 say "The nodes"
 for n in 1 2 3; do
 	restart "agent$n"
+	if [ $n != 3 ]; then restart "edge$n"; fi
 	tell "web$n"
 	stage
 	quietly compose stop -t 20 "web$n"
 	if [ $n != 3 ]; then
 		tell "node$n"
-		quietly compose stop -t 20 "agent$n"
+		quietly compose stop -t 20 "agent$n" "edge$n"
 		quietly compose restart -t 1 "node$n"
-		quietly compose start "agent$n"
+		quietly compose start "agent$n" "edge$n"
 		await "health of agent$n" healthy "agent$n"
+		await "health of edge$n" healthy "edge$n"
 	fi
 	quietly compose start "web$n"
 	all_answer

@@ -3,6 +3,7 @@ package serve
 import (
 	"fmt"
 	"net/netip"
+	"reflect"
 	"slices"
 	"time"
 
@@ -26,6 +27,9 @@ func (s *Server) setService(name object.Name, of view.Service) {
 	default:
 		settings, _ := balancer.Parse(of.Object) // lbctl writes Events about what it does not get
 		svc.settings = &settings
+		if old != nil && reflect.DeepEqual(old.settings, svc.settings) {
+			svc.settings = old.settings // ports change what they do, and end idle connections, only if it is another one
+		}
 		if old != nil && old.view.Object.GetMetadata().GetGeneration() == of.Object.GetMetadata().GetGeneration() {
 			svc.reported = old.reported // the status or a label has changed, and an Event would say the same again
 		}

@@ -42,6 +42,7 @@ type fastConn struct {
 
 func newFastConn(g *generation, conn *clientConn) *fastConn {
 	c := &fastConn{g: g, conn: conn}
+	c.state.Store(fastBusy) // its client does not know of a shutdown, and has perhaps sent its first request
 	if conn.tcp != nil {
 		c.reader = newReader(conn.tcp)
 	}
@@ -68,7 +69,7 @@ func (c *fastConn) run(read []byte) {
 	for {
 		s, err := c.await(read)
 		read = nil
-		if err != nil || !c.state.CompareAndSwap(fastIdle, fastBusy) {
+		if err != nil || !c.begin() {
 			if s != nil {
 				s.put()
 			}
@@ -94,6 +95,11 @@ func (c *fastConn) run(read []byte) {
 			return
 		}
 	}
+}
+
+// begin reports whether a request may be served: the connection was not closed while it was idle.
+func (c *fastConn) begin() bool {
+	return c.state.CompareAndSwap(fastIdle, fastBusy) || c.state.Load() == fastBusy
 }
 
 // await waits for the first bytes of a request, unless they have been read.

@@ -16,7 +16,7 @@ import (
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/portolan/e2e/labtest"
-	settings "portolan.dev/services/balancer"
+	edgebalancer "portolan.dev/services/balancer"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
 )
@@ -71,33 +71,27 @@ func TestEdges(t *testing.T) {
 // makeServiceOfEdges makes a service with addresses of both families that edges serve.
 func (l *edges) makeServiceOfEdges(t *testing.T) {
 	t.Helper()
-	svc := &corev1.Service{
-		Metadata: &corev1.ObjectMeta{Namespace: "default", Name: "web"},
+	l.apply(t, &corev1.Service{
+		Metadata: &corev1.ObjectMeta{Namespace: "default", Name: "web", Annotations: map[string]string{
+			object.AnnotationBalancerIPs: balanced[0].String() + "," + balanced[1].String(), edgebalancer.Prefix + "proxy-protocol": "v2",
+		}},
 		Spec: &corev1.ServiceSpec{
-			Type: corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER, LoadBalancerClass: proto.String(settings.ClassEdge),
+			Type: corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER, LoadBalancerClass: proto.String(edgebalancer.ClassEdge),
 			IpFamilyPolicy: corev1.IPFamilyPolicy_IP_FAMILY_POLICY_REQUIRE_DUAL_STACK, ExternalTrafficPolicy: corev1.TrafficPolicy_TRAFFIC_POLICY_LOCAL,
 			Ports: []*corev1.ServicePort{{Port: 80, Protocol: corev1.Protocol_PROTOCOL_TCP}},
 		},
-	}
-	l.apply(t, svc)
-	status := &corev1.Service{Metadata: svc.GetMetadata(), Status: &corev1.ServiceStatus{LoadBalancer: &corev1.LoadBalancerStatus{}}}
-	for _, addr := range balanced {
-		status.Status.LoadBalancer.Ingress = append(status.Status.LoadBalancer.Ingress, &corev1.LoadBalancerIngress{Ip: addr.String(), IpMode: corev1.IPMode_IP_MODE_PROXY})
-	}
-	kittest.Eventually(t, "the addresses of the service", func() error {
-		_, err := registryv1.NewServiceServiceClient(l.Conn).UpdateServiceStatus(t.Context(), &registryv1.UpdateServiceStatusRequest{Service: status})
-		return err
 	})
+	l.serveGreeter(t)
 }
 
 // startEdge starts an edge on a node that has none.
 func (l *edges) startEdge(t *testing.T, node *labtest.Node) {
 	t.Helper()
-	args := []string{netip.AddrPortFrom(node.Addresses[0], 7404).String(), node.Name}
-	for _, addr := range balanced {
-		args = append(args, netip.AddrPortFrom(addr, 80).String())
-	}
-	l.running[node.Name] = labtest.Start(l.TB, "edge on "+node.Name, standInProgram, node.Namespace, args)
+	at := func(port uint16) string { return netip.AddrPortFrom(node.Addresses[0], port).String() }
+	l.running[node.Name] = labtest.Start(l.TB, "edge on "+node.Name, "edge", node.Namespace, []string{
+		"-addr", at(7407), "-http-addr", at(7507), "-log-format", "json", "-nats-url", l.NATS(), "-insecure",
+		"-registry", l.RegistryAt().String(), "-agent", at(7404), "-node-name", node.Name,
+	})
 	l.serves(t, node)
 }
 

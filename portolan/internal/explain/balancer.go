@@ -20,6 +20,7 @@ func (c *explainer) balancer(ctx context.Context) Step {
 	for _, line := range state.Sentences(func(at time.Time) string { return at.Format(time.RFC3339) }) {
 		step.addLine("%s", line)
 	}
+	c.certificates(ctx, &step)
 	switch {
 	case len(state.Addresses) == 0:
 		step.setState(Notice, "inside, the virtual IP works; outside, nothing leads to the service yet")
