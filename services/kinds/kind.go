@@ -20,7 +20,8 @@ type Kind struct {
 	// Private says that the contents of objects are for operators only, and for the roles that package
 	// access names: viewers read none of them, and messages on the change stream lack the contents.
 	Private bool
-	// InKubernetes is set if Kubernetes has the kind, so that kubeapi serves it.
+	// InKubernetes is set if Kubernetes has the kind and kubeapi serves it. Private kinds are left out, so
+	// that whoever holds kubeapi's key reads none of them.
 	InKubernetes bool
 	// MaxBytes is the largest encoded size of an object.
 	MaxBytes int

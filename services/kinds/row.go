@@ -64,7 +64,7 @@ func (r row[T]) kind() *Kind {
 		meta.Name = spec.DNSSubdomain
 	}
 	return &Kind{
-		Name: name, Plural: cmp.Or(r.plural, strings.ToLower(name)+"s"), Short: r.short, Namespaced: r.namespaced, Access: r.access, Private: r.private, InKubernetes: !r.own,
+		Name: name, Plural: cmp.Or(r.plural, strings.ToLower(name)+"s"), Short: r.short, Namespaced: r.namespaced, Access: r.access, Private: r.private, InKubernetes: !r.own && !r.private,
 		MaxBytes: cmp.Or(r.maxBytes, defaultMaxBytes),
 		message:  message, fields: r.selectable(), meta: meta, oldNames: r.oldNames,
 		fill: erase(r.fill), prepareCreate: erase(r.prepareCreate), prepareUpdate: r.erasedPrepareUpdate(),
