@@ -17,8 +17,8 @@ import (
 
 // The types of Secrets that have a meaning. Data of other types is not looked at.
 const (
-	SecretTypeOpaque = "Opaque" // #nosec G101 -- the name of a type
-	SecretTypeTLS    = "kubernetes.io/tls"
+	SecretTypeOpaque = "Opaque"
+	SecretTypeTLS    = "kubernetes.io/tls" // #nosec G101 -- the name of a type
 )
 
 // The names of the data of a Secret of type SecretTypeTLS.
