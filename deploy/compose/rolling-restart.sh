@@ -19,7 +19,7 @@ all_answer
 say "Stores and transport"
 restart postgres nats1 nats2 nats3
 say "The control plane"
-restart allocator1 allocator2 registry1 registry2 endpointctl1 endpointctl2 lbctl1 lbctl2
+restart allocator1 allocator2 registry1 registry2 endpointctl1 endpointctl2 lbctl1 lbctl2 kubeapi1
 say "The names"
 # While a name server is down, a lookup that asks it first takes the second after which resolv.conf moves on to the other
 # one. An attempt takes no longer than that, so it is repeated.
