@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"sync/atomic"
 	"time"
 
@@ -19,7 +18,6 @@ import (
 	"portolan.dev/services/daemon"
 	"portolan.dev/services/events"
 	"portolan.dev/services/kit/app"
-	"portolan.dev/services/kit/config"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/rpc"
 
@@ -68,7 +66,7 @@ func New(_ context.Context, cfg Config, host app.Host) (*Daemon, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	name, err := nodeName(&cfg, host.Identity)
+	name, err := daemon.NodeName(cfg.NodeName, host.Identity)
 	if err != nil {
 		return nil, err
 	}
@@ -79,25 +77,6 @@ func New(_ context.Context, cfg Config, host app.Host) (*Daemon, error) {
 		return nil, errors.Join(err, d.close())
 	}
 	return d, nil
-}
-
-// nodeName returns the name of the edge's node. If there is a certificate, its name is the only valid
-// one.
-func nodeName(cfg *Config, source *identity.Source) (string, error) {
-	switch {
-	case source != nil && cfg.NodeName != "" && cfg.NodeName != source.ID().Name:
-		return "", fmt.Errorf("%w: node-name is %s and the certificate is %s: leave out node-name, or make a certificate by portolan certs issue edge/%s",
-			config.ErrInvalid, cfg.NodeName, source.ID(), cfg.NodeName)
-	case source != nil:
-		return source.ID().Name, nil
-	case cfg.NodeName != "":
-		return cfg.NodeName, nil
-	}
-	name, err := os.Hostname()
-	if err != nil {
-		return "", fmt.Errorf("name of the node: %w", err)
-	}
-	return name, nil
 }
 
 func (d *Daemon) open() (err error) {

@@ -103,7 +103,7 @@ func newDaemon(m machine.Machine, cfg Config, host app.Host) (*Daemon, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	name, err := nodeName(&cfg, host.Identity)
+	name, err := daemon.NodeName(cfg.NodeName, host.Identity)
 	if err != nil {
 		return nil, err
 	}
