@@ -17,7 +17,7 @@ func (d *Daemon) assemble() (err error) {
 		return err
 	}
 	if d.cfg.AccessLogDir != "" {
-		if err := os.MkdirAll(d.cfg.AccessLogDir, 0o750); err != nil {
+		if err := os.MkdirAll(d.cfg.AccessLogDir, 0o700); err != nil {
 			return fmt.Errorf("access-log-dir: %w", err)
 		}
 		if d.logs, err = accesslog.New(accesslog.Options{Dir: d.cfg.AccessLogDir, Node: d.name, Log: d.log, Metrics: d.host.Metrics}); err != nil {

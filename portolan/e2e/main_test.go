@@ -9,7 +9,7 @@ import (
 )
 
 // daemons are the daemons that are also separate programs.
-var daemons = []string{"registry", "allocator", "endpointctl", "lbctl", "dnssvc", "nodeagent", "edge"}
+var daemons = []string{"registry", "allocator", "endpointctl", "lbctl", "dnssvc", "nodeagent", "edge", "kubeapi"}
 
 // repository is a link to the root of the repository, through which the go command notices changes
 // of the files that tests read there.

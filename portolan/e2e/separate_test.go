@@ -43,7 +43,7 @@ func separately(t *testing.T, store string, registries ...string) *separate {
 }
 
 // ports are the ports of the daemons' APIs. The port of metrics is higher by 100.
-var ports = map[string]int{"registry": 7400, "allocator": 7401, "endpointctl": 7402, "lbctl": 7406, "dnssvc": 7403, "nodeagent": 7404, "edge": 7407}
+var ports = map[string]int{"registry": 7400, "allocator": 7401, "endpointctl": 7402, "lbctl": 7406, "dnssvc": 7403, "nodeagent": 7404, "edge": 7407, "kubeapi": 7405}
 
 // seats returns the places at which a daemon is to run.
 func (s *separate) seats(daemon string) []seat {

@@ -183,10 +183,11 @@ func TestStartsInAnyOrder(t *testing.T) {
 		"lbctl":       {"nats not connected", "changes cannot be read from the registry"},
 		"dnssvc":      {"nats not connected", "changes cannot be read from the registry"},
 		"nodeagent":   {"nats not connected", "changes cannot be read from the registry"},
+		"kubeapi":     {"nats not connected", "changes cannot be read from the registry"},
 		"edge":        {"nats not connected", "changes cannot be read from the registry"},
 	}
 	started := map[string]*process{}
-	for _, daemon := range []string{"edge", "nodeagent", "dnssvc", "lbctl", "endpointctl", "allocator", "registry"} {
+	for _, daemon := range []string{"kubeapi", "edge", "nodeagent", "dnssvc", "lbctl", "endpointctl", "allocator", "registry"} {
 		started[daemon] = s.start(seat{daemon, host})
 	}
 	for daemon, messages := range waiting {
@@ -199,7 +200,7 @@ func TestStartsInAnyOrder(t *testing.T) {
 	if err := s.ready(seat{"registry", host}); err == nil || !strings.Contains(err.Error(), "store: store unavailable") {
 		t.Errorf("without Postgres the registry says %v", err)
 	}
-	for _, daemon := range []string{"endpointctl", "lbctl", "dnssvc", "nodeagent", "edge"} {
+	for _, daemon := range []string{"endpointctl", "lbctl", "dnssvc", "nodeagent", "edge", "kubeapi"} {
 		if err := s.ready(seat{daemon, host}); err == nil || !strings.Contains(err.Error(), "no snapshot from the registry") {
 			t.Errorf("without a registry %s says %v", daemon, err)
 		}

@@ -9,6 +9,7 @@ import (
 	_ "portolan.dev/dnssvc"
 	_ "portolan.dev/edge"
 	_ "portolan.dev/endpointctl"
+	_ "portolan.dev/kubeapi"
 	_ "portolan.dev/lbctl"
 	_ "portolan.dev/nodeagent/program"
 	_ "portolan.dev/portolan/internal/cli"
@@ -27,6 +28,7 @@ var packages = map[string]string{
 	"dnssvc":      "portolan.dev/dnssvc/cmd/dnssvc",
 	"edge":        "portolan.dev/edge/cmd/edge",
 	"nodeagent":   "portolan.dev/nodeagent/cmd/nodeagent",
+	"kubeapi":     "portolan.dev/kubeapi/cmd/kubeapi",
 }
 
 // Build builds the named programs into a new temporary folder, which the caller removes.
