@@ -37,7 +37,7 @@ func TestCertsFromTheCommandLine(t *testing.T) {
 			t.Errorf("%s expires on %s", one.Name, one.Expires)
 		}
 	}
-	if len(names) != 16 || !strings.HasPrefix(strings.Join(names["nats"], " "), "nats-1 nats-2 localhost") || len(names["operator"]) != 0 || names["nodeagent/n1"] == nil {
+	if len(names) != 17 || !strings.HasPrefix(strings.Join(names["nats"], " "), "nats-1 nats-2 localhost") || len(names["operator"]) != 0 || names["nodeagent/n1"] == nil {
 		t.Errorf("made %v", names)
 	}
 	if code, _, errOut := run(t, "", "certs", "issue", "operator/shop", "--certs", dir); code != 0 {
