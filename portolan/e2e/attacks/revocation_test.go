@@ -240,7 +240,7 @@ func outliveNode(t *testing.T, i *labtest.Installation) {
 		t.Error(err)
 	}
 	kittest.Eventually(t, "the refusal of the agent itself", func() error {
-		return printed(i.Nodes[1].Process, "portolan certs issue nodeagent/n2 edge/n2 --force")
+		return printed(i.Nodes[1].Process, "portolan certs issue nodeagent/n2 --force")
 	})
 	if _, err := nodes.GetNode(t.Context(), &registryv1.GetNodeRequest{Name: "n2"}); !apierr.IsNotFound(err) {
 		t.Errorf("the deleted node is back: %v", err)
