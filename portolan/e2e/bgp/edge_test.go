@@ -80,13 +80,14 @@ func (w *world) makeServiceOfEdges(t *testing.T, addr netip.Addr) {
 	}
 }
 
-// startEdge starts the edge of a node.
+// startEdge starts the edge of a node. A connection whose packets the router sends to another node in its
+// middle never ends for this one, so the edge does not wait for it long.
 func (w *world) startEdge(t *testing.T, number int) *labtest.Process {
 	t.Helper()
 	node := w.Nodes[number-1]
 	at := func(port int) string { return fmt.Sprintf("%s:%d", node.Addresses[0], port) }
 	return labtest.Start(t, "edge on "+node.Name, "edge", node.Namespace, []string{
 		"-addr", at(7407), "-http-addr", at(7507), "-log-format", "json", "-nats-url", w.NATS(), "-insecure",
-		"-registry", w.RegistryAt().String(), "-agent", at(7404), "-node-name", node.Name,
+		"-registry", w.RegistryAt().String(), "-agent", at(7404), "-node-name", node.Name, "-stop-timeout", "5s",
 	})
 }
