@@ -90,7 +90,7 @@ func (l *edges) startEdge(t *testing.T, node *labtest.Node) {
 	at := func(port uint16) string { return netip.AddrPortFrom(node.Addresses[0], port).String() }
 	l.running[node.Name] = labtest.Start(l.TB, "edge on "+node.Name, "edge", node.Namespace, []string{
 		"-addr", at(7407), "-http-addr", at(7507), "-log-format", "json", "-nats-url", l.NATS(), "-insecure",
-		"-registry", l.RegistryAt().String(), "-agent", at(7404), "-node-name", node.Name,
+		"-registry", l.RegistryAt().String(), "-agent", at(7404), "-node-name", node.Name, "-stop-timeout", "30s",
 	})
 	l.serves(t, node)
 }
