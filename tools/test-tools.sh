@@ -17,6 +17,8 @@ needs=(
 	"promtool prometheus"
 	"systemd-analyze systemd"
 	"kubectl kubernetes-client"
+	"haproxy haproxy"
+	"nginx nginx"
 	"qemu-system-x86_64 qemu-system-x86"
 )
 
@@ -55,9 +57,14 @@ fetch_kernel() {
 look
 if [ ${#packages[@]} -gt 0 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
 	echo "installing for the tests: ${packages[*]}"
+	missing=" ${packages[*]} "
 	export DEBIAN_FRONTEND=noninteractive
 	if apt-get update -q; then apt-get install -q -y --no-install-recommends "${packages[@]}" || true; fi
 	for dir in /usr/lib/postgresql/*/bin; do PATH=$PATH:$dir; done
+	# The tests start these themselves. As a service nginx would take port 80 of all addresses.
+	for service in haproxy nginx; do
+		if [ -d /run/systemd/system ] && [[ $missing == *" $service "* ]]; then systemctl disable -q --now "$service" || true; fi
+	done
 	look
 fi
 if [ "$(uname -m)" = x86_64 ] && ! have_kernel && command -v apt-get >/dev/null && command -v dpkg >/dev/null; then
