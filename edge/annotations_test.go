@@ -810,7 +810,8 @@ func TestAnnotationCheckPort(t *testing.T) {
 	unusable(t, annotations{"check-port": fmt.Sprint(closed.Port()), "check-interval": "100ms", "check-unhealthy": "2"}, backend(t, greet("web")))
 }
 
-// TestAnnotationSourceGroups admits the clients of a named set besides those of the source ranges.
+// TestAnnotationSourceGroups checks that a service with a source group serves clients from the addresses of
+// the group and from its source ranges, and no others.
 func TestAnnotationSourceGroups(t *testing.T) {
 	w := newWorld(t)
 	var office edge.SourceGroup

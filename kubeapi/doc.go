@@ -9,9 +9,9 @@
 // reaches another kubeapi goes on where it was, or is told to list again.
 //
 // It is written on the types of Kubernetes (k8s.io/api, k8s.io/apimachinery), with the server of net/http.
-// The alternative, k8s.io/apiserver with the registry as its storage, is four times as large, and has
-// admission, validation, storage and watches a second time, whose mistakes would be answered instead of
-// the registry's. It is a daemon of its own because of the size of these libraries, and because its
+// The alternative, k8s.io/apiserver with the registry as its storage, is four times as large. It brings
+// its own admission, validation, storage and watches, which would answer clients before the registry does
+// and could disagree with it. It is a daemon of its own because of the size of these libraries, and because its
 // clients are not those of the registry: whoever breaks in here has its certificate, which can act for
 // operators on objects that Kubernetes has, and nothing else.
 package kubeapi

@@ -115,9 +115,9 @@ func (t *Table) Settle(now time.Time, holder string, s Settlement, c *Change) bo
 	return true
 }
 
-// takeReturns frees the values that the holder returns, and the values of grants whose answers the holder
-// has not received. A value that was recalled rests first, so that the reserve does not get it again at
-// once.
+// takeReturns frees two kinds of values: those that the holder returns, and those that earlier calls
+// granted in answers that never reached the holder. A recalled value is not granted again for some time,
+// so that it does not go straight back to the same reserve.
 func (t *Table) takeReturns(now time.Time, r *reserve, req ReserveRequest, res *ReserveResult, c *Change) {
 	for _, v := range req.Returned {
 		h := t.reservedIn(req.Holder, v)

@@ -161,7 +161,7 @@ func (p *proxy) wait(t *testing.T) {
 	}
 }
 
-// freeAddr returns an address whose port was free a moment before.
+// freeAddr returns an address of the host with a port that no process listens on at the time of the call.
 func freeAddr(t *testing.T, host string) string {
 	t.Helper()
 	lis, err := net.Listen("tcp", host+":0")

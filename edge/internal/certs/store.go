@@ -43,7 +43,7 @@ type state struct {
 	files   map[string]*certificate // by name without .crt
 }
 
-// New reads the folder. The error is that of a folder that cannot be read.
+// New returns a store with the certificates of the folder. It returns an error if the folder cannot be read.
 func New(o Options) (*Store, error) {
 	if o.Every == 0 {
 		o.Every = 5 * time.Second

@@ -24,8 +24,8 @@ type Conn struct {
 	// TLS is Conn if TLS was terminated, otherwise nil.
 	TLS      *tls.Conn
 	Accepted time.Time
-	// Peer is the address from which the connection comes. Client and Local are its ends as the PROXY
-	// header names them, otherwise those of the TCP connection.
+	// Peer is the remote address of the TCP connection. Client and Local are the source and the destination
+	// in the PROXY header. Without a header they are the remote and the local address of the TCP connection.
 	Peer, Client, Local netip.AddrPort
 
 	listener *Listener

@@ -18,7 +18,7 @@ type Options struct {
 	// MaxUnfinished is the maximum number of connections whose PROXY header or TLS handshake is not
 	// complete. Default 1024.
 	MaxUnfinished int
-	// Control is that of net.ListenConfig. Default: none.
+	// Control sets options of the socket before it is bound, like Control of net.ListenConfig. Default: none.
 	Control func(network, address string, conn syscall.RawConn) error
 	// Refused is called for each connection that ends before it is served. Default: nothing.
 	Refused func(Reason)

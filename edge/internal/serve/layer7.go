@@ -17,13 +17,11 @@ import (
 type layer7 struct {
 	port   *port
 	server *web.Server
-	config web.Config // as of the last update
 }
 
 func newLayer7(p *port) *layer7 {
 	h := &layer7{port: p}
-	h.config = h.configOf(&p.plan)
-	h.server = web.New(p.pool, h.config, p.server.opts.Log)
+	h.server = web.New(p.pool, h.configOf(&p.plan), p.server.opts.Log)
 	return h
 }
 

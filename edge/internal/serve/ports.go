@@ -81,7 +81,8 @@ func (s *Server) open(p *port) {
 // errOutside is the error of a port outside of the ranges of the configuration.
 var errOutside = errors.New("the address is outside of the edge's -ranges")
 
-// notLocalError is the error of a port whose address does not belong to the machine yet.
+// notLocalError reports that the edge cannot listen because the machine does not have the port's address
+// yet.
 type notLocalError struct{ why string }
 
 // Error implements error.

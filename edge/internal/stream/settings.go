@@ -76,8 +76,9 @@ type Record struct {
 	Conn    *listen.Conn
 	Backend netip.AddrPort // the zero value if no backend was reached
 	Result  Result
-	// Connected is the time at which the backend was connected, FirstByte the time of its first byte, and
-	// Ended that of the end. The first two are zero if that did not happen.
+	// Connected is the time at which the connection to the backend was established, FirstByte the time at
+	// which the backend's first byte arrived, and Ended the time at which the connection ended. Connected is
+	// zero if no backend was reached, FirstByte is zero if the backend sent nothing.
 	Connected, FirstByte, Ended time.Time
 	// Received and Sent are the bytes from and to the client.
 	Received, Sent int64

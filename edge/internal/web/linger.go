@@ -2,7 +2,8 @@ package web
 
 import "time"
 
-// The limits of what is read from a client whose connection is to be closed.
+// Before the edge closes a connection it reads and discards what the client still sends, up to this many
+// bytes and for this long.
 const (
 	lingerBytes = 256 << 10
 	lingerTime  = time.Second

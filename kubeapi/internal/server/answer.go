@@ -44,7 +44,8 @@ func (req *request) sendBytes(code int, contentType string, body []byte) {
 // each.
 const partSize = 256 << 10
 
-// extendDeadline gives the client time to read what is written next.
+// extendDeadline moves the deadline of writes to SendTimeout from now. The server calls it before each write,
+// so that a slow client has this time for each part and not for the whole answer.
 func (req *request) extendDeadline() {
 	// A connection without deadlines, such as a pipe of a test, has none.
 	_ = http.NewResponseController(req.w).SetWriteDeadline(time.Now().Add(req.server.cfg.SendTimeout))

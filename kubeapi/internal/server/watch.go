@@ -27,8 +27,8 @@ import (
 )
 
 const (
-	// shortestDefault is the shortest life of a watch whose client sets none; the longest one is twice as
-	// long. It is random so that clients do not all come back at once.
+	// shortestDefault is the shortest duration of a watch whose client sets no timeout. The server chooses a
+	// random duration between this and twice as long, so that clients do not all reconnect at once.
 	shortestDefault = 30 * time.Minute
 	// bookmarkEvery is the time between two bookmarks of a watch.
 	bookmarkEvery = time.Minute
