@@ -7,6 +7,7 @@ import (
 	"embed"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"strings"
 	"sync"
@@ -67,13 +68,17 @@ func encoded(file string) Encoded {
 	if err != nil {
 		panic(err) // impossible: the generator writes both encodings of each document
 	}
-	hash := sha256.Sum256(content)
-	return Encoded{Gzip: content, Tag: strings.ToUpper(hex.EncodeToString(hash[:]))}
+	return tagged(content)
 }
 
-// Index returns the index of the documents of OpenAPI v3. The address of each has the tag of its content, so a
-// client may keep the document for as long as the address is the same.
-var Index = sync.OnceValue(func() []byte {
+func tagged(compressed []byte) Encoded {
+	hash := sha256.Sum256(compressed)
+	return Encoded{Gzip: compressed, Tag: strings.ToUpper(hex.EncodeToString(hash[:]))}
+}
+
+// Index returns the index of the documents of OpenAPI v3, in JSON. The address of each document has the tag
+// of its content, so a client may keep the document for as long as the address is the same.
+var Index = sync.OnceValue(func() Encoded {
 	type entry struct {
 		URL string `json:"serverRelativeURL"`
 	}
@@ -81,9 +86,11 @@ var Index = sync.OnceValue(func() []byte {
 	for path, d := range v3() {
 		paths[path] = entry{"/openapi/v3/" + path + "?hash=" + d.JSON.Tag}
 	}
-	text, err := json.Marshal(map[string]any{"paths": paths})
-	if err != nil {
-		panic(err) // impossible: the fields are texts
+	var compressed bytes.Buffer
+	w := gzip.NewWriter(&compressed)
+	err := json.NewEncoder(w).Encode(map[string]any{"paths": paths})
+	if err = errors.Join(err, w.Close()); err != nil {
+		panic(err) // impossible: the fields are texts, and a buffer takes everything
 	}
-	return text
+	return tagged(compressed.Bytes())
 })

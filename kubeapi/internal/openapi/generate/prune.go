@@ -12,7 +12,7 @@ import (
 )
 
 // unread lists the parameters that kubeapi does not read.
-var unread = []string{"pretty", "orphanDependents", "ignoreStoreReadErrorWithClusterBreakingPotential", "shardSelector"}
+var unread = []string{"orphanDependents", "ignoreStoreReadErrorWithClusterBreakingPotential", "shardSelector"}
 
 // inlineParameters replaces the references to parameters that operations of OpenAPI v2 share, which older
 // clients do not follow: kubectl 1.20 would take it that no dry run is possible.
