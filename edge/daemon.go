@@ -111,7 +111,7 @@ func (d *Daemon) open() (err error) {
 func (d *Daemon) apply(_ context.Context, batch []changes.Change, revision uint64) error {
 	d.view.Apply(batch, revision)
 	if !d.live.Swap(true) {
-		d.host.Health.Set(viewCheck, nil)
+		d.home().Leave()
 	}
 	d.server.Changed()
 	select {

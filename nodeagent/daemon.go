@@ -81,6 +81,7 @@ type Daemon struct {
 	addresses atomic.Pointer[addresses.Roles]
 
 	fromDisk    time.Time     // when the loaded view was current; zero: no view was loaded
+	loaded      uint64        // revision of the loaded view, or 0
 	diskRefused string        // why the view on disk was not used; empty: it was used, or there was none
 	viewChanged chan struct{} // receives a token when the view has changed
 }
@@ -185,11 +186,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 		{Name: "announcing", Run: d.announcer.Run},
 		{Name: "bgp", Run: d.advertiser.Run},
 		{Name: "proxies", Run: d.proxies.Run},
+		{Name: "view", Run: d.keepView},
 		daemon.Renewal(d.host, daemon.RenewBy(d.registry)),
 		{Name: "audit", Run: func(ctx context.Context) error { return d.every(ctx, d.auditPause, d.auditInBackground) }},
-	}
-	if path := d.viewPath(); path != "" {
-		tasks = append(tasks, app.Task{Name: "view", Run: d.keepView(path)})
 	}
 	if d.healthz != nil {
 		tasks = append(tasks, app.Task{Name: "healthz", Run: func(ctx context.Context) error { return d.health.Serve(ctx, d.healthz) }})
@@ -251,7 +250,7 @@ func (d *Daemon) apply(ctx context.Context, batch []changes.Change, revision uin
 	changed := d.view.Apply(batch, revision)
 	span.End(nil)
 	if d.syncer.SetLive() {
-		d.host.Health.Set(viewCheck, nil)
+		d.home().Leave()
 	}
 	if changed.Node {
 		d.refreshFacts()
