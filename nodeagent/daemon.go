@@ -33,6 +33,7 @@ import (
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/rpc"
 	"portolan.dev/services/kit/tracing"
+	"portolan.dev/services/kit/wake"
 )
 
 const (
@@ -80,10 +81,10 @@ type Daemon struct {
 	// addresses are the node's addresses by role. They are read before the first task starts.
 	addresses atomic.Pointer[addresses.Roles]
 
-	fromDisk    time.Time     // when the loaded view was current; zero: no view was loaded
-	loaded      uint64        // revision of the loaded view, or 0
-	diskRefused string        // why the view on disk was not used; empty: it was used, or there was none
-	viewChanged chan struct{} // receives a token when the view has changed
+	fromDisk    time.Time   // when the loaded view was current; zero: no view was loaded
+	loaded      uint64      // revision of the loaded view, or 0
+	diskRefused string      // why the view on disk was not used; empty: it was used, or there was none
+	viewChanged wake.Signal // sent when the view has changed
 }
 
 // NewOn builds an agent of a machine. The agent listens from here on, and forwards once it runs.
@@ -110,7 +111,7 @@ func newDaemon(m machine.Machine, cfg Config, host app.Host) (*Daemon, error) {
 	}
 	host.Health.Set(programmedCheck, errors.New("nothing programmed yet"))
 	return &Daemon{
-		cfg: cfg, name: name, host: host, log: host.Log.With("node", name), machine: m, auditPause: auditEvery, viewChanged: make(chan struct{}, 1),
+		cfg: cfg, name: name, host: host, log: host.Log.With("node", name), machine: m, auditPause: auditEvery, viewChanged: wake.New(),
 	}, nil
 }
 
@@ -264,10 +265,7 @@ func (d *Daemon) apply(ctx context.Context, batch []changes.Change, revision uin
 	if changed.Pods {
 		d.prober.Set(d.view.Pods())
 	}
-	select {
-	case d.viewChanged <- struct{}{}:
-	default:
-	}
+	d.viewChanged.Send()
 	return nil
 }
 
