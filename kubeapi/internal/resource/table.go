@@ -46,6 +46,11 @@ var (
 // empty lists the resources of kinds that Portolan does not have.
 var empty = []Resource{
 	{Kind: core.WithKind("ConfigMap"), Plural: "configmaps", Short: []string{"cm"}, Namespaced: true},
+	{Kind: core.WithKind("LimitRange"), Plural: "limitranges", Short: []string{"limits"}, Namespaced: true},
+	{Kind: core.WithKind("PersistentVolume"), Plural: "persistentvolumes", Short: []string{"pv"}},
+	{Kind: core.WithKind("PersistentVolumeClaim"), Plural: "persistentvolumeclaims", Short: []string{"pvc"}, Namespaced: true},
+	{Kind: core.WithKind("ReplicationController"), Plural: "replicationcontrollers", Short: []string{"rc"}, Categories: []string{"all"}, Namespaced: true},
+	{Kind: core.WithKind("ResourceQuota"), Plural: "resourcequotas", Short: []string{"quota"}, Namespaced: true},
 	{Kind: core.WithKind("Secret"), Plural: "secrets", Namespaced: true},
 	{Kind: core.WithKind("ServiceAccount"), Plural: "serviceaccounts", Short: []string{"sa"}, Namespaced: true},
 	{Kind: apps.WithKind("DaemonSet"), Plural: "daemonsets", Short: []string{"ds"}, Categories: []string{"all"}, Namespaced: true},
