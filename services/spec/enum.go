@@ -14,7 +14,7 @@ import (
 // Enum is an enum of the contract. Manifests write its values as words.
 type Enum interface {
 	corev1.AddressType | corev1.ConditionStatus | corev1.EventType | corev1.IPFamily | corev1.IPFamilyPolicy | corev1.IPMode |
-		corev1.NamespacePhase | corev1.PodPhase | corev1.Protocol | corev1.Scheduler | corev1.ServiceType | corev1.SessionAffinity |
+		corev1.ManagedFieldsOperation | corev1.NamespacePhase | corev1.PodPhase | corev1.Protocol | corev1.Scheduler | corev1.ServiceType | corev1.SessionAffinity |
 		corev1.TrafficDistribution | corev1.TrafficPolicy
 	comparable
 	~int32
