@@ -194,18 +194,21 @@ fmt-check: ## are all Go files formatted?
 
 # The messages of each change, object, allocation and heartbeat get methods without reflection.
 GEN := .bin/gen -fast portolan/core $(foreach f,registry/v1/changes.proto registry/v1/bulk.proto allocator nodeagent/v1/heartbeat.proto,-coded portolan/$(f))
+OPENAPI := go run ./kubeapi/internal/openapi/generate
 
 .PHONY: kind
 kind: .bin/gen ## whether a new kind takes 4 files: adds one to a copy of the tree, and tests it
 	tools/kind.sh
 
 .PHONY: generate
-generate: .bin/gen ## write the Go code of the contract (api/**/*.pb.go)
+generate: .bin/gen ## write the Go code of the contract (api/**/*.pb.go), and the OpenAPI documents of kubeapi
 	$(GEN)
+	$(OPENAPI)
 
 .PHONY: generate-check
-generate-check: .bin/gen ## is the generated code what the contract says?
+generate-check: .bin/gen ## is the generated code what the contract says, and are the OpenAPI documents those of what kubeapi serves?
 	$(GEN) -check
+	$(OPENAPI) -check
 
 .PHONY: proto-lint
 proto-lint: .bin/buf ## buf's rules for the contract (the first use builds buf: minutes)

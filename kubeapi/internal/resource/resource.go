@@ -44,6 +44,18 @@ func (r *Resource) Verbs() []string {
 	return []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 }
 
+// Subresources returns the verbs of the subresources.
+func (r *Resource) Subresources() map[string][]string {
+	found := map[string][]string{}
+	if r.HasStatus() {
+		found["status"] = []string{"get", "patch", "update"}
+	}
+	if r.IsNamespaces() {
+		found["finalize"] = []string{"update"}
+	}
+	return found
+}
+
 // Find returns the resource with a plural name in a version of the API.
 func Find(version schema.GroupVersion, plural string) (*Resource, bool) {
 	found, ok := byName[version.WithResource(plural)]
