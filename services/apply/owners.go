@@ -89,7 +89,17 @@ func store(owners []*owner, of object.Object, now time.Time) []*corev1.ManagedFi
 			stored = append(stored, entry)
 		}
 	}
-	return stored
+	return sorted(stored)
+}
+
+// sorted sorts entries by what identifies them, so that lists with the same entries are equal.
+func sorted(list []*corev1.ManagedFields) []*corev1.ManagedFields {
+	return slices.SortedFunc(slices.Values(list), func(a, b *corev1.ManagedFields) int {
+		return cmp.Or(
+			strings.Compare(a.GetSubresource(), b.GetSubresource()), cmp.Compare(a.GetOperation(), b.GetOperation()),
+			strings.Compare(a.GetManager(), b.GetManager()), strings.Compare(a.GetApiVersion(), b.GetApiVersion()),
+		)
+	})
 }
 
 // Current returns the managed fields of an object in the present format.
@@ -113,7 +123,7 @@ func Current(o object.Object) []*corev1.ManagedFields {
 // update changes are taken from the entries that the request does not determine.
 func AfterUpdate(stored, updated object.Object, sent []*corev1.ManagedFields, status bool, now time.Time) []*corev1.ManagedFields {
 	had := stored.GetMetadata().GetManagedFields()
-	determined := len(sent) > 0 && !equal(sent, had)
+	determined := len(sent) > 0 && !equal(sorted(sent), sorted(had))
 	if len(had) == 0 && !determined {
 		return nil
 	}
@@ -132,7 +142,7 @@ func AfterUpdate(stored, updated object.Object, sent []*corev1.ManagedFields, st
 			one.lose(changed)
 		}
 	}
-	return append(result, store(kept, updated, now)...)
+	return sorted(append(result, store(kept, updated, now)...))
 }
 
 // isEmpty reports whether an entry is the empty one that removes all.
