@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
@@ -83,10 +84,11 @@ func (c comparison) items(a, b protoreflect.List, at place) {
 		return
 	}
 	for _, one := range before {
-		if i := named(after, one.key); i >= 0 {
-			c.messages(one.message, after[i].message, at.item(one))
-		} else {
+		switch i := named(after, one.key); {
+		case i < 0 || isValue(one.message) && !proto.Equal(one.message.Interface(), after[i].message.Interface()):
 			c.add(at.item(one))
+		case !isValue(one.message):
+			c.messages(one.message, after[i].message, at.item(one))
 		}
 	}
 	for _, one := range after {

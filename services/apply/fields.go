@@ -89,7 +89,9 @@ func collect(m protoreflect.Message, field protoreflect.FieldDescriptor, parent 
 		for i := range m.Get(field).List().Len() {
 			one := keyOf(m.Get(field).List().Get(i).Message())
 			add(at.item(one))
-			collectBelow(one.message, at.item(one), add)
+			if !isValue(one.message) {
+				collectBelow(one.message, at.item(one), add)
+			}
 		}
 	}
 }

@@ -122,8 +122,10 @@ func (m *merger) items(to, from protoreflect.Message, field protoreflect.FieldDe
 	merged := to.NewField(field).List()
 	for _, one := range wanted {
 		if n := named(stored, one.key); n >= 0 {
-			m.below(stored[n].message, one.message, at.item(one))
-			one.message = stored[n].message
+			if !isValue(one.message) {
+				m.below(stored[n].message, one.message, at.item(one))
+				one.message = stored[n].message
+			}
 			stored = slices.Delete(stored, n, n+1)
 		}
 		merged.Append(protoreflect.ValueOfMessage(one.message))
@@ -139,7 +141,7 @@ func (m *merger) items(to, from protoreflect.Message, field protoreflect.FieldDe
 
 // trim removes fields from an item that stays because another manager owns it. Its key stays.
 func (m *merger) trim(one keyed, at place) {
-	if m.removed.Empty() {
+	if m.removed.Empty() || isValue(one.message) {
 		return
 	}
 	fields, keys := one.message.Descriptor().Fields(), itemKeys[one.message.Descriptor().FullName()]

@@ -34,8 +34,13 @@ func nameOf(m proto.Message) protoreflect.FullName { return m.ProtoReflect().Des
 // metaName is the name of the message of the metadata.
 var metaName = nameOf(&corev1.ObjectMeta{})
 
-// values lists the messages that are merged as one value.
-var values = map[protoreflect.FullName]bool{nameOf(&corev1.IntOrString{}): true, nameOf(&corev1.ObjectReference{}): true}
+// values lists the messages that are merged as one value, also as items of a list.
+var values = map[protoreflect.FullName]bool{
+	nameOf(&corev1.IntOrString{}): true, nameOf(&corev1.ObjectReference{}): true, nameOf(&corev1.OwnerReference{}): true,
+}
+
+// isValue reports whether a message is merged as one value.
+func isValue(m protoreflect.Message) bool { return values[m.Descriptor().FullName()] }
 
 // strategyOverrides lists the fields whose strategy does not follow from their type. A selector has
 // a meaning only as a whole; finalizers and networks are independent of each other.

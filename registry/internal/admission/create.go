@@ -18,7 +18,6 @@ import (
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/tracing"
 	"portolan.dev/services/object"
-	"portolan.dev/services/spec"
 )
 
 // Create stores a new object. It modifies o.
@@ -33,7 +32,7 @@ func (w *Writer) Create(ctx context.Context, o object.Object, options Options) (
 // entriesOfNew returns the managed fields of an object to create, as the client sent them.
 func entriesOfNew(o object.Object) ([]*corev1.ManagedFields, error) {
 	entries := apply.AfterUpdate(rules.Of(o).New(), o, o.GetMetadata().GetManagedFields(), false, time.Now())
-	return entries, invalid(o, spec.ValidateManagedFields(entries))
+	return entries, invalid(o, apply.Validate(entries))
 }
 
 // createManaged creates an object with the given managed fields.

@@ -16,7 +16,6 @@ import (
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/tracing"
 	"portolan.dev/services/object"
-	"portolan.dev/services/spec"
 )
 
 // Update replaces an object except for its status. If the object has a resource_version, it
@@ -102,7 +101,7 @@ func setOwners(updated, old object.Object, entries []*corev1.ManagedFields) erro
 		return nil
 	}
 	meta.ManagedFields = entries
-	return invalid(updated, spec.ValidateManagedFields(entries))
+	return invalid(updated, apply.Validate(entries))
 }
 
 // prepareUpdate completes and validates an update.
