@@ -29,7 +29,9 @@ type application struct {
 }
 
 // isApply reports whether the request is a server-side apply.
-func (req *request) isApply() bool { return types.PatchType(wire.MediaType(req.r)) == types.ApplyYAMLPatchType }
+func (req *request) isApply() bool {
+	return types.PatchType(wire.MediaType(req.r)) == types.ApplyYAMLPatchType
+}
 
 // checkPatchOptions checks the options that only one kind of patches has, as Kubernetes does.
 func (req *request) checkPatchOptions() error {
@@ -75,12 +77,13 @@ func (w *writing) apply(body []byte, verb kinds.Verb) error {
 
 // readConfiguration reads the body of an apply, which is YAML or JSON.
 func (w *writing) readConfiguration(body []byte) (*unstructured.Unstructured, error) {
-	text, err := yaml.YAMLToJSONStrict(body)
-	if err != nil { // a key that is there twice is no mistake of the syntax
+	text, mistake := yaml.YAMLToJSONStrict(body)
+	if mistake != nil { // a key that is there twice is no mistake of the syntax
+		var err error
 		if text, err = yaml.YAMLToJSON(body); err != nil {
 			return nil, badRequest("error decoding patch: %v", err)
 		}
-		if err := w.checkStrict([]error{err}); err != nil {
+		if err := w.checkStrict([]error{mistake}); err != nil {
 			return nil, err
 		}
 	}

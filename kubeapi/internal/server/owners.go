@@ -2,9 +2,11 @@ package server
 
 import (
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -83,9 +85,15 @@ func (w *writing) own(stored, o object.Object, sent []metav1.ManagedFieldsEntry)
 	return nil
 }
 
-// setOwners sets the owners of the fields of an object. One empty entry removes those that are stored.
+// setOwners sets the owners of the fields of an object. One empty entry removes those that are stored. A
+// manager that came to own fields without a change of the object has no time yet.
 func setOwners(o object.Object, owners []metav1.ManagedFieldsEntry) {
 	entries := convert.ReadOwners(owners)
+	for _, entry := range entries {
+		if entry.Time == nil {
+			entry.Time = timestamppb.New(time.Now().Truncate(time.Second))
+		}
+	}
 	if len(entries) == 0 {
 		entries = []*corev1.ManagedFields{{}}
 	}
