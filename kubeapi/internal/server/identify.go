@@ -1,6 +1,8 @@
 package server
 
 import (
+	"strings"
+
 	"portolan.dev/services/access"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/identity"
@@ -33,6 +35,11 @@ func (req *request) identify() (err error) {
 	}
 	if err := access.CheckRepresented(req.client.ID); err != nil {
 		return err
+	}
+	for name := range req.r.Header {
+		if strings.HasPrefix(name, "Impersonate-") { // ignored, kubectl --as would do more than its user means to do
+			return apierr.PermissionDenied("nobody acts as another one here: use a certificate or a token of that identity")
+		}
 	}
 	req.ctx = identity.Represent(req.ctx, req.client.ID)
 	if req.client.Token != "" {

@@ -8,6 +8,7 @@ import (
 	"portolan.dev/kubeapi/internal/resource"
 	"portolan.dev/services/access"
 	"portolan.dev/services/kinds"
+	"portolan.dev/services/kit/apierr"
 )
 
 // callsOf lists the methods of the registry that a request with a verb calls.
@@ -46,6 +47,19 @@ func (req *request) mayUse(r *resource.Resource, subresource, verb, namespace st
 		}
 	}
 	return ""
+}
+
+// authorizeAll refuses a request that makes several calls, if its client may not make all of them. Of the
+// others, and of each of these calls, the registry decides. Without it a client that may only read would be
+// told that there was nothing to delete, or to patch.
+func (req *request) authorizeAll() error {
+	if req.resource.Codec == nil || req.verb != verbPatch && req.verb != verbDeleteCollection {
+		return nil
+	}
+	if reason := req.mayUse(req.resource, req.subresource, req.verb, req.namespace); reason != "" {
+		return apierr.PermissionDenied(reason)
+	}
+	return nil
 }
 
 // anything stands for all verbs, groups, versions or resources.

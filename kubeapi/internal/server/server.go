@@ -122,6 +122,9 @@ func (req *request) serve() error {
 	if req.resource.IsReview() {
 		return req.review()
 	}
+	if err := req.authorizeAll(); err != nil {
+		return err
+	}
 	return handlers[req.verb](req)
 }
 

@@ -91,7 +91,7 @@ func (t *Table) parse(o *corev1.Token) *Token {
 	there, revoke := context.WithCancel(context.Background())
 	return &Token{
 		Name: meta.GetName(), ID: id, uid: meta.GetUid(), sum: [sha256.Size]byte(spec.GetSha256()), expires: spec.GetExpires().AsTime(),
-		created: meta.GetCreationTimestamp().AsTime(), createdBy: spec.GetCreatedBy(), 
+		created: meta.GetCreationTimestamp().AsTime(), createdBy: spec.GetCreatedBy(),
 		there: there, revoke: revoke,
 	}
 }
