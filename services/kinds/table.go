@@ -102,6 +102,14 @@ var All = []*Kind{
 		},
 		fill: spec.DefaultRevocation, validate: spec.ValidateRevocation, validateUpdate: spec.ValidateRevocationUpdate,
 	}.kind(),
+	row[*corev1.Token]{
+		own: true, private: true,
+		maxBytes: smallMaxBytes,
+		fields: map[string]func(*corev1.Token) string{
+			"spec.identity": func(t *corev1.Token) string { return t.GetSpec().GetIdentity() },
+		},
+		fill: spec.DefaultToken, validate: spec.ValidateToken, validateUpdate: spec.ValidateTokenUpdate,
+	}.kind(),
 }
 
 // eventFields returns the fields of events to select by, which are those of Kubernetes. The fields of an
