@@ -217,11 +217,11 @@ proto-lint: .bin/buf ## buf's rules for the contract (the first use builds buf: 
 
 .PHONY: tidy
 tidy: ## go mod tidy in every module
-	for m in $(MODULES) $(TOOLS) tools/buf tools/grpcurl tools/kubectl; do GOWORK=off go -C $$m mod tidy; done
+	for m in $(MODULES) $(TOOLS) tools/buf tools/kubectl; do GOWORK=off go -C $$m mod tidy; done
 
 .PHONY: tidy-check
 tidy-check: ## would tidy change anything?
-	for m in $(MODULES) $(TOOLS) tools/buf tools/grpcurl tools/kubectl; do GOWORK=off go -C $$m mod tidy -diff; done
+	for m in $(MODULES) $(TOOLS) tools/buf tools/kubectl; do GOWORK=off go -C $$m mod tidy -diff; done
 
 .PHONY: clean
 clean: ## remove what was built
