@@ -13,8 +13,7 @@ import (
 // documents are the handlers of the paths without a resource.
 var documents = func() map[string]func(*request) error {
 	all := map[string]func(*request) error{
-		"/version": sendVersion, "/version/": sendVersion, "/livez": live, "/healthz": live, "/readyz": ready, "/api": legacyRoot, "/apis": groupsRoot,
-		"/api/": legacyRoot, "/apis/": groupsRoot,
+		"/version": sendVersion, "/livez": live, "/healthz": live, "/readyz": ready, "/api": legacyRoot, "/apis": groupsRoot,
 	}
 	addDiscovery(all)
 	return all

@@ -98,9 +98,9 @@ func (f *Format) transform(params map[string]string, allowed []Transform) bool {
 }
 
 func notAcceptable() error {
-	types := fmt.Sprintf("only the following media types are accepted: %s, %s, %s", JSON, YAML, Protobuf)
+	types := fmt.Sprintf("406: Not Acceptable\n\nAvailable representations: %s, %s, %s", JSON, YAML, Protobuf)
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable, Message: types,
+		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable, Message: types, Details: &metav1.StatusDetails{},
 	}}
 }
 
