@@ -17,7 +17,8 @@ import (
 // have.
 const drainTimeout = 5 * time.Second
 
-// HTTPAPI serves an API over HTTP, version 1.1 and, with TLS, 2. With an identity it requires mutual
+// HTTPAPI serves an API over HTTP, versions 1.1 and 2. Without TLS only clients that begin with version 2
+// have it. With an identity it requires mutual
 // TLS, and Client tells who sent a request; what the client may do is the handler's to decide. Without
 // one it requires the host's token, if there is one.
 type HTTPAPI struct {
@@ -61,6 +62,10 @@ func (a *HTTPAPI) Serve(ctx context.Context, lis net.Listener, handler http.Hand
 		Handler: checkHost(a.addr, source, handler), ErrorLog: errorLog(a.host, source),
 		ReadHeaderTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 	}
+	srv.Protocols = new(http.Protocols)
+	srv.Protocols.SetHTTP1(true)
+	srv.Protocols.SetHTTP2(true)
+	srv.Protocols.SetUnencryptedHTTP2(source == nil)
 	stopped := make(chan struct{})
 	defer context.AfterFunc(ctx, func() {
 		defer close(stopped)
