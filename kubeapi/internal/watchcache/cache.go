@@ -17,6 +17,7 @@ var ErrExpired = errors.New("the history of changes does not go back so far")
 // Cache holds the objects and the recent changes. It is safe for concurrent use.
 type Cache struct {
 	limit int // changes of a kind that are kept
+	forms forms
 
 	mu       sync.RWMutex
 	synced   bool
@@ -37,7 +38,7 @@ type kindHistory struct {
 
 // New returns an empty cache of the given kinds that keeps at least limit changes of each.
 func New(limit int, kinds []string) *Cache {
-	c := &Cache{limit: limit, advanced: make(chan struct{}), kinds: make(map[string]*kindHistory, len(kinds))}
+	c := &Cache{limit: limit, forms: forms{limit: maxForms}, advanced: make(chan struct{}), kinds: make(map[string]*kindHistory, len(kinds))}
 	for _, kind := range kinds {
 		c.kinds[kind] = &kindHistory{objects: map[object.Key]object.Object{}, changed: make(chan struct{})}
 	}
@@ -88,10 +89,7 @@ func (c *Cache) apply(change *changes.Change, record bool) {
 	if !record {
 		return
 	}
-	kind.events = append(kind.events, &Event{Revision: change.Revision, Old: change.Old, New: change.New})
-	if n := len(kind.events); n > sharedEvents {
-		kind.events[n-1-sharedEvents].forget()
-	}
+	kind.events = append(kind.events, &Event{Revision: change.Revision, Old: change.Old, New: change.New, forms: &c.forms})
 	if len(kind.events) >= 2*c.limit {
 		kept := len(kind.events) - c.limit
 		kind.floor = kind.events[kept-1].Revision

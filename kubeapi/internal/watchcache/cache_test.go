@@ -125,6 +125,8 @@ func TestWaitFor(t *testing.T) {
 	}
 }
 
+// TestEncodedFormsAreShared checks that a form is made once, and that the oldest ones are dropped when the
+// newer ones take too much memory.
 func TestEncodedFormsAreShared(t *testing.T) {
 	c := watchcache.New(1000, []string{"Service"})
 	c.Apply(nil, 1, "one")
@@ -147,13 +149,21 @@ func TestEncodedFormsAreShared(t *testing.T) {
 	if made != 1 {
 		t.Errorf("made %d times", made)
 	}
-	for revision := uint64(3); revision < 500; revision++ {
+	large := make([]byte, 1<<20)
+	for revision := uint64(3); revision < 40; revision++ {
 		c.Apply([]changes.Change{put("a", revision, nil)}, revision, "one")
+		events, _, _, err := c.Since("Service", c.At(revision-1))
+		if err != nil || len(events) != 1 {
+			t.Fatal(len(events), err)
+		}
+		if _, err := events[0].Encoded("json", func() ([]byte, error) { return large, nil }); err != nil {
+			t.Fatal(err)
+		}
 	}
 	use()
 	use()
-	if made != 3 {
-		t.Errorf("an old event keeps its forms, or they were made %d times", made)
+	if made != 2 {
+		t.Errorf("made %d times, want a second time after 37 MB of newer forms, and only then", made)
 	}
 }
 

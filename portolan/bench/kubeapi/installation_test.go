@@ -35,13 +35,14 @@ func name(i int) string { return fmt.Sprintf("svc-%05d", i) }
 
 // service returns a service with a virtual IP.
 func service(i int) *corev1.Service {
+	ip := fmt.Sprintf("10.96.%d.%d", 1+i/250, 1+i%250)
 	return &corev1.Service{
 		Metadata: &corev1.ObjectMeta{
 			Name: name(i), Namespace: object.DefaultNamespace, Labels: map[string]string{"app": name(i), "tier": "backend", "team": "payments"},
 			Annotations: map[string]string{"description": description},
 		},
 		Spec: &corev1.ServiceSpec{
-			ClusterIp: fmt.Sprintf("10.96.%d.%d", 1+i/250, 1+i%250), Selector: map[string]string{"app": name(i)},
+			ClusterIp: ip, ClusterIps: []string{ip}, Selector: map[string]string{"app": name(i)},
 			Ports: []*corev1.ServicePort{{Name: "http", Port: 80}, {Name: "metrics", Port: 9090}},
 		},
 	}

@@ -1,0 +1,170 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"k8s.io/apimachinery/pkg/watch"
+
+	"portolan.dev/kubeapi/internal/watchcache"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/object"
+)
+
+// begin sends the headers of the answer.
+func (w *watcher) begin() {
+	header := w.w.Header()
+	header.Set("Content-Type", w.format.ContentType(true))
+	header.Set("Cache-Control", "no-cache, private")
+	header.Set("X-Content-Type-Options", "nosniff")
+	w.deadline = newWatchDeadline(w.w, w.server.cfg.SendTimeout)
+	w.deadline.extend()
+	w.code = http.StatusOK
+	w.w.WriteHeader(http.StatusOK)
+	_ = w.deadline.controller.Flush() // a client that is gone is noticed by the first event
+}
+
+// sendInitial sends the existing objects, and the bookmark after them if the client asked for it.
+func (w *watcher) sendInitial(objects []object.Object) error {
+	for _, o := range objects {
+		body, err := w.encoder.encode(o, 0)
+		if err == nil {
+			err = w.writeObject(watch.Added, body)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if w.options.sendInitial != nil && *w.options.sendInitial && w.options.bookmarks {
+		return w.bookmark(map[string]string{initialEventsEnd: "true"})
+	}
+	return w.flush()
+}
+
+// writeObject adds the frame of an encoded object to what is written next.
+func (w *watcher) writeObject(eventType watch.EventType, body []byte) error {
+	frame, err := w.format.Frame(string(eventType), body)
+	if err != nil {
+		return err
+	}
+	return w.writeFrame(frame)
+}
+
+// writeBytes is the size above which frames are written, in bytes. Frames are written together because
+// each write of HTTP/2 waits for the connection.
+const writeBytes = 64 << 10
+
+// writeFrame adds a frame to what is written next.
+func (w *watcher) writeFrame(frame []byte) error {
+	w.server.metrics.events.Inc()
+	w.buffer = append(w.buffer, frame...)
+	if len(w.buffer) < writeBytes {
+		return nil
+	}
+	return w.writeBuffer()
+}
+
+func (w *watcher) writeBuffer() error {
+	w.deadline.extend()
+	_, err := w.w.Write(w.buffer)
+	if w.buffer = w.buffer[:0]; cap(w.buffer) > keptBytes {
+		w.buffer = nil
+	}
+	return err
+}
+
+// keptBytes is the largest buffer that a watch keeps for its next frames, in bytes. Thousands of watches
+// wait for events that are small.
+const keptBytes = 4 << 10
+
+// flush sends what was written.
+func (w *watcher) flush() error {
+	if len(w.buffer) > 0 {
+		if err := w.writeBuffer(); err != nil {
+			return err
+		}
+	}
+	return w.deadline.controller.Flush()
+}
+
+// follow sends the changes until ctx is done. It returns the reason for the end.
+func (w *watcher) follow(ctx context.Context) error {
+	denied := make(chan error, 1)
+	defer w.onDenied(func(err error) { denied <- err })()
+	bookmarks := time.NewTicker(bookmarkEvery)
+	defer bookmarks.Stop()
+	marked := w.at.Revision
+	for {
+		events, next, changed, err := w.server.cfg.Cache.Since(w.kind, w.at)
+		if err != nil {
+			return err
+		}
+		if err := w.sendEvents(events); err != nil {
+			return err
+		}
+		w.at = next
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case err := <-denied:
+			return apierr.Unauthenticated(err.Error())
+		case <-w.server.stopping:
+			return errTimeout // the client watches on at another server
+		case <-changed:
+		case <-w.deadline.quiet.C:
+			w.deadline.clear()
+		case <-bookmarks.C:
+			if w.options.bookmarks && w.at.Revision > marked {
+				marked = w.at.Revision
+				if err := w.bookmark(nil); err != nil {
+					return err
+				}
+			}
+		}
+	}
+}
+
+// sendEvents sends the changes that concern the client. An object that begins to match the selectors is
+// new to the client, and one that no longer does is deleted.
+func (w *watcher) sendEvents(events []*watchcache.Event) error {
+	sent := false
+	for _, e := range events {
+		was, is := e.Old != nil && w.match(e.Old), e.New != nil && w.match(e.New)
+		var eventType watch.EventType
+		switch {
+		case is && was:
+			eventType = watch.Modified
+		case is:
+			eventType = watch.Added
+		case was:
+			eventType = watch.Deleted
+		default:
+			continue
+		}
+		frame, err := w.encoder.frame(e, eventType)
+		if err == nil {
+			err = w.writeFrame(frame)
+		}
+		if err != nil {
+			return err
+		}
+		sent = true
+	}
+	if !sent {
+		return nil
+	}
+	return w.flush()
+}
+
+// bookmark tells the client that it has everything up to the position.
+func (w *watcher) bookmark(annotations map[string]string) error {
+	body, err := w.encoder.bookmark(w.resource, w.at.Revision, annotations)
+	if err == nil {
+		err = w.writeObject(watch.Bookmark, body)
+	}
+	if err != nil {
+		return err
+	}
+	return w.flush()
+}
