@@ -40,7 +40,8 @@ type watcher struct {
 	at      watchcache.Position
 
 	deadline *watchDeadline
-	buffer   []byte // frames that are written together
+	buffer   *[writeBytes]byte // nil: nothing is to be written
+	used     int               // bytes of the buffer
 }
 
 // watch answers with the changes of a resource, until the client leaves or the time is over.
@@ -96,15 +97,15 @@ func (req *request) newWatcher() (*watcher, error) {
 		return w, nil
 	}
 	w.kind = req.resource.Codec.Kind.Name
-	w.match, err = req.matcher(options)
+	w.match, err = req.matcher(options, kinds.Watch)
 	return w, err
 }
 
-// matcher returns a function that reports whether the client watches an object: it may read it, and the
-// selectors of the request select it.
-func (req *request) matcher(options listOptions) (func(object.Object) bool, error) {
+// matcher returns a function that reports whether an object of the cache is one for the client: it may
+// read it by the verb, and the selectors of the request select it.
+func (req *request) matcher(options listOptions, verb kinds.Verb) (func(object.Object) bool, error) {
 	kind := req.resource.Codec.Kind
-	namespace, err := req.authorizeWatch(kind)
+	namespace, err := req.authorizeCached(kind, verb)
 	if err != nil {
 		return nil, err
 	}
@@ -123,13 +124,13 @@ func (req *request) matcher(options listOptions) (func(object.Object) bool, erro
 	}, nil
 }
 
-// authorizeWatch checks that the client may watch a kind, as the registry does for its own watches. It
-// returns the namespace that the client watches; empty: all.
-func (req *request) authorizeWatch(kind *kinds.Kind) (namespace string, err error) {
+// authorizeCached checks that the client may list or watch a kind, as the registry does for its own lists
+// and watches. It returns the namespace that the client reads; empty: all.
+func (req *request) authorizeCached(kind *kinds.Kind, verb kinds.Verb) (namespace string, err error) {
 	if _, err := identity.Caller(req.ctx); err != nil {
 		return req.namespace, nil //nolint:nilerr // without TLS there are no roles
 	}
-	method := fmt.Sprintf("/portolan.registry.v1.%s/%s", kind.ServiceName(), kind.Method(kinds.Watch))
+	method := fmt.Sprintf("/portolan.registry.v1.%s/%s", kind.ServiceName(), kind.Method(verb))
 	if err := req.server.methods.Authorize(req.ctx, method); err != nil {
 		return "", err
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/http"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/watch"
@@ -51,39 +52,52 @@ func (w *watcher) writeObject(eventType watch.EventType, body []byte) error {
 	return w.writeFrame(frame)
 }
 
-// writeBytes is the size above which frames are written, in bytes. Frames are written together because
-// each write of HTTP/2 waits for the connection.
-const writeBytes = 64 << 10
+// writeBytes is the size of the buffer in which frames are written together, in bytes: as much as a frame
+// of HTTP/2 has, since each of them waits for the connection. Frames that are larger are written alone.
+const writeBytes = 16 << 10
+
+// writeBuffers holds the buffers. A watch has one only while it sends, because thousands of watches wait.
+var writeBuffers = sync.Pool{New: func() any { return new([writeBytes]byte) }}
 
 // writeFrame adds a frame to what is written next.
 func (w *watcher) writeFrame(frame []byte) error {
 	w.server.metrics.events.Inc()
-	w.buffer = append(w.buffer, frame...)
-	if len(w.buffer) < writeBytes {
-		return nil
-	}
-	return w.writeBuffer()
-}
-
-func (w *watcher) writeBuffer() error {
-	w.deadline.extend()
-	_, err := w.w.Write(w.buffer)
-	if w.buffer = w.buffer[:0]; cap(w.buffer) > keptBytes {
-		w.buffer = nil
-	}
-	return err
-}
-
-// keptBytes is the largest buffer that a watch keeps for its next frames, in bytes. Thousands of watches
-// wait for events that are small.
-const keptBytes = 4 << 10
-
-// flush sends what was written.
-func (w *watcher) flush() error {
-	if len(w.buffer) > 0 {
+	if w.used+len(frame) > writeBytes {
 		if err := w.writeBuffer(); err != nil {
 			return err
 		}
+	}
+	if len(frame) > writeBytes {
+		return w.write(frame)
+	}
+	if w.buffer == nil {
+		w.buffer, _ = writeBuffers.Get().(*[writeBytes]byte)
+	}
+	w.used += copy(w.buffer[w.used:], frame)
+	return nil
+}
+
+// writeBuffer writes what is in the buffer, and gives it back.
+func (w *watcher) writeBuffer() error {
+	if w.buffer == nil {
+		return nil
+	}
+	err := w.write(w.buffer[:w.used])
+	writeBuffers.Put(w.buffer)
+	w.buffer, w.used = nil, 0
+	return err
+}
+
+func (w *watcher) write(frames []byte) error {
+	w.deadline.extend()
+	_, err := w.w.Write(frames)
+	return err
+}
+
+// flush sends what was written.
+func (w *watcher) flush() error {
+	if err := w.writeBuffer(); err != nil {
+		return err
 	}
 	return w.deadline.controller.Flush()
 }

@@ -2,7 +2,6 @@ package server
 
 import (
 	"fmt"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -23,7 +22,7 @@ func (w *watcher) start() ([]object.Object, error) {
 		}
 		objects, at := s.cfg.Cache.List(w.kind)
 		w.at = at
-		return w.selected(objects), nil
+		return selected(objects, w.match), nil
 	}
 	revision := o.revision
 	if o.version == "" || o.version == "0" {
@@ -49,13 +48,6 @@ func (w *watcher) sendsInitial() bool {
 		return *w.options.sendInitial
 	}
 	return w.options.version == "" || w.options.version == "0"
-}
-
-// selected returns the objects that the client watches, in the order of lists.
-func (w *watcher) selected(objects []object.Object) []object.Object {
-	found := slices.DeleteFunc(objects, func(o object.Object) bool { return !w.match(o) })
-	slices.SortFunc(found, func(a, b object.Object) int { return object.Compare(object.KeyOf(a), object.KeyOf(b)) })
-	return found
 }
 
 func expired(revision uint64) *apierrors.StatusError {
