@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"portolan.dev/kubeapi/internal/upstream"
+	"portolan.dev/kubeapi/internal/watchcache"
 	"portolan.dev/services/kinds"
 	"portolan.dev/services/object"
 )
@@ -21,12 +22,16 @@ func (req *request) readCached(options listOptions) (upstream.Page, error) {
 		return upstream.Page{}, err
 	}
 	objects, at := req.server.cfg.Cache.List(kind.Name)
-	return upstream.Page{Objects: selected(objects, match), Revision: at.Revision}, nil
+	page := upstream.Page{Revision: at.Revision}
+	for _, e := range selected(objects, match) {
+		page.Objects = append(page.Objects, e.New)
+	}
+	return page, nil
 }
 
 // selected returns the objects that match, in the order of lists. It takes the slice over.
-func selected(objects []object.Object, match func(object.Object) bool) []object.Object {
-	found := slices.DeleteFunc(objects, func(o object.Object) bool { return !match(o) })
-	slices.SortFunc(found, func(a, b object.Object) int { return object.Compare(object.KeyOf(a), object.KeyOf(b)) })
+func selected(objects []*watchcache.Event, match func(object.Object) bool) []*watchcache.Event {
+	found := slices.DeleteFunc(objects, func(e *watchcache.Event) bool { return !match(e.New) })
+	slices.SortFunc(found, func(a, b *watchcache.Event) int { return object.Compare(object.KeyOf(a.New), object.KeyOf(b.New)) })
 	return found
 }

@@ -10,7 +10,6 @@ import (
 
 	"portolan.dev/kubeapi/internal/watchcache"
 	"portolan.dev/services/kit/apierr"
-	"portolan.dev/services/object"
 )
 
 // begin sends the headers of the answer.
@@ -27,11 +26,11 @@ func (w *watcher) begin() {
 }
 
 // sendInitial sends the existing objects, and the bookmark after them if the client asked for it.
-func (w *watcher) sendInitial(objects []object.Object) error {
-	for _, o := range objects {
-		body, err := w.encoder.encode(o, 0)
+func (w *watcher) sendInitial(objects []*watchcache.Event) error {
+	for _, e := range objects {
+		frame, err := w.encoder.frame(e, watch.Added)
 		if err == nil {
-			err = w.writeObject(watch.Added, body)
+			err = w.writeFrame(frame)
 		}
 		if err != nil {
 			return err

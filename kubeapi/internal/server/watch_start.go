@@ -5,12 +5,12 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"portolan.dev/services/object"
+	"portolan.dev/kubeapi/internal/watchcache"
 )
 
 // start finds the position at which the watch begins. It returns the objects that the client is to get
 // first, which are none if it knows them.
-func (w *watcher) start() ([]object.Object, error) {
+func (w *watcher) start() ([]*watchcache.Event, error) {
 	o, s := &w.options, w.server
 	if w.sendsInitial() {
 		revision, err := w.readRevision(o.version, o.revision)

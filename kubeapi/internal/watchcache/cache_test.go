@@ -150,7 +150,7 @@ func TestEncodedFormsAreShared(t *testing.T) {
 		t.Errorf("made %d times", made)
 	}
 	large := make([]byte, 1<<20)
-	for revision := uint64(3); revision < 40; revision++ {
+	for revision := uint64(3); revision < 80; revision++ {
 		c.Apply([]changes.Change{put("a", revision, nil)}, revision, "one")
 		events, _, _, err := c.Since("Service", c.At(revision-1))
 		if err != nil || len(events) != 1 {
@@ -163,7 +163,34 @@ func TestEncodedFormsAreShared(t *testing.T) {
 	use()
 	use()
 	if made != 2 {
-		t.Errorf("made %d times, want a second time after 37 MB of newer forms, and only then", made)
+		t.Errorf("made %d times, want a second time after 77 MB of newer forms, and only then", made)
+	}
+}
+
+// TestObjectsShareForms checks that the objects of a list have forms until they change.
+func TestObjectsShareForms(t *testing.T) {
+	c := watchcache.New(1000, []string{"Service"})
+	c.Apply([]changes.Change{put("a", 1, nil)}, 1, "one")
+	form := func() (text string) {
+		t.Helper()
+		objects, _ := c.List("Service")
+		if len(objects) != 1 {
+			t.Fatal(len(objects))
+		}
+		encoded, err := objects[0].Encoded("json", func() ([]byte, error) { return fmt.Append(nil, objects[0].New.GetMetadata().GetResourceVersion(), " anew"), nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = string(encoded)
+		copy(encoded, "-") // so that a second one made by this function would differ
+		return text
+	}
+	if first, second := form(), form(); first != "1 anew" || second != "- anew" {
+		t.Errorf("%q, then %q", first, second)
+	}
+	c.Apply([]changes.Change{put("a", 2, nil)}, 2, "one")
+	if changed := form(); changed != "2 anew" {
+		t.Errorf("%q after a change", changed)
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Event is a change of one object. Its objects are shared and never change.
+// Event is a change of one object, or the creation of an object that exists. Its objects are shared and never change.
 type Event struct {
 	Revision uint64
 	// Old is the object before the change, nil if the change created it.
