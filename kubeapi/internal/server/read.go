@@ -120,6 +120,9 @@ func listMeta(page upstream.Page) metav1.ListMeta {
 
 // readList reads a page of a list, or the whole list if the client sets no limit.
 func (req *request) readList(options listOptions) (upstream.Page, error) {
+	if options.version == "0" && options.page == "" {
+		return req.readCached(options)
+	}
 	query := upstream.Query{
 		Namespace: req.namespace, Labels: options.labels, Fields: options.fields, Limit: int32(min(options.limit, largestPage)), Page: options.page, // #nosec G115 -- limited
 	}
