@@ -19,6 +19,8 @@ DAEMONS := registry allocator endpointctl lbctl dnssvc edge kubeapi nodeagent
 MODULES := api services $(DAEMONS) portolan faults
 # Outside the workspace; tools/buf is left out of everything but proto-lint, since it takes minutes to build.
 TOOLS   := tools/gen tools/testrun tools/mutate tools/check
+# Programs of others that the tests build.
+CLIENTS := tools/grpcurl tools/coredns tools/oldclient
 
 FUZZTIME  ?= 10s
 TESTRUN   := .bin/testrun -alone tools/gen,tools/testrun,tools/mutate,tools/check -flakes .ci/flakes -unknown-flakes 2
@@ -213,11 +215,11 @@ proto-lint: .bin/buf ## buf's rules for the contract (the first use builds buf: 
 
 .PHONY: tidy
 tidy: ## go mod tidy in every module
-	for m in $(MODULES) $(TOOLS) tools/buf; do GOWORK=off go -C $$m mod tidy; done
+	for m in $(MODULES) $(TOOLS) $(CLIENTS) tools/buf; do GOWORK=off go -C $$m mod tidy; done
 
 .PHONY: tidy-check
 tidy-check: ## would tidy change anything?
-	for m in $(MODULES) $(TOOLS) tools/buf; do GOWORK=off go -C $$m mod tidy -diff; done
+	for m in $(MODULES) $(TOOLS) $(CLIENTS) tools/buf; do GOWORK=off go -C $$m mod tidy -diff; done
 
 .PHONY: clean
 clean: ## remove what was built

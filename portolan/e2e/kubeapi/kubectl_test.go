@@ -2,10 +2,8 @@ package kubeapi
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -27,20 +25,7 @@ func kubectlOf(i *installation, who string) *kubectl {
 			i.Skip("kubectl is not here; it comes with Debian's kubernetes-client")
 		}
 	}
-	k := &kubectl{installation: i, program: program, home: i.TempDir()}
-	k.config = filepath.Join(k.home, "config")
-	cluster, user := "server: "+i.url, "{}"
-	if i.certs != nil {
-		files := i.certs.Issue(who, lifetime)
-		cluster += ", certificate-authority: " + files.CA
-		user = fmt.Sprintf("{client-certificate: %s, client-key: %s}", files.Cert, files.Key)
-	}
-	text := fmt.Sprintf("apiVersion: v1\nkind: Config\ncurrent-context: test\nclusters: [{name: test, cluster: {%s}}]\nusers: [{name: test, user: %s}]\n"+
-		"contexts: [{name: test, context: {cluster: test, user: test}}]\n", cluster, user)
-	if err := os.WriteFile(k.config, []byte(text), 0o600); err != nil {
-		i.Fatal(err)
-	}
-	return k
+	return &kubectl{installation: i, program: program, home: i.TempDir(), config: i.kubeconfig(who, i.url)}
 }
 
 // try runs kubectl with a text as its input.
