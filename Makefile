@@ -19,8 +19,8 @@ DAEMONS := registry allocator endpointctl lbctl dnssvc edge kubeapi nodeagent
 MODULES := api services $(DAEMONS) portolan faults
 # Outside the workspace; tools/buf is left out of everything but proto-lint, since it takes minutes to build.
 TOOLS   := tools/gen tools/testrun tools/mutate tools/check
-# Programs of others that the tests build.
-CLIENTS := tools/grpcurl tools/coredns tools/oldclient
+# Clients that the tests of kubeapi build.
+CLIENTS := tools/kubeclients tools/oldclient
 
 FUZZTIME  ?= 10s
 TESTRUN   := .bin/testrun -alone tools/gen,tools/testrun,tools/mutate,tools/check -flakes .ci/flakes -unknown-flakes 2

@@ -1,12 +1,9 @@
 package kubeapi
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -151,34 +148,14 @@ func (i *installation) count(label, value string) (n float64) {
 // oldClient runs tools/oldclient.
 func oldClient(t *testing.T, kubeconfig string, v *view) {
 	t.Helper()
-	dir := t.TempDir()
-	if err := kittest.BuildAlone("../../../tools/oldclient", dir, "."); err != nil {
-		t.Fatal(err)
-	}
-	command := exec.Command(filepath.Join(dir, "oldclient"), "-kubeconfig", kubeconfig, "-resync", resync.String())
-	reader, writer, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	read := make(chan struct{})
-	t.Cleanup(func() {
-		<-read
-		_ = reader.Close()
-	})
-	command.Stdout = writer
-	start(t, command, nil)
-	_ = writer.Close() // the program has its own
-	go func() {
-		defer close(read)
-		lines := bufio.NewScanner(reader)
-		for lines.Scan() {
-			var n notice
-			if err := json.Unmarshal(lines.Bytes(), &n); err != nil {
-				n.Type = fmt.Sprintf("%q: %v", lines.Text(), err)
-			}
-			v.tell(n)
+	command := exec.Command(buildClient(t, "oldclient", "oldclient"), "-kubeconfig", kubeconfig, "-resync", resync.String())
+	startReading(t, command, func(line []byte) {
+		var n notice
+		if err := json.Unmarshal(line, &n); err != nil {
+			n.Type = fmt.Sprintf("%q: %v", line, err)
 		}
-	}()
+		v.tell(n)
+	})
 }
 
 // newestClient runs the client-go that the tests are linked with.

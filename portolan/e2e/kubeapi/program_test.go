@@ -1,6 +1,7 @@
 package kubeapi
 
 import (
+	"bufio"
 	"io"
 	"net"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"portolan.dev/services/kit/kittest"
 )
 
 // patience bounds the time for a program to end. It is far longer than one needs.
@@ -52,6 +55,44 @@ func start(t *testing.T, command *exec.Cmd, in func(func() error) error) *progra
 	}()
 	t.Cleanup(p.stop)
 	return p
+}
+
+// startReading starts a program, and passes each line of its output on.
+func startReading(t *testing.T, command *exec.Cmd, each func(line []byte)) {
+	t.Helper()
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan struct{})
+	t.Cleanup(func() {
+		<-read
+		_ = reader.Close()
+	})
+	command.Stdout = writer
+	start(t, command, nil)
+	_ = writer.Close() // the program has its own
+	go func() {
+		defer close(read)
+		lines := bufio.NewScanner(reader)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			each(lines.Bytes())
+		}
+	}()
+}
+
+// buildClient builds a program of a module in tools, and returns its path.
+func buildClient(t *testing.T, module, name string) string {
+	t.Helper()
+	dir, source := t.TempDir(), "./"+name
+	if module == name {
+		source = "."
+	}
+	if err := kittest.BuildAlone("../../../tools/"+module, dir, source); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, name)
 }
 
 // stop ends the program.
