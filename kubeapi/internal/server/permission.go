@@ -51,9 +51,9 @@ func (req *request) mayUse(r *resource.Resource, subresource, verb, namespace st
 
 // authorizeAll refuses a request that makes several calls, if its client may not make all of them. Of the
 // others, and of each of these calls, the registry decides. Without it a client that may only read would be
-// told that there was nothing to delete, or to patch.
+// told that there was nothing to delete, to patch or to update.
 func (req *request) authorizeAll() error {
-	if req.resource.Codec == nil || req.verb != verbPatch && req.verb != verbDeleteCollection {
+	if req.resource.Codec == nil || !slices.Contains([]string{verbUpdate, verbPatch, verbDeleteCollection}, req.verb) {
 		return nil
 	}
 	if reason := req.mayUse(req.resource, req.subresource, req.verb, req.namespace); reason != "" {
