@@ -148,6 +148,8 @@ func groupDiscovery(version schema.GroupVersion) discoveryv2.APIGroupDiscovery {
 			served.Resources = append(served.Resources, resourceDiscovery(r))
 		}
 	}
+	// kubectl get all shows the kinds in this order.
+	slices.SortFunc(served.Resources, func(a, b discoveryv2.APIResourceDiscovery) int { return strings.Compare(a.Resource, b.Resource) })
 	return discoveryv2.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: version.Group}, Versions: []discoveryv2.APIVersionDiscovery{served}}
 }
 
