@@ -56,12 +56,6 @@ func (req *request) extendDeadline() {
 	_ = http.NewResponseController(req.w).SetWriteDeadline(time.Now().Add(req.server.cfg.SendTimeout))
 }
 
-// clearDeadline ends the deadline of the last write. With HTTP/2 a deadline resets the stream even if
-// nothing is being written.
-func (req *request) clearDeadline() {
-	_ = http.NewResponseController(req.w).SetWriteDeadline(time.Time{}) // as above
-}
-
 // sendStatus answers with a Status, in the encoding that the client accepts.
 func (req *request) sendStatus(status *metav1.Status) {
 	if req.code != 0 {
