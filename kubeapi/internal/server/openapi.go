@@ -24,7 +24,8 @@ const (
 
 // addOpenAPI adds the OpenAPI documents.
 func addOpenAPI(all map[string]func(*request) error) {
-	all["/openapi/v2"] = func(req *request) error { return req.openAPI(openapi.V2(), openAPIv2) }
+	v2 := openapi.V2()
+	all["/openapi/v2"] = func(req *request) error { return req.openAPI(v2, openAPIv2) }
 	all["/openapi/v3"] = sendOpenAPIIndex
 	for path, document := range openapi.V3() {
 		all["/openapi/v3/"+path] = func(req *request) error { return req.openAPI(document, openAPIv3) }
