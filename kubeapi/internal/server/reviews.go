@@ -20,7 +20,7 @@ import (
 
 // review answers a question of the client about itself. Nothing is stored.
 func (req *request) review() error {
-	w, err := req.newWriting("CreateOptions")
+	w, err := req.newWriting()
 	if err != nil {
 		return err
 	}
