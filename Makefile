@@ -17,8 +17,7 @@ endif
 # In dependency order, which is the order that tidy needs.
 DAEMONS := registry allocator endpointctl lbctl dnssvc edge kubeapi nodeagent
 MODULES := api services $(DAEMONS) portolan faults
-# Outside the workspace. tools/buf is left out of everything but proto-lint, since it takes minutes to build, and tests build
-# tools/grpcurl and tools/kubectl.
+# Outside the workspace; tools/buf is left out of everything but proto-lint, since it takes minutes to build.
 TOOLS   := tools/gen tools/testrun tools/mutate tools/check
 # Clients that the tests of kubeapi build.
 CLIENTS := tools/kubectl tools/kubeclients tools/oldclient

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
+	kubediscovery "k8s.io/client-go/discovery"
 	"k8s.io/client-go/openapi3"
 	"k8s.io/client-go/rest"
 )
@@ -18,7 +18,7 @@ import (
 // version that discovery has.
 func TestOpenAPIOfClients(t *testing.T) {
 	i := install(t, false)
-	client, err := discovery.NewDiscoveryClientForConfig(&rest.Config{Host: i.url})
+	client, err := kubediscovery.NewDiscoveryClientForConfig(&rest.Config{Host: i.url})
 	if err != nil {
 		t.Fatal(err)
 	}
