@@ -145,7 +145,7 @@ func storeRevocation(ctx context.Context, flags *connection, wanted *corev1.Revo
 	}
 	defer func() { _ = conn.Close() }()
 	answer, err := registryv1.NewRevocationServiceClient(conn).CreateRevocation(ctx, &registryv1.CreateRevocationRequest{Revocation: &corev1.Revocation{
-		Metadata: &corev1.ObjectMeta{GenerateName: spec.RevocationPrefix(cmp.Or(wanted.GetIdentity(), "serial-"+wanted.GetSerial()))}, Spec: wanted,
+		Metadata: &corev1.ObjectMeta{GenerateName: spec.IdentityPrefix(cmp.Or(wanted.GetIdentity(), "serial-"+wanted.GetSerial()))}, Spec: wanted,
 	}})
 	return answer.GetRevocation(), err
 }

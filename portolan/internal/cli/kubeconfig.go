@@ -16,6 +16,7 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/portolan/internal/kubeconfig"
 	"portolan.dev/services/kit/identity"
+	"portolan.dev/services/spec"
 )
 
 // kubeconfigFlags are the flags of kubeconfig.
@@ -125,7 +126,7 @@ func (f *kubeconfigFlags) addToken(command *cobra.Command, flags *connection, co
 	defer func() { _ = conn.Close() }()
 	meta := &corev1.ObjectMeta{Name: f.name}
 	if f.name == "" {
-		meta.GenerateName = tokenPrefix(config.User)
+		meta.GenerateName = spec.IdentityPrefix(config.User)
 	}
 	made, err := f.make(command.Context(), conn, meta)
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/registry/internal/gc"
 	"portolan.dev/services/kit/kittest"
@@ -73,6 +75,36 @@ func TestEventsGoWhenTheyAreOld(t *testing.T) {
 		f.wantEvents("after 59 minutes", "fresh")
 		time.Sleep(2 * time.Minute)
 		f.wantEvents("after 61 minutes")
+	})
+}
+
+// TestTokensGoAWeekAfterTheirEnd checks that expired Tokens are kept for a week, and others stay.
+func TestTokensGoAWeekAfterTheirEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		for name, life := range map[string]time.Duration{"first": time.Hour, "second": 2 * time.Hour, "valid": 30 * 24 * time.Hour} {
+			f.create(&corev1.Token{Metadata: &corev1.ObjectMeta{Name: name}, Spec: &corev1.TokenSpec{
+				Identity: "viewer", Sha256: make([]byte, 32), Expires: timestamppb.New(time.Now().Add(life)),
+			}})
+		}
+		want := func(when string, want ...string) {
+			t.Helper()
+			synctest.Wait()
+			var names []string
+			for item := range f.View.State().All("Token", "") {
+				names = append(names, item.Key.Name)
+			}
+			if slices.Sort(names); !slices.Equal(names, want) {
+				t.Errorf("%s: %q, want %q", when, names, want)
+			}
+		}
+		time.Sleep(7*24*time.Hour + 59*time.Minute)
+		f.reap(gc.ReaperConfig{EventTTL: time.Hour, Events: manyEvents(10), Retention: 1000, LogBytes: 1 << 20})
+		want("less than a week after its end", "first", "second", "valid")
+		time.Sleep(2 * time.Minute)
+		want("a week after the first one's end", "second", "valid")
+		time.Sleep(time.Hour)
+		want("a week after the second one's end", "valid")
 	})
 }
 
