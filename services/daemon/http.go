@@ -105,7 +105,7 @@ func errExpired(end time.Time) error {
 func requireToken(secret *token.Token, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/healthz" && r.URL.Path != "/readyz" {
-			if err := secret.Check(r.Header.Values(token.Header)); err != nil {
+			if err := secret.CheckRequest(r); err != nil {
 				w.Header().Set("WWW-Authenticate", "Bearer")
 				http.Error(w, status.Convert(err).Message(), http.StatusUnauthorized)
 				return

@@ -17,10 +17,10 @@ import (
 // have.
 const drainTimeout = 5 * time.Second
 
-// HTTPAPI serves an API over HTTP, version 1.1 and, with TLS, 2. With an identity it uses TLS, and asks
-// clients for a certificate. Client tells whose it is; what the client may do, and what a client
-// without a certificate may do, is the handler's to decide. Without an identity it requires the host's
-// token, if there is one.
+// HTTPAPI serves an API over HTTP, versions 1.1 and 2. Without TLS only clients that begin with version 2
+// have it. With an identity it uses TLS, and asks clients for a certificate. Client tells whose it is; what
+// the client may do, and what a client without a certificate may do, is the handler's to decide. Without an
+// identity it requires the host's token, if there is one.
 type HTTPAPI struct {
 	host app.Host
 	addr string
@@ -66,6 +66,10 @@ func (a *HTTPAPI) Serve(ctx context.Context, lis net.Listener, handler http.Hand
 		Handler: checkHost(a.addr, source, handler), ErrorLog: errorLog(a.host, source),
 		ReadHeaderTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 	}
+	srv.Protocols = new(http.Protocols)
+	srv.Protocols.SetHTTP1(true)
+	srv.Protocols.SetHTTP2(true)
+	srv.Protocols.SetUnencryptedHTTP2(source == nil)
 	stopped := make(chan struct{})
 	defer context.AfterFunc(ctx, func() {
 		defer close(stopped)

@@ -3,5 +3,6 @@
 // what they may do.
 //
 // Clients such as kube-proxy, kube-router and ingress controllers list kinds before they do anything,
-// and stop if the server does not know one. These kinds are therefore served, and empty.
+// and stop if the server does not know one. kubectl does so with the kinds that it prunes or describes.
+// These kinds are therefore served, and empty.
 package resource

@@ -58,7 +58,22 @@ func (r *Resource) Verbs() []string {
 	if r.Codec == nil {
 		return []string{"get", "list", "watch"}
 	}
+	if r.IsNamespaces() { // as in Kubernetes, so that no mistake deletes everything
+		return []string{"create", "delete", "get", "list", "patch", "update", "watch"}
+	}
 	return []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+}
+
+// Subresources returns the verbs of the subresources.
+func (r *Resource) Subresources() map[string][]string {
+	found := map[string][]string{}
+	if r.HasStatus() {
+		found["status"] = []string{"get", "patch", "update"}
+	}
+	if r.IsNamespaces() {
+		found["finalize"] = []string{"update"}
+	}
+	return found
 }
 
 // Find returns the resource with a plural name in a version of the API.

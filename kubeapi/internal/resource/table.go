@@ -33,10 +33,10 @@ func all() []*Resource {
 	return served
 }
 
-// groups are the versions of the API in the order of discovery.
+// groups are the versions of the API in the order of discovery, which is that of Kubernetes.
 var groups = []schema.GroupVersion{
-	{Version: "v1"}, apps, authenticationv1.SchemeGroupVersion, authorizationv1.SchemeGroupVersion, batch, {Group: "coordination.k8s.io", Version: "v1"}, {Group: "discovery.k8s.io", Version: "v1"},
-	{Group: "events.k8s.io", Version: "v1"}, networking,
+	{Version: "v1"}, apps, {Group: "events.k8s.io", Version: "v1"}, authenticationv1.SchemeGroupVersion, authorizationv1.SchemeGroupVersion, batch,
+	networking, {Group: "coordination.k8s.io", Version: "v1"}, {Group: "discovery.k8s.io", Version: "v1"},
 }
 
 func rank(r *Resource) int { return slices.Index(groups, r.GroupVersion()) }
@@ -51,6 +51,11 @@ var (
 // empty lists the resources of kinds that Portolan does not have.
 var empty = []Resource{
 	{Kind: core.WithKind("ConfigMap"), Plural: "configmaps", Short: []string{"cm"}, Namespaced: true},
+	{Kind: core.WithKind("LimitRange"), Plural: "limitranges", Short: []string{"limits"}, Namespaced: true},
+	{Kind: core.WithKind("PersistentVolume"), Plural: "persistentvolumes", Short: []string{"pv"}},
+	{Kind: core.WithKind("PersistentVolumeClaim"), Plural: "persistentvolumeclaims", Short: []string{"pvc"}, Namespaced: true},
+	{Kind: core.WithKind("ReplicationController"), Plural: "replicationcontrollers", Short: []string{"rc"}, Categories: []string{"all"}, Namespaced: true},
+	{Kind: core.WithKind("ResourceQuota"), Plural: "resourcequotas", Short: []string{"quota"}, Namespaced: true},
 	{Kind: core.WithKind("Secret"), Plural: "secrets", Namespaced: true},
 	{Kind: core.WithKind("ServiceAccount"), Plural: "serviceaccounts", Short: []string{"sa"}, Namespaced: true},
 	{Kind: apps.WithKind("DaemonSet"), Plural: "daemonsets", Short: []string{"ds"}, Categories: []string{"all"}, Namespaced: true},
