@@ -84,7 +84,7 @@ func (f *kubeconfigFlags) config(command *cobra.Command, flags *connection) (*ku
 		return nil, err
 	}
 	if source == nil {
-		return nil, errors.New("without certificates there are no roles: --certs names a folder of certificates; without TLS use kubectl --server http://HOST:" + strconv.Itoa(kubeapiPort))
+		return nil, errors.New("without certificates there are no roles: --certs names a folder of certificates; portolan dev writes a kubeconfig of its own into its data directory")
 	}
 	files, err := flags.tlsFiles()
 	if err != nil {
