@@ -26,18 +26,23 @@ func (req *request) send(code int, format wire.Format, o runtime.Object) error {
 }
 
 func (req *request) sendBytes(code int, contentType string, body []byte) {
-	header := req.w.Header()
-	header.Set("Content-Type", contentType)
-	header.Set("Cache-Control", "no-cache, private")
-	header.Set("X-Content-Type-Options", "nosniff")
-	req.code = code
-	req.w.WriteHeader(code)
+	req.w.Header().Set("Cache-Control", "no-cache, private")
+	req.begin(code, contentType)
 	for part := range slices.Chunk(body, partSize) {
 		req.extendDeadline()
 		if _, err := req.w.Write(part); err != nil {
 			return // the client is gone
 		}
 	}
+}
+
+// begin sends the headers of an answer.
+func (req *request) begin(code int, contentType string) {
+	header := req.w.Header()
+	header.Set("Content-Type", contentType)
+	header.Set("X-Content-Type-Options", "nosniff")
+	req.code = code
+	req.w.WriteHeader(code)
 }
 
 // partSize is the size of the parts of an answer, in bytes. The client has the time of the limit to read

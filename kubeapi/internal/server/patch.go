@@ -31,7 +31,10 @@ type patcher func(original []byte) ([]byte, error)
 
 // patch changes the stored object by a patch.
 func (req *request) patch() error {
-	w, err := req.newWriting()
+	if err := req.checkPatchOptions(); err != nil {
+		return err
+	}
+	w, err := req.newWriting("PatchOptions")
 	if err != nil {
 		return err
 	}
@@ -42,6 +45,9 @@ func (req *request) patch() error {
 	body, err := req.body()
 	if err != nil {
 		return err
+	}
+	if req.isApply() {
+		return w.apply(body, verb)
 	}
 	apply, err := w.patcher(body)
 	if err != nil {
@@ -83,7 +89,7 @@ func (w *writing) patcher(body []byte) (patcher, error) {
 			return patched, nil
 		}, nil
 	}
-	return nil, wire.UnsupportedMediaType(wire.MediaType(w.r), string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType))
+	return nil, wire.UnsupportedMediaType(wire.MediaType(w.r), string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType), string(types.ApplyYAMLPatchType))
 }
 
 // invalidPatch returns the error for a patch that cannot be applied.
@@ -114,10 +120,11 @@ func (w *writing) jsonPatcher(body []byte) (patcher, error) {
 // patchOnce applies a patch to the stored object. repeatable says that the patch does not name a version
 // of the object, so that it can be applied again after a conflict.
 func (w *writing) patchOnce(apply patcher, verb kinds.Verb) (written upstream.Written, repeatable bool, err error) {
-	stored, err := w.current()
+	base, err := w.newest()
 	if err != nil {
 		return written, false, err
 	}
+	stored := w.codec.Write(base)
 	original, err := json.Marshal(stored)
 	if err != nil {
 		return written, false, err
@@ -139,6 +146,11 @@ func (w *writing) patchOnce(apply patcher, verb kinds.Verb) (written upstream.Wr
 	converted, err := w.read(patched)
 	if err != nil {
 		return written, false, err
+	}
+	if repeatable { // otherwise the write is a conflict
+		if err := w.own(base, converted, patched.GetManagedFields()); err != nil {
+			return written, false, err
+		}
 	}
 	written, err = w.server.cfg.Registry.Write(w.ctx, w.codec.Kind, verb, converted, w.dryRun)
 	return written, repeatable, err

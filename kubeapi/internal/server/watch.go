@@ -137,10 +137,10 @@ func (req *request) authorizeCached(kind *kinds.Kind, verb kinds.Verb) (namespac
 	return access.ListNamespace(req.ctx, req.namespace)
 }
 
-// onDenied calls f when the client's certificate expires or is revoked.
+// onDenied calls f when the client's certificate or token expires or is revoked.
 func (w *watcher) onDenied(f func(error)) (stop func()) {
-	if w.server.cfg.OnDenied == nil {
+	if w.client.OnDenied == nil {
 		return func() {}
 	}
-	return w.server.cfg.OnDenied(w.r, f)
+	return w.client.OnDenied(f)
 }

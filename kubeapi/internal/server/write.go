@@ -28,16 +28,20 @@ type writing struct {
 	format     wire.Format
 	dryRun     bool
 	validation string
+	manager    string // owns the fields that are written
 }
 
-// newWriting reads the options of a write.
-func (req *request) newWriting() (*writing, error) {
+// newWriting reads the options of a write. kind is the kind of the options in errors.
+func (req *request) newWriting(kind string) (*writing, error) {
 	w := &writing{request: req, codec: req.resource.Codec, validation: req.query.Get("fieldValidation")}
 	var err error
 	if w.format, err = wire.Negotiate(req.r, wire.Table, wire.Partial); err != nil {
 		return nil, err
 	}
 	if w.dryRun, err = dryRun(req.query["dryRun"]); err != nil {
+		return nil, err
+	}
+	if err := w.readManager(kind); err != nil {
 		return nil, err
 	}
 	switch w.validation {
@@ -146,7 +150,7 @@ func (w *writing) read(o convert.Object) (object.Object, error) {
 
 // create creates an object.
 func (req *request) create() error {
-	w, err := req.newWriting()
+	w, err := req.newWriting("CreateOptions")
 	if err != nil {
 		return err
 	}
@@ -172,6 +176,9 @@ func (w *writing) createFrom(o convert.Object) error {
 	o.SetUID("")
 	converted, err := w.read(o)
 	if err != nil {
+		return err
+	}
+	if err := w.own(nil, converted, o.GetManagedFields()); err != nil {
 		return err
 	}
 	return w.write(kinds.Create, converted, http.StatusCreated)
@@ -205,7 +212,7 @@ func (w *writing) verbOfUpdate() (kinds.Verb, error) {
 
 // update replaces an object, its status, or the finalizers of a namespace.
 func (req *request) update() error {
-	w, err := req.newWriting()
+	w, err := req.newWriting("UpdateOptions")
 	if err != nil {
 		return err
 	}
@@ -231,29 +238,48 @@ func (req *request) update() error {
 	if err != nil {
 		return err
 	}
-	if err := w.checkUID(uid); err != nil {
-		return err
-	}
-	err = w.write(verb, converted, http.StatusOK)
+	err = w.replace(converted, uid, o.GetManagedFields(), verb)
 	if apierr.IsNotFound(err) && verb == kinds.Update && createsOnUpdate[w.codec.Kind.Name] && o.GetResourceVersion() == "" && uid == "" {
 		return w.createFrom(o)
 	}
 	return err
 }
 
+// replace replaces the stored object. An update without a version is made again if the object changes
+// meanwhile, because the owners of its fields belong to a version.
+func (w *writing) replace(o object.Object, uid types.UID, sent []metav1.ManagedFieldsEntry, verb kinds.Verb) error {
+	wanted := o.GetMetadata().GetResourceVersion()
+	for attempt := 0; ; attempt++ {
+		stored, err := w.base(wanted)
+		if err != nil {
+			return err
+		}
+		if err := w.checkUID(uid, stored); err != nil {
+			return err
+		}
+		meta := object.MetaOf(o)
+		if wanted == 0 {
+			meta.ResourceVersion = stored.GetMetadata().GetResourceVersion()
+		}
+		meta.ManagedFields = nil
+		if meta.ResourceVersion == stored.GetMetadata().GetResourceVersion() { // otherwise the write is a conflict
+			if err := w.own(stored, o, sent); err != nil {
+				return err
+			}
+		}
+		err = w.write(verb, o, http.StatusOK)
+		if wanted != 0 || !apierr.IsConflict(err) || attempt == patchAttempts-1 {
+			return err
+		}
+	}
+}
+
 // createsOnUpdate lists the kinds whose update creates an absent object, as in Kubernetes.
 var createsOnUpdate = map[string]bool{"Service": true, "Endpoints": true, "Lease": true, "Event": true}
 
 // checkUID returns a conflict if the stored object is not the one that the client means.
-func (w *writing) checkUID(want types.UID) error {
-	if want == "" {
-		return nil
-	}
-	stored, err := w.server.cfg.Registry.Get(w.ctx, w.codec.Kind, w.namespace, w.name, 0)
-	if err != nil {
-		return err
-	}
-	if have := stored.GetMetadata().GetUid(); have != string(want) {
+func (w *writing) checkUID(want types.UID, stored object.Object) error {
+	if have := stored.GetMetadata().GetUid(); want != "" && have != string(want) {
 		return apierrors.NewConflict(w.resource.GroupResource(), w.name, fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", want, have)) //nolint:staticcheck // Kubernetes' words
 	}
 	return nil
