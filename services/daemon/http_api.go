@@ -17,10 +17,10 @@ import (
 // have.
 const drainTimeout = 5 * time.Second
 
-// HTTPAPI serves an API over HTTP, versions 1.1 and 2; without TLS a client has version 2 only if it begins
-// with it. With an identity it uses TLS, and asks clients for a certificate. Client tells whose it is; what
-// the client may do, and what a client without a certificate may do, is the handler's to decide. Without
-// an identity it requires the host's token, if there is one.
+// HTTPAPI serves an API over HTTP, versions 1.1 and 2. Without TLS only clients that begin with version 2
+// have it. With an identity it uses TLS, and asks clients for a certificate. Client tells whose it is; what
+// the client may do, and what a client without a certificate may do, is the handler's to decide. Without an
+// identity it requires the host's token, if there is one.
 type HTTPAPI struct {
 	host app.Host
 	addr string

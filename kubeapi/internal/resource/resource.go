@@ -58,6 +58,9 @@ func (r *Resource) Verbs() []string {
 	if r.Codec == nil {
 		return []string{"get", "list", "watch"}
 	}
+	if r.IsNamespaces() { // as in Kubernetes, so that no mistake deletes everything
+		return []string{"create", "delete", "get", "list", "patch", "update", "watch"}
+	}
 	return []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 }
 

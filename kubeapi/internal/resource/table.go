@@ -33,10 +33,10 @@ func all() []*Resource {
 	return served
 }
 
-// groups are the versions of the API in the order of discovery.
+// groups are the versions of the API in the order of discovery, which is that of Kubernetes.
 var groups = []schema.GroupVersion{
-	{Version: "v1"}, apps, authenticationv1.SchemeGroupVersion, authorizationv1.SchemeGroupVersion, batch, {Group: "coordination.k8s.io", Version: "v1"}, {Group: "discovery.k8s.io", Version: "v1"},
-	{Group: "events.k8s.io", Version: "v1"}, networking,
+	{Version: "v1"}, apps, {Group: "events.k8s.io", Version: "v1"}, authenticationv1.SchemeGroupVersion, authorizationv1.SchemeGroupVersion, batch,
+	networking, {Group: "coordination.k8s.io", Version: "v1"}, {Group: "discovery.k8s.io", Version: "v1"},
 }
 
 func rank(r *Resource) int { return slices.Index(groups, r.GroupVersion()) }

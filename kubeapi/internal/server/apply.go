@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	kjson "k8s.io/apimachinery/pkg/util/json"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 
 	"portolan.dev/kubeapi/internal/ownership"
@@ -30,22 +29,11 @@ type application struct {
 
 // isApply reports whether the request is a server-side apply.
 func (req *request) isApply() bool {
-	return types.PatchType(wire.MediaType(req.r)) == types.ApplyYAMLPatchType
-}
-
-// checkPatchOptions checks the options that only one kind of patches has, as Kubernetes does.
-func (req *request) checkPatchOptions() error {
-	switch path := field.NewPath("force"); {
-	case !req.isApply() && req.query.Has("force"):
-		return invalidOptions("PatchOptions", field.ErrorList{field.Forbidden(path, "may not be specified for non-apply patch")})
-	case req.isApply() && req.query.Get("fieldManager") == "":
-		return invalidOptions("PatchOptions", field.ErrorList{field.Required(field.NewPath("fieldManager"), "is required for apply patch")})
-	}
-	return nil
+	return req.verb == verbPatch && types.PatchType(wire.MediaType(req.r)) == types.ApplyYAMLPatchType
 }
 
 // apply merges a configuration into the stored object, or creates the object.
-func (w *writing) apply(body []byte, verb kinds.Verb) error {
+func (w *writing) apply(body []byte) error {
 	a := application{writing: w}
 	var err error
 	if text := w.query.Get("force"); text != "" {
@@ -62,7 +50,7 @@ func (w *writing) apply(body []byte, verb kinds.Verb) error {
 	var written upstream.Written
 	var code int
 	for attempt := range patchAttempts {
-		written, code, err = a.once(verb)
+		written, code, err = a.once(w.verbOfUpdate())
 		raced := apierr.IsConflict(err) && a.configuration.GetResourceVersion() == "" || apierr.IsAlreadyExists(err)
 		if !raced || attempt == patchAttempts-1 {
 			break

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	discoveryv2 "k8s.io/api/apidiscovery/v2"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -59,10 +58,7 @@ func (req *request) onlyGet() error {
 	if req.r.Method == http.MethodGet || req.r.Method == http.MethodHead {
 		return nil
 	}
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusMethodNotAllowed, Reason: metav1.StatusReasonMethodNotAllowed,
-		Message: "the document can only be read",
-	}}
+	return errNotAllowed
 }
 
 func groupOf(version schema.GroupVersion) metav1.APIGroup {
@@ -74,7 +70,10 @@ func groupOf(version schema.GroupVersion) metav1.APIGroup {
 }
 
 func resourceList(version schema.GroupVersion) *metav1.APIResourceList {
-	list := &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: version.String()}
+	list := &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList"}, GroupVersion: version.String()}
+	if version.Group != "" { // the oldest documents have no version
+		list.APIVersion = "v1"
+	}
 	for _, r := range resource.All {
 		if r.GroupVersion() != version {
 			continue
@@ -94,7 +93,7 @@ func resourceList(version schema.GroupVersion) *metav1.APIResourceList {
 // legacyRoot answers /api: the versions of the group "".
 func legacyRoot(req *request) error {
 	return req.root(func(version schema.GroupVersion) bool { return version.Group == "" }, &metav1.APIVersions{
-		TypeMeta: metav1.TypeMeta{Kind: "APIVersions", APIVersion: "v1"}, Versions: []string{"v1"},
+		TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"},
 		ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{{ClientCIDR: "0.0.0.0/0", ServerAddress: req.r.Host}},
 	})
 }
@@ -148,13 +147,12 @@ func groupDiscovery(version schema.GroupVersion) discoveryv2.APIGroupDiscovery {
 			served.Resources = append(served.Resources, resourceDiscovery(r))
 		}
 	}
-	// kubectl get all shows the kinds in this order.
 	slices.SortFunc(served.Resources, func(a, b discoveryv2.APIResourceDiscovery) int { return strings.Compare(a.Resource, b.Resource) })
 	return discoveryv2.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: version.Group}, Versions: []discoveryv2.APIVersionDiscovery{served}}
 }
 
 func resourceDiscovery(r *resource.Resource) discoveryv2.APIResourceDiscovery {
-	kind := &metav1.GroupVersionKind{Group: r.Kind.Group, Version: r.Kind.Version, Kind: r.Kind.Kind}
+	kind := &metav1.GroupVersionKind{Kind: r.Kind.Kind} // the group and the version are those of the document
 	one := discoveryv2.APIResourceDiscovery{
 		Resource: r.Plural, ResponseKind: kind, Scope: discoveryv2.ScopeCluster, SingularResource: r.Singular(),
 		Verbs: r.Verbs(), ShortNames: r.Short, Categories: r.Categories,

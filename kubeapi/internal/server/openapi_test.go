@@ -12,8 +12,8 @@ import (
 	"portolan.dev/kubeapi/internal/resource"
 )
 
-// operation is an operation of a document. The fields are those of OpenAPI v2 and v3 alike.
-type operation struct {
+// documented is an operation of a document. The fields are those of OpenAPI v2 and v3 alike.
+type documented struct {
 	Action string `json:"x-kubernetes-action"`
 	Kind   struct {
 		Group, Version, Kind string
@@ -30,7 +30,7 @@ var verbOf = map[string]string{
 // resource has one.
 func TestOpenAPIHasWhatIsServed(t *testing.T) {
 	v2 := operations(t, openapi.V2())
-	v3 := map[string]operation{}
+	v3 := map[string]documented{}
 	for _, document := range openapi.V3() {
 		maps.Copy(v3, operations(t, document))
 	}
@@ -91,7 +91,7 @@ func TestOpenAPIOfPatches(t *testing.T) {
 }
 
 // operations returns the operations of a document by their method and path.
-func operations(t *testing.T, d openapi.Document) map[string]operation {
+func operations(t *testing.T, d openapi.Document) map[string]documented {
 	t.Helper()
 	text, err := d.JSON.Content()
 	if err != nil {
@@ -103,10 +103,10 @@ func operations(t *testing.T, d openapi.Document) map[string]operation {
 	if err := json.Unmarshal(text, &parsed); err != nil {
 		t.Fatal(err)
 	}
-	found := map[string]operation{}
+	found := map[string]documented{}
 	for path, item := range parsed.Paths {
 		for method, text := range item {
-			var o operation
+			var o documented
 			if method == "parameters" {
 				continue
 			}

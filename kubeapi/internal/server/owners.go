@@ -7,11 +7,8 @@ import (
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/kubeapi/internal/convert"
@@ -19,17 +16,13 @@ import (
 	"portolan.dev/services/object"
 )
 
-// readManager reads the name of the manager of a write: the option fieldManager, or else the first word
+// managerName returns the name of the manager of a write: the option fieldManager, or else the first word
 // of the client's User-Agent without what cannot be printed, as in Kubernetes.
-func (w *writing) readManager(options string) error {
-	w.manager = w.query.Get("fieldManager")
-	if errs := validation.ValidateFieldManager(w.manager, field.NewPath("fieldManager")); len(errs) > 0 {
-		return invalidOptions(options, errs)
+func (w *writing) managerName() string {
+	if name := w.query.Get("fieldManager"); name != "" {
+		return name
 	}
-	if w.manager == "" {
-		w.manager = managerOf(w.r.UserAgent())
-	}
-	return nil
+	return managerOf(w.r.UserAgent())
 }
 
 func managerOf(userAgent string) string {
@@ -45,10 +38,6 @@ func managerOf(userAgent string) string {
 		name.WriteRune(r)
 	}
 	return name.String()
-}
-
-func invalidOptions(options string, errs field.ErrorList) error {
-	return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: options}, "", errs)
 }
 
 // tracker returns what tracks the owners of the fields that the request writes.

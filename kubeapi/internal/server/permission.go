@@ -28,7 +28,7 @@ var statusCallsOf = map[string][]kinds.Verb{
 func (req *request) mayUse(r *resource.Resource, subresource, verb, namespace string) string {
 	calls, verbs := callsOf[verb], r.Verbs()
 	if subresource != "" {
-		verbs = subresources(r)[subresource]
+		verbs = r.Subresources()[subresource]
 		if subresource == subStatus {
 			calls = statusCallsOf[verb]
 		}
@@ -77,7 +77,7 @@ func (req *request) reviewResource(of *authorizationv1.ResourceAttributes) strin
 		if of.Verb == anything {
 			verbs = r.Verbs()
 			if of.Subresource != "" {
-				verbs = subresources(r)[of.Subresource]
+				verbs = r.Subresources()[of.Subresource]
 			}
 		}
 		for _, verb := range verbs {

@@ -158,7 +158,7 @@ func (req *request) resourceRules(namespace string) []authorizationv1.ResourceRu
 			return found
 		}
 		add(r.Kind.Group, r.Plural, allowed(r.Verbs(), ""))
-		subs := subresources(r)
+		subs := r.Subresources()
 		for _, sub := range slices.Sorted(maps.Keys(subs)) {
 			add(r.Kind.Group, r.Plural+"/"+sub, allowed(subs[sub], sub))
 		}

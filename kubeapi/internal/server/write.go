@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -31,29 +33,41 @@ type writing struct {
 	manager    string // owns the fields that are written
 }
 
-// newWriting reads the options of a write. kind is the kind of the options in errors.
-func (req *request) newWriting(kind string) (*writing, error) {
+// newWriting reads the options of a write.
+func (req *request) newWriting() (*writing, error) {
 	w := &writing{request: req, codec: req.resource.Codec, validation: req.query.Get("fieldValidation")}
 	var err error
 	if w.format, err = wire.Negotiate(req.r, wire.Table, wire.Partial); err != nil {
 		return nil, err
 	}
-	if w.dryRun, err = dryRun(req.query["dryRun"]); err != nil {
-		return nil, err
-	}
-	if err := w.readManager(kind); err != nil {
-		return nil, err
-	}
-	switch w.validation {
-	case "":
+	dryRun, errs := dryRun(req.query["dryRun"])
+	errs = append(errs, w.checkOptions()...)
+	w.dryRun = dryRun
+	w.manager = w.managerName()
+	if w.validation == "" {
 		w.validation = metav1.FieldValidationWarn
-	case metav1.FieldValidationIgnore, metav1.FieldValidationWarn, metav1.FieldValidationStrict:
-	default:
-		return nil, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "Options"}, "", field.ErrorList{
-			field.NotSupported(field.NewPath("fieldValidation"), w.validation, []string{metav1.FieldValidationIgnore, metav1.FieldValidationWarn, metav1.FieldValidationStrict}),
-		})
 	}
-	return w, nil
+	return w, invalidOptions(optionsOf[req.verb], errs)
+}
+
+// optionsOf are the types of the options of each verb, as errors name them.
+var optionsOf = map[string]string{verbCreate: "CreateOptions", verbUpdate: "UpdateOptions", verbPatch: "PatchOptions"}
+
+// checkOptions checks the options of a write besides dryRun.
+func (w *writing) checkOptions() (errs field.ErrorList) {
+	manager := w.query.Get("fieldManager")
+	switch {
+	case w.verb == verbPatch && !w.isApply() && w.query.Has("force"):
+		errs = append(errs, field.Forbidden(field.NewPath("force"), "may not be specified for non-apply patch"))
+	case w.isApply() && manager == "":
+		errs = append(errs, field.Required(field.NewPath("fieldManager"), "is required for apply patch"))
+	}
+	errs = append(errs, validation.ValidateFieldManager(manager, field.NewPath("fieldManager"))...)
+	known := []string{"", metav1.FieldValidationIgnore, metav1.FieldValidationStrict, metav1.FieldValidationWarn}
+	if !slices.Contains(known, w.validation) {
+		errs = append(errs, field.NotSupported(field.NewPath("fieldValidation"), w.validation, known))
+	}
+	return errs
 }
 
 // body reads the body of the request.
@@ -74,8 +88,7 @@ func (req *request) body() ([]byte, error) {
 
 // decode reads an object of the resource from a body.
 func (w *writing) decode(body []byte, mediaType string) (convert.Object, error) {
-	o := w.codec.New()
-	strict, err := wire.Decode(body, mediaType, w.codec.GroupVersionKind, o)
+	o, strict, err := w.parse(body, mediaType)
 	if err == nil {
 		err = w.checkStrict(strict)
 	}
@@ -85,16 +98,27 @@ func (w *writing) decode(body []byte, mediaType string) (convert.Object, error) 
 	return o, err
 }
 
+// parse reads an object of the resource as it is. strict lists the fields that are unknown or there
+// twice.
+func (w *writing) parse(body []byte, mediaType string) (o convert.Object, strict []error, err error) {
+	o = w.codec.New()
+	strict, err = wire.Decode(body, mediaType, w.codec.GroupVersionKind, o)
+	return o, strict, err
+}
+
 // checkStrict refuses unknown fields, warns of them, or ignores them, as the client wants it.
 func (w *writing) checkStrict(mistakes []error) error {
 	switch {
 	case len(mistakes) == 0 || w.validation == metav1.FieldValidationIgnore:
 		return nil
 	case w.validation == metav1.FieldValidationStrict:
-		return badRequest("strict decoding error: %v", joined(mistakes))
+		return wire.CannotHandle(w.codec.GroupVersionKind, w.codec.GroupVersionKind.Kind, fmt.Errorf("strict decoding error: %v", joined(mistakes)))
 	}
 	for _, mistake := range mistakes {
-		w.warn(mistake.Error())
+		// The mistakes of a YAML document are one error with a line for each.
+		for line := range strings.SplitSeq(strings.TrimPrefix(mistake.Error(), "yaml: unmarshal errors:\n"), "\n") {
+			w.warn(strings.TrimSpace(line))
+		}
 	}
 	return nil
 }
@@ -121,10 +145,12 @@ func (w *writing) place(o convert.Object) error {
 	} else {
 		o.SetNamespace("")
 	}
-	if w.name == "" {
+	switch {
+	case w.name == "":
 		return nil
-	}
-	if o.GetName() != "" && o.GetName() != w.name {
+	case o.GetName() == "":
+		return badRequest("the name of the object (%s based on URL) was undeterminable: name must be provided", w.name)
+	case o.GetName() != w.name:
 		return badRequest("the name of the object (%s) does not match the name on the URL (%s)", o.GetName(), w.name)
 	}
 	o.SetName(w.name)
@@ -150,7 +176,7 @@ func (w *writing) read(o convert.Object) (object.Object, error) {
 
 // create creates an object.
 func (req *request) create() error {
-	w, err := req.newWriting("CreateOptions")
+	w, err := req.newWriting()
 	if err != nil {
 		return err
 	}
@@ -200,23 +226,16 @@ func (w *writing) answer(written upstream.Written, code int) error {
 
 // verbOfUpdate returns the verb by which the registry is told of an update of the resource or of a
 // subresource.
-func (w *writing) verbOfUpdate() (kinds.Verb, error) {
-	if w.subresource != subStatus {
-		return kinds.Update, nil
+func (w *writing) verbOfUpdate() kinds.Verb {
+	if w.subresource == subStatus {
+		return kinds.UpdateStatus
 	}
-	if w.dryRun {
-		return "", badRequest("dryRun: a status can only be written")
-	}
-	return kinds.UpdateStatus, nil
+	return kinds.Update
 }
 
 // update replaces an object, its status, or the finalizers of a namespace.
 func (req *request) update() error {
-	w, err := req.newWriting("UpdateOptions")
-	if err != nil {
-		return err
-	}
-	verb, err := w.verbOfUpdate()
+	w, err := req.newWriting()
 	if err != nil {
 		return err
 	}
@@ -238,6 +257,7 @@ func (req *request) update() error {
 	if err != nil {
 		return err
 	}
+	verb := w.verbOfUpdate()
 	err = w.replace(converted, uid, o.GetManagedFields(), verb)
 	if apierr.IsNotFound(err) && verb == kinds.Update && createsOnUpdate[w.codec.Kind.Name] && o.GetResourceVersion() == "" && uid == "" {
 		return w.createFrom(o)

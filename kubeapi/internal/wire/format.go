@@ -99,8 +99,8 @@ func (f *Format) transform(params map[string]string, allowed []Transform) bool {
 // NotAcceptable returns the error for a client that accepts none of the media types that the answer can have.
 func NotAcceptable(types ...string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
-		Message: "only the following media types are accepted: " + strings.Join(types, ", "),
+		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable, Details: &metav1.StatusDetails{},
+		Message: "406: Not Acceptable\n\nAvailable representations: " + strings.Join(types, ", "),
 	}}
 }
 

@@ -218,7 +218,7 @@ func TestApplyConfigurations(t *testing.T) {
 
 // TestKubectlServerSide applies with kubectl.
 func TestKubectlServerSide(t *testing.T) {
-	k := kubectlOf(install(t, true), "operator")
+	k := kubectlOf(install(t, true), "operator", distributed(t))
 	serverSide := []string{"apply", "--server-side", "--validate=false", "-f", "-"}
 	other := append(slices.Clone(serverSide), "--field-manager=other")
 	changed := strings.Replace(web, "8080", "9090", 1)

@@ -196,7 +196,7 @@ func (i *installation) portolan(who string, args ...string) (out string, err err
 // kubectlWith returns kubectl with a kubeconfig that the command line writes.
 func kubectlWith(i *installation, args ...string) *kubectl {
 	i.Helper()
-	k := kubectlOf(i, "viewer")
+	k := kubectlOf(i, "viewer", distributed(i))
 	k.config = filepath.Join(k.home, "written")
 	if _, err := i.portolan("operator", append([]string{"kubeconfig", "--kubeapi", i.url, "-f", k.config}, args...)...); err != nil {
 		i.Fatal(err)
