@@ -75,7 +75,7 @@ func install(t *testing.T, secured bool, change ...func(*kubeapi.Config)) *insta
 	i.registry = listener.Addr().String()
 	var a allocator.Config
 	config.Defaults(&a)
-	a.Addr, a.Registry, a.DataDir, a.ServiceCIDR = "127.0.0.1:0", i.registry, filepath.Join(t.TempDir(), "allocator"), []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")}
+	a.Addr, a.Registry, a.DataDir, a.ServiceCIDR = "127.0.0.1:0", i.registry, filepath.Join(t.TempDir(), "allocator"), []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16"), netip.MustParsePrefix("fd00:96::/112")}
 	claims := run(i, "allocator", i.network, a, allocator.New)
 	var r registry.Config
 	config.Defaults(&r)
