@@ -341,7 +341,9 @@ type ListEndpointSlicesResponse struct {
 	// Token of the next page; empty: this is the last one.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	// Revision at which all pages are read, from which to watch.
-	Revision      uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	Revision uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Number of the objects after this page; 0 if this is the last one, or if the request has a selector.
+	Remaining     uint64 `protobuf:"varint,4,opt,name=remaining,proto3" json:"remaining,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -393,6 +395,13 @@ func (x *ListEndpointSlicesResponse) GetNextPageToken() string {
 func (x *ListEndpointSlicesResponse) GetRevision() uint64 {
 	if x != nil {
 		return x.Revision
+	}
+	return 0
+}
+
+func (x *ListEndpointSlicesResponse) GetRemaining() uint64 {
+	if x != nil {
+		return x.Remaining
 	}
 	return 0
 }
@@ -860,11 +869,12 @@ const file_portolan_registry_v1_endpoint_slices_proto_rawDesc = "" +
 	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x05 \x01(\tR\tpageToken\x12!\n" +
-	"\fmin_revision\x18\x06 \x01(\x04R\vminRevision\"\xaa\x01\n" +
+	"\fmin_revision\x18\x06 \x01(\x04R\vminRevision\"\xc8\x01\n" +
 	"\x1aListEndpointSlicesResponse\x12H\n" +
 	"\x0fendpoint_slices\x18\x01 \x03(\v2\x1f.portolan.core.v1.EndpointSliceR\x0eendpointSlices\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1a\n" +
-	"\brevision\x18\x03 \x01(\x04R\brevision\"}\n" +
+	"\brevision\x18\x03 \x01(\x04R\brevision\x12\x1c\n" +
+	"\tremaining\x18\x04 \x01(\x04R\tremaining\"}\n" +
 	"\x1aUpdateEndpointSliceRequest\x12F\n" +
 	"\x0eendpoint_slice\x18\x01 \x01(\v2\x1f.portolan.core.v1.EndpointSliceR\rendpointSlice\x12\x17\n" +
 	"\adry_run\x18\x02 \x01(\bR\x06dryRun\"\x81\x01\n" +

@@ -323,7 +323,9 @@ type ListNamespacesResponse struct {
 	// Token of the next page; empty: this is the last one.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	// Revision at which all pages are read, from which to watch.
-	Revision      uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	Revision uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Number of the objects after this page; 0 if this is the last one, or if the request has a selector.
+	Remaining     uint64 `protobuf:"varint,4,opt,name=remaining,proto3" json:"remaining,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -375,6 +377,13 @@ func (x *ListNamespacesResponse) GetNextPageToken() string {
 func (x *ListNamespacesResponse) GetRevision() uint64 {
 	if x != nil {
 		return x.Revision
+	}
+	return 0
+}
+
+func (x *ListNamespacesResponse) GetRemaining() uint64 {
+	if x != nil {
+		return x.Remaining
 	}
 	return 0
 }
@@ -494,7 +503,9 @@ type UpdateNamespaceStatusRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The object with the desired status. Its metadata identifies the object and, by
 	// resource_version, the version that the change is based on.
-	Namespace     *v1.Namespace `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Namespace *v1.Namespace `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Validate the request without storing the object.
+	DryRun        bool `protobuf:"varint,2,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -534,6 +545,13 @@ func (x *UpdateNamespaceStatusRequest) GetNamespace() *v1.Namespace {
 		return x.Namespace
 	}
 	return nil
+}
+
+func (x *UpdateNamespaceStatusRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
 }
 
 // UpdateNamespaceStatusResponse is the answer of UpdateNamespaceStatus.
@@ -915,21 +933,23 @@ const file_portolan_registry_v1_namespaces_proto_rawDesc = "" +
 	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x05 \x01(\tR\tpageToken\x12!\n" +
-	"\fmin_revision\x18\x06 \x01(\x04R\vminRevision\"\x99\x01\n" +
+	"\fmin_revision\x18\x06 \x01(\x04R\vminRevision\"\xb7\x01\n" +
 	"\x16ListNamespacesResponse\x12;\n" +
 	"\n" +
 	"namespaces\x18\x01 \x03(\v2\x1b.portolan.core.v1.NamespaceR\n" +
 	"namespaces\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1a\n" +
-	"\brevision\x18\x03 \x01(\x04R\brevision\"l\n" +
+	"\brevision\x18\x03 \x01(\x04R\brevision\x12\x1c\n" +
+	"\tremaining\x18\x04 \x01(\x04R\tremaining\"l\n" +
 	"\x16UpdateNamespaceRequest\x129\n" +
 	"\tnamespace\x18\x01 \x01(\v2\x1b.portolan.core.v1.NamespaceR\tnamespace\x12\x17\n" +
 	"\adry_run\x18\x02 \x01(\bR\x06dryRun\"p\n" +
 	"\x17UpdateNamespaceResponse\x129\n" +
 	"\tnamespace\x18\x01 \x01(\v2\x1b.portolan.core.v1.NamespaceR\tnamespace\x12\x1a\n" +
-	"\bwarnings\x18\x02 \x03(\tR\bwarnings\"Y\n" +
+	"\bwarnings\x18\x02 \x03(\tR\bwarnings\"r\n" +
 	"\x1cUpdateNamespaceStatusRequest\x129\n" +
-	"\tnamespace\x18\x01 \x01(\v2\x1b.portolan.core.v1.NamespaceR\tnamespace\"Z\n" +
+	"\tnamespace\x18\x01 \x01(\v2\x1b.portolan.core.v1.NamespaceR\tnamespace\x12\x17\n" +
+	"\adry_run\x18\x02 \x01(\bR\x06dryRun\"Z\n" +
 	"\x1dUpdateNamespaceStatusResponse\x129\n" +
 	"\tnamespace\x18\x01 \x01(\v2\x1b.portolan.core.v1.NamespaceR\tnamespace\"\x82\x01\n" +
 	"\x16DeleteNamespaceRequest\x12\x12\n" +

@@ -323,7 +323,9 @@ type ListNodesResponse struct {
 	// Token of the next page; empty: this is the last one.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	// Revision at which all pages are read, from which to watch.
-	Revision      uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	Revision uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Number of the objects after this page; 0 if this is the last one, or if the request has a selector.
+	Remaining     uint64 `protobuf:"varint,4,opt,name=remaining,proto3" json:"remaining,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -375,6 +377,13 @@ func (x *ListNodesResponse) GetNextPageToken() string {
 func (x *ListNodesResponse) GetRevision() uint64 {
 	if x != nil {
 		return x.Revision
+	}
+	return 0
+}
+
+func (x *ListNodesResponse) GetRemaining() uint64 {
+	if x != nil {
+		return x.Remaining
 	}
 	return 0
 }
@@ -494,7 +503,9 @@ type UpdateNodeStatusRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The object with the desired status. Its metadata identifies the object and, by
 	// resource_version, the version that the change is based on.
-	Node          *v1.Node `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Node *v1.Node `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// Validate the request without storing the object.
+	DryRun        bool `protobuf:"varint,2,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -534,6 +545,13 @@ func (x *UpdateNodeStatusRequest) GetNode() *v1.Node {
 		return x.Node
 	}
 	return nil
+}
+
+func (x *UpdateNodeStatusRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
 }
 
 // UpdateNodeStatusResponse is the answer of UpdateNodeStatus.
@@ -915,19 +933,21 @@ const file_portolan_registry_v1_nodes_proto_rawDesc = "" +
 	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x05 \x01(\tR\tpageToken\x12!\n" +
-	"\fmin_revision\x18\x06 \x01(\x04R\vminRevision\"\x85\x01\n" +
+	"\fmin_revision\x18\x06 \x01(\x04R\vminRevision\"\xa3\x01\n" +
 	"\x11ListNodesResponse\x12,\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x16.portolan.core.v1.NodeR\x05nodes\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1a\n" +
-	"\brevision\x18\x03 \x01(\x04R\brevision\"X\n" +
+	"\brevision\x18\x03 \x01(\x04R\brevision\x12\x1c\n" +
+	"\tremaining\x18\x04 \x01(\x04R\tremaining\"X\n" +
 	"\x11UpdateNodeRequest\x12*\n" +
 	"\x04node\x18\x01 \x01(\v2\x16.portolan.core.v1.NodeR\x04node\x12\x17\n" +
 	"\adry_run\x18\x02 \x01(\bR\x06dryRun\"\\\n" +
 	"\x12UpdateNodeResponse\x12*\n" +
 	"\x04node\x18\x01 \x01(\v2\x16.portolan.core.v1.NodeR\x04node\x12\x1a\n" +
-	"\bwarnings\x18\x02 \x03(\tR\bwarnings\"E\n" +
+	"\bwarnings\x18\x02 \x03(\tR\bwarnings\"^\n" +
 	"\x17UpdateNodeStatusRequest\x12*\n" +
-	"\x04node\x18\x01 \x01(\v2\x16.portolan.core.v1.NodeR\x04node\"F\n" +
+	"\x04node\x18\x01 \x01(\v2\x16.portolan.core.v1.NodeR\x04node\x12\x17\n" +
+	"\adry_run\x18\x02 \x01(\bR\x06dryRun\"F\n" +
 	"\x18UpdateNodeStatusResponse\x12*\n" +
 	"\x04node\x18\x01 \x01(\v2\x16.portolan.core.v1.NodeR\x04node\"}\n" +
 	"\x11DeleteNodeRequest\x12\x12\n" +

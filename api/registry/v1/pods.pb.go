@@ -341,7 +341,9 @@ type ListPodsResponse struct {
 	// Token of the next page; empty: this is the last one.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	// Revision at which all pages are read, from which to watch.
-	Revision      uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	Revision uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Number of the objects after this page; 0 if this is the last one, or if the request has a selector.
+	Remaining     uint64 `protobuf:"varint,4,opt,name=remaining,proto3" json:"remaining,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -393,6 +395,13 @@ func (x *ListPodsResponse) GetNextPageToken() string {
 func (x *ListPodsResponse) GetRevision() uint64 {
 	if x != nil {
 		return x.Revision
+	}
+	return 0
+}
+
+func (x *ListPodsResponse) GetRemaining() uint64 {
+	if x != nil {
+		return x.Remaining
 	}
 	return 0
 }
@@ -512,7 +521,9 @@ type UpdatePodStatusRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The object with the desired status. Its metadata identifies the object and, by
 	// resource_version, the version that the change is based on.
-	Pod           *v1.Pod `protobuf:"bytes,1,opt,name=pod,proto3" json:"pod,omitempty"`
+	Pod *v1.Pod `protobuf:"bytes,1,opt,name=pod,proto3" json:"pod,omitempty"`
+	// Validate the request without storing the object.
+	DryRun        bool `protobuf:"varint,2,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -552,6 +563,13 @@ func (x *UpdatePodStatusRequest) GetPod() *v1.Pod {
 		return x.Pod
 	}
 	return nil
+}
+
+func (x *UpdatePodStatusRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
 }
 
 // UpdatePodStatusResponse is the answer of UpdatePodStatus.
@@ -963,19 +981,21 @@ const file_portolan_registry_v1_pods_proto_rawDesc = "" +
 	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x05 \x01(\tR\tpageToken\x12!\n" +
-	"\fmin_revision\x18\x06 \x01(\x04R\vminRevision\"\x81\x01\n" +
+	"\fmin_revision\x18\x06 \x01(\x04R\vminRevision\"\x9f\x01\n" +
 	"\x10ListPodsResponse\x12)\n" +
 	"\x04pods\x18\x01 \x03(\v2\x15.portolan.core.v1.PodR\x04pods\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1a\n" +
-	"\brevision\x18\x03 \x01(\x04R\brevision\"T\n" +
+	"\brevision\x18\x03 \x01(\x04R\brevision\x12\x1c\n" +
+	"\tremaining\x18\x04 \x01(\x04R\tremaining\"T\n" +
 	"\x10UpdatePodRequest\x12'\n" +
 	"\x03pod\x18\x01 \x01(\v2\x15.portolan.core.v1.PodR\x03pod\x12\x17\n" +
 	"\adry_run\x18\x02 \x01(\bR\x06dryRun\"X\n" +
 	"\x11UpdatePodResponse\x12'\n" +
 	"\x03pod\x18\x01 \x01(\v2\x15.portolan.core.v1.PodR\x03pod\x12\x1a\n" +
-	"\bwarnings\x18\x02 \x03(\tR\bwarnings\"A\n" +
+	"\bwarnings\x18\x02 \x03(\tR\bwarnings\"Z\n" +
 	"\x16UpdatePodStatusRequest\x12'\n" +
-	"\x03pod\x18\x01 \x01(\v2\x15.portolan.core.v1.PodR\x03pod\"B\n" +
+	"\x03pod\x18\x01 \x01(\v2\x15.portolan.core.v1.PodR\x03pod\x12\x17\n" +
+	"\adry_run\x18\x02 \x01(\bR\x06dryRun\"B\n" +
 	"\x17UpdatePodStatusResponse\x12'\n" +
 	"\x03pod\x18\x01 \x01(\v2\x15.portolan.core.v1.PodR\x03pod\"\xea\x01\n" +
 	"\x10DeletePodRequest\x12\x1c\n" +

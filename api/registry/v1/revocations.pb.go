@@ -323,7 +323,9 @@ type ListRevocationsResponse struct {
 	// Token of the next page; empty: this is the last one.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	// Revision at which all pages are read, from which to watch.
-	Revision      uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	Revision uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Number of the objects after this page; 0 if this is the last one, or if the request has a selector.
+	Remaining     uint64 `protobuf:"varint,4,opt,name=remaining,proto3" json:"remaining,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -375,6 +377,13 @@ func (x *ListRevocationsResponse) GetNextPageToken() string {
 func (x *ListRevocationsResponse) GetRevision() uint64 {
 	if x != nil {
 		return x.Revision
+	}
+	return 0
+}
+
+func (x *ListRevocationsResponse) GetRemaining() uint64 {
+	if x != nil {
+		return x.Remaining
 	}
 	return 0
 }
@@ -828,11 +837,12 @@ const file_portolan_registry_v1_revocations_proto_rawDesc = "" +
 	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x05 \x01(\tR\tpageToken\x12!\n" +
-	"\fmin_revision\x18\x06 \x01(\x04R\vminRevision\"\x9d\x01\n" +
+	"\fmin_revision\x18\x06 \x01(\x04R\vminRevision\"\xbb\x01\n" +
 	"\x17ListRevocationsResponse\x12>\n" +
 	"\vrevocations\x18\x01 \x03(\v2\x1c.portolan.core.v1.RevocationR\vrevocations\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1a\n" +
-	"\brevision\x18\x03 \x01(\x04R\brevision\"p\n" +
+	"\brevision\x18\x03 \x01(\x04R\brevision\x12\x1c\n" +
+	"\tremaining\x18\x04 \x01(\x04R\tremaining\"p\n" +
 	"\x17UpdateRevocationRequest\x12<\n" +
 	"\n" +
 	"revocation\x18\x01 \x01(\v2\x1c.portolan.core.v1.RevocationR\n" +

@@ -341,7 +341,9 @@ type ListSecretsResponse struct {
 	// Token of the next page; empty: this is the last one.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	// Revision at which all pages are read, from which to watch.
-	Revision      uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	Revision uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Number of the objects after this page; 0 if this is the last one, or if the request has a selector.
+	Remaining     uint64 `protobuf:"varint,4,opt,name=remaining,proto3" json:"remaining,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -393,6 +395,13 @@ func (x *ListSecretsResponse) GetNextPageToken() string {
 func (x *ListSecretsResponse) GetRevision() uint64 {
 	if x != nil {
 		return x.Revision
+	}
+	return 0
+}
+
+func (x *ListSecretsResponse) GetRemaining() uint64 {
+	if x != nil {
+		return x.Remaining
 	}
 	return 0
 }
@@ -860,11 +869,12 @@ const file_portolan_registry_v1_secrets_proto_rawDesc = "" +
 	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x05 \x01(\tR\tpageToken\x12!\n" +
-	"\fmin_revision\x18\x06 \x01(\x04R\vminRevision\"\x8d\x01\n" +
+	"\fmin_revision\x18\x06 \x01(\x04R\vminRevision\"\xab\x01\n" +
 	"\x13ListSecretsResponse\x122\n" +
 	"\asecrets\x18\x01 \x03(\v2\x18.portolan.core.v1.SecretR\asecrets\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1a\n" +
-	"\brevision\x18\x03 \x01(\x04R\brevision\"`\n" +
+	"\brevision\x18\x03 \x01(\x04R\brevision\x12\x1c\n" +
+	"\tremaining\x18\x04 \x01(\x04R\tremaining\"`\n" +
 	"\x13UpdateSecretRequest\x120\n" +
 	"\x06secret\x18\x01 \x01(\v2\x18.portolan.core.v1.SecretR\x06secret\x12\x17\n" +
 	"\adry_run\x18\x02 \x01(\bR\x06dryRun\"d\n" +

@@ -341,7 +341,9 @@ type ListServicesResponse struct {
 	// Token of the next page; empty: this is the last one.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	// Revision at which all pages are read, from which to watch.
-	Revision      uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	Revision uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Number of the objects after this page; 0 if this is the last one, or if the request has a selector.
+	Remaining     uint64 `protobuf:"varint,4,opt,name=remaining,proto3" json:"remaining,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -393,6 +395,13 @@ func (x *ListServicesResponse) GetNextPageToken() string {
 func (x *ListServicesResponse) GetRevision() uint64 {
 	if x != nil {
 		return x.Revision
+	}
+	return 0
+}
+
+func (x *ListServicesResponse) GetRemaining() uint64 {
+	if x != nil {
+		return x.Remaining
 	}
 	return 0
 }
@@ -512,7 +521,9 @@ type UpdateServiceStatusRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The object with the desired status. Its metadata identifies the object and, by
 	// resource_version, the version that the change is based on.
-	Service       *v1.Service `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
+	Service *v1.Service `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
+	// Validate the request without storing the object.
+	DryRun        bool `protobuf:"varint,2,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -552,6 +563,13 @@ func (x *UpdateServiceStatusRequest) GetService() *v1.Service {
 		return x.Service
 	}
 	return nil
+}
+
+func (x *UpdateServiceStatusRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
 }
 
 // UpdateServiceStatusResponse is the answer of UpdateServiceStatus.
@@ -953,19 +971,21 @@ const file_portolan_registry_v1_services_proto_rawDesc = "" +
 	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x05 \x01(\tR\tpageToken\x12!\n" +
-	"\fmin_revision\x18\x06 \x01(\x04R\vminRevision\"\x91\x01\n" +
+	"\fmin_revision\x18\x06 \x01(\x04R\vminRevision\"\xaf\x01\n" +
 	"\x14ListServicesResponse\x125\n" +
 	"\bservices\x18\x01 \x03(\v2\x19.portolan.core.v1.ServiceR\bservices\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1a\n" +
-	"\brevision\x18\x03 \x01(\x04R\brevision\"d\n" +
+	"\brevision\x18\x03 \x01(\x04R\brevision\x12\x1c\n" +
+	"\tremaining\x18\x04 \x01(\x04R\tremaining\"d\n" +
 	"\x14UpdateServiceRequest\x123\n" +
 	"\aservice\x18\x01 \x01(\v2\x19.portolan.core.v1.ServiceR\aservice\x12\x17\n" +
 	"\adry_run\x18\x02 \x01(\bR\x06dryRun\"h\n" +
 	"\x15UpdateServiceResponse\x123\n" +
 	"\aservice\x18\x01 \x01(\v2\x19.portolan.core.v1.ServiceR\aservice\x12\x1a\n" +
-	"\bwarnings\x18\x02 \x03(\tR\bwarnings\"Q\n" +
+	"\bwarnings\x18\x02 \x03(\tR\bwarnings\"j\n" +
 	"\x1aUpdateServiceStatusRequest\x123\n" +
-	"\aservice\x18\x01 \x01(\v2\x19.portolan.core.v1.ServiceR\aservice\"R\n" +
+	"\aservice\x18\x01 \x01(\v2\x19.portolan.core.v1.ServiceR\aservice\x12\x17\n" +
+	"\adry_run\x18\x02 \x01(\bR\x06dryRun\"R\n" +
 	"\x1bUpdateServiceStatusResponse\x123\n" +
 	"\aservice\x18\x01 \x01(\v2\x19.portolan.core.v1.ServiceR\aservice\"\x9e\x01\n" +
 	"\x14DeleteServiceRequest\x12\x1c\n" +

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"google.golang.org/grpc/codes"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -49,8 +50,7 @@ func statusOf(err error, of *resource.Resource, name string) *metav1.Status {
 		return refer(apierrors.NewAlreadyExists, err, of, name)
 	case codes.Aborted:
 		set(http.StatusConflict, metav1.StatusReasonConflict)
-		status.Message = fmt.Sprintf("Operation cannot be fulfilled on %s %q: the object has been modified; please apply your changes to the latest version and try again (%s)",
-			plural(of), name, message)
+		status.Message = fmt.Sprintf("Operation cannot be fulfilled on %s %q: the object has been modified; please apply your changes to the latest version and try again", plural(of), name)
 	case codes.InvalidArgument:
 		set(http.StatusBadRequest, metav1.StatusReasonBadRequest)
 	case codes.OutOfRange:
@@ -128,6 +128,10 @@ func invalid(violations apierr.Violations, of *resource.Resource, name string) *
 		switch v.Field {
 		case "label_selector", "field_selector", "page_token":
 			return badRequest(v.Message)
+		case "metadata.namespace":
+			if status := terminating(v, of, name); status != nil {
+				return status
+			}
 		}
 		one := causeOf(v)
 		status.Details.Causes = append(status.Details.Causes, one)
@@ -138,6 +142,20 @@ func invalid(violations apierr.Violations, of *resource.Resource, name string) *
 		status.Message = fmt.Sprintf("%s %q is invalid: [%s]", kindName(of), name, strings.Join(texts, ", "))
 	}
 	return status
+}
+
+// terminating returns the Status for an object in a namespace that is being deleted, and nil if the
+// violation is another one.
+func terminating(v apierr.Violation, of *resource.Resource, name string) *metav1.Status {
+	var namespace string
+	if _, err := fmt.Sscanf(v.Message, "forbidden: namespace %q is being deleted", &namespace); err != nil {
+		return nil
+	}
+	status := apierrors.NewForbidden(groupResource(of), name, fmt.Errorf("unable to create new content in namespace %s because it is being terminated", namespace)).Status()
+	status.Details.Causes = []metav1.StatusCause{{
+		Type: corev1.NamespaceTerminatingCause, Message: fmt.Sprintf("namespace %s is being terminated", namespace), Field: v.Field,
+	}}
+	return &status
 }
 
 func badRequest(message string) *metav1.Status {

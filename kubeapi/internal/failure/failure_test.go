@@ -34,7 +34,7 @@ func TestStatusOf(t *testing.T) {
 		{apierr.AlreadyExists("Service", "default/web"), 409, "AlreadyExists", `services "web" already exists`},
 		{
 			apierr.Conflict("Service", "default/web", 5, 4), 409, "Conflict",
-			`Operation cannot be fulfilled on services "web": the object has been modified; please apply your changes to the latest version and try again (Service "default/web" is at resource version 5, not 4: read it again and retry)`,
+			`Operation cannot be fulfilled on services "web": the object has been modified; please apply your changes to the latest version and try again`,
 		},
 		{
 			apierr.Invalid("Service", "web", violations), 422, "Invalid",

@@ -6,7 +6,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"portolan.dev/kubeapi/internal/convert"
@@ -31,17 +30,21 @@ func (req *request) delete() error {
 	if err != nil {
 		return err
 	}
-	if last.GetMetadata().GetDeletionTimestamp() != nil { // it is there until finalizers or the grace period are over
+	// An object with a time of deletion is there until finalizers or the grace period are over.
+	if last.GetMetadata().GetDeletionTimestamp() != nil || returnsDeleted[req.resource.Codec.Kind.Name] {
 		return req.sendObject(http.StatusOK, format, last)
 	}
 	format.As = wire.Untransformed
 	return req.send(http.StatusOK, format, req.deleted(last))
 }
 
+// returnsDeleted lists the kinds whose deletion is answered with the object, as in Kubernetes.
+var returnsDeleted = map[string]bool{"Pod": true, "Service": true}
+
 // deleted returns the Status of an object that is gone.
 func (req *request) deleted(last object.Object) *metav1.Status {
 	return &metav1.Status{
-		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess, Code: http.StatusOK,
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess,
 		Details: &metav1.StatusDetails{
 			Name: last.GetMetadata().GetName(), Group: req.resource.Kind.Group, Kind: req.resource.Plural, UID: req.resource.Codec.Write(last).GetUID(),
 		},
@@ -55,7 +58,9 @@ func (req *request) deletion() (upstream.Deletion, error) {
 		return upstream.Deletion{}, err
 	}
 	d := upstream.Deletion{Grace: options.GracePeriodSeconds}
-	if d.DryRun, err = dryRun(options.DryRun); err != nil {
+	var errs field.ErrorList
+	d.DryRun, errs = dryRun(options.DryRun)
+	if err := invalidOptions("DeleteOptions", append(errs, checkPropagation(options)...)); err != nil {
 		return d, err
 	}
 	if p := options.Preconditions; p != nil {
@@ -63,12 +68,16 @@ func (req *request) deletion() (upstream.Deletion, error) {
 			d.UID = string(*p.UID)
 		}
 		if p.ResourceVersion != nil {
+			// A version that the server did not give is not that of the object.
 			if d.Version, err = parseVersion(*p.ResourceVersion); err != nil {
-				return d, err
+				return d, apierrors.NewConflict(req.resource.GroupResource(), req.name, err)
 			}
 		}
 	}
-	return d, req.checkPropagation(options)
+	if p := options.PropagationPolicy; p != nil && *p == metav1.DeletePropagationForeground {
+		req.warn("propagationPolicy: Foreground is not supported: the dependents are deleted in the background")
+	}
+	return d, nil
 }
 
 // deleteOptions reads the options of a deletion.
@@ -91,7 +100,7 @@ func (req *request) deleteOptions() (*metav1.DeleteOptions, error) {
 	if text := req.query.Get("gracePeriodSeconds"); text != "" {
 		seconds, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return nil, badRequest("gracePeriodSeconds: %q is no number of seconds", text)
+			return nil, badRequest("gracePeriodSeconds: %v", err)
 		}
 		options.GracePeriodSeconds = &seconds
 	}
@@ -99,22 +108,19 @@ func (req *request) deleteOptions() (*metav1.DeleteOptions, error) {
 }
 
 // checkPropagation checks what is to happen to the dependents of an object. The registry deletes them in
-// the background, so the other policies are a warning or an error.
-func (req *request) checkPropagation(options *metav1.DeleteOptions) error {
+// the background, so they cannot be orphaned.
+func checkPropagation(options *metav1.DeleteOptions) (errs field.ErrorList) {
+	path := field.NewPath("propagationPolicy")
 	orphan := options.OrphanDependents != nil && *options.OrphanDependents //nolint:staticcheck // older clients set it
-	policy := metav1.DeletePropagationBackground
-	if options.PropagationPolicy != nil {
-		policy = *options.PropagationPolicy
+	switch policy := options.PropagationPolicy; {
+	case policy != nil && options.OrphanDependents != nil: //nolint:staticcheck // as above
+		errs = append(errs, field.Invalid(path, *policy, "orphanDependents and deletionPropagation cannot be both set"))
+	case policy != nil && *policy != metav1.DeletePropagationBackground && *policy != metav1.DeletePropagationForeground:
+		errs = append(errs, field.NotSupported(path, *policy, []metav1.DeletionPropagation{metav1.DeletePropagationForeground, metav1.DeletePropagationBackground}))
+	case orphan:
+		errs = append(errs, field.Invalid(field.NewPath("orphanDependents"), true, "Portolan deletes the dependents of an object"))
 	}
-	switch {
-	case policy == metav1.DeletePropagationForeground:
-		req.warn("propagationPolicy: Foreground is not supported: the dependents are deleted in the background")
-	case policy != metav1.DeletePropagationBackground || orphan:
-		return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", field.ErrorList{
-			field.NotSupported(field.NewPath("propagationPolicy"), metav1.DeletePropagationOrphan, []string{string(metav1.DeletePropagationBackground), string(metav1.DeletePropagationForeground)}),
-		})
-	}
-	return nil
+	return errs
 }
 
 // deleteCollection deletes all objects that the selectors of the request select. Each is deleted only if
@@ -148,8 +154,7 @@ func (req *request) deleteCollection() error {
 		}
 		deleted = append(deleted, req.resource.Codec.Write(last))
 	}
-	about := metav1.ListMeta{ResourceVersion: strconv.FormatUint(page.Revision, 10), Continue: page.Next}
-	out, err := format.List(req.resource.Kind, deleted, about, req.resource.Codec.NewList(), wire.RowsMetadata)
+	out, err := format.List(req.resource.Kind, deleted, listMeta(page), req.resource.Codec.NewList(), wire.RowsMetadata)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	discoveryv2 "k8s.io/api/apidiscovery/v2"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -59,10 +58,7 @@ func (req *request) onlyGet() error {
 	if req.r.Method == http.MethodGet || req.r.Method == http.MethodHead {
 		return nil
 	}
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusMethodNotAllowed, Reason: metav1.StatusReasonMethodNotAllowed,
-		Message: "the document can only be read",
-	}}
+	return errNotAllowed
 }
 
 func groupOf(version schema.GroupVersion) metav1.APIGroup {
@@ -74,7 +70,10 @@ func groupOf(version schema.GroupVersion) metav1.APIGroup {
 }
 
 func resourceList(version schema.GroupVersion) *metav1.APIResourceList {
-	list := &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: version.String()}
+	list := &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList"}, GroupVersion: version.String()}
+	if version.Group != "" { // the oldest documents have no version
+		list.APIVersion = "v1"
+	}
 	for _, r := range resource.All {
 		if r.GroupVersion() != version {
 			continue
@@ -83,7 +82,7 @@ func resourceList(version schema.GroupVersion) *metav1.APIResourceList {
 			Name: r.Plural, SingularName: r.Singular(), Namespaced: r.Namespaced, Kind: r.Kind.Kind, Verbs: r.Verbs(), ShortNames: r.Short, Categories: r.Categories,
 		}
 		list.APIResources = append(list.APIResources, one)
-		for sub, verbs := range subresources(r) {
+		for sub, verbs := range r.Subresources() {
 			list.APIResources = append(list.APIResources, metav1.APIResource{Name: r.Plural + "/" + sub, Namespaced: r.Namespaced, Kind: r.Kind.Kind, Verbs: verbs})
 		}
 	}
@@ -91,22 +90,10 @@ func resourceList(version schema.GroupVersion) *metav1.APIResourceList {
 	return list
 }
 
-// subresources returns the verbs of the subresources of a resource.
-func subresources(r *resource.Resource) map[string][]string {
-	found := map[string][]string{}
-	if r.HasStatus() {
-		found[subStatus] = []string{"get", "patch", "update"}
-	}
-	if r.IsNamespaces() {
-		found[subFinalize] = []string{"update"}
-	}
-	return found
-}
-
 // legacyRoot answers /api: the versions of the group "".
 func legacyRoot(req *request) error {
 	return req.root(func(version schema.GroupVersion) bool { return version.Group == "" }, &metav1.APIVersions{
-		TypeMeta: metav1.TypeMeta{Kind: "APIVersions", APIVersion: "v1"}, Versions: []string{"v1"},
+		TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"},
 		ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{{ClientCIDR: "0.0.0.0/0", ServerAddress: req.r.Host}},
 	})
 }
@@ -160,11 +147,12 @@ func groupDiscovery(version schema.GroupVersion) discoveryv2.APIGroupDiscovery {
 			served.Resources = append(served.Resources, resourceDiscovery(r))
 		}
 	}
+	slices.SortFunc(served.Resources, func(a, b discoveryv2.APIResourceDiscovery) int { return strings.Compare(a.Resource, b.Resource) })
 	return discoveryv2.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: version.Group}, Versions: []discoveryv2.APIVersionDiscovery{served}}
 }
 
 func resourceDiscovery(r *resource.Resource) discoveryv2.APIResourceDiscovery {
-	kind := &metav1.GroupVersionKind{Group: r.Kind.Group, Version: r.Kind.Version, Kind: r.Kind.Kind}
+	kind := &metav1.GroupVersionKind{Kind: r.Kind.Kind} // the group and the version are those of the document
 	one := discoveryv2.APIResourceDiscovery{
 		Resource: r.Plural, ResponseKind: kind, Scope: discoveryv2.ScopeCluster, SingularResource: r.Singular(),
 		Verbs: r.Verbs(), ShortNames: r.Short, Categories: r.Categories,
@@ -172,7 +160,7 @@ func resourceDiscovery(r *resource.Resource) discoveryv2.APIResourceDiscovery {
 	if r.Namespaced {
 		one.Scope = discoveryv2.ScopeNamespace
 	}
-	subs := subresources(r)
+	subs := r.Subresources()
 	for _, name := range slices.Sorted(maps.Keys(subs)) {
 		one.Subresources = append(one.Subresources, discoveryv2.APISubresourceDiscovery{Subresource: name, ResponseKind: kind, Verbs: subs[name]})
 	}

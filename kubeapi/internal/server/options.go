@@ -2,7 +2,9 @@ package server
 
 import (
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,9 +38,10 @@ func parseListOptions(query url.Values, watch bool) (listOptions, error) {
 		return o, err
 	}
 	if text := query.Get("limit"); text != "" {
-		if o.limit, err = strconv.ParseInt(text, 10, 64); err != nil || o.limit < 0 {
-			return o, badRequest("limit: %q is no number", text)
+		if o.limit, err = strconv.ParseInt(text, 10, 64); err != nil {
+			return o, badRequest("limit: %v", err)
 		}
+		o.limit = max(0, o.limit)
 	}
 	if text := query.Get("timeoutSeconds"); text != "" {
 		seconds, err := strconv.ParseUint(text, 10, 31)
@@ -47,16 +50,9 @@ func parseListOptions(query url.Values, watch bool) (listOptions, error) {
 		}
 		o.timeout = time.Duration(seconds) * time.Second // #nosec G115 -- 31 bits
 	}
-	for name, into := range map[string]func(bool){
-		"allowWatchBookmarks": func(v bool) { o.bookmarks = v }, "sendInitialEvents": func(v bool) { o.sendInitial = &v },
-	} {
-		if text := query.Get(name); text != "" {
-			value, err := strconv.ParseBool(text)
-			if err != nil {
-				return o, badRequest("%s: %q is neither true nor false", name, text)
-			}
-			into(value)
-		}
+	o.bookmarks = boolean(query, "allowWatchBookmarks")
+	if query.Has("sendInitialEvents") {
+		o.sendInitial = new(boolean(query, "sendInitialEvents"))
 	}
 	return o, o.check(watch)
 }
@@ -77,43 +73,67 @@ func parseVersion(text string) (uint64, error) {
 func (o *listOptions) check(watch bool) error {
 	var errs field.ErrorList
 	forbid := func(name, why string) { errs = append(errs, field.Forbidden(field.NewPath(name), why)) }
-	switch {
-	case o.match == "":
-	case watch && o.sendInitial == nil:
-		forbid("resourceVersionMatch", "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
-	case !watch && o.version == "":
-		forbid("resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided")
-	case o.page != "":
-		forbid("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided")
-	case o.match != metav1.ResourceVersionMatchExact && o.match != metav1.ResourceVersionMatchNotOlderThan:
-		errs = append(errs, field.NotSupported(field.NewPath("resourceVersionMatch"), o.match, []string{"Exact", "NotOlderThan", ""}))
-	case o.match == metav1.ResourceVersionMatchExact && o.version == "0":
-		forbid("resourceVersionMatch", "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"")
+	notSupported := func(known ...metav1.ResourceVersionMatch) {
+		errs = append(errs, field.NotSupported(field.NewPath("resourceVersionMatch"), o.match, known))
 	}
-	switch {
-	case o.sendInitial == nil:
-	case !watch:
+	const exact, notOlder = metav1.ResourceVersionMatchExact, metav1.ResourceVersionMatchNotOlderThan
+	if watch {
+		if o.match != "" && o.sendInitial == nil {
+			forbid("resourceVersionMatch", "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
+		}
+		if o.sendInitial != nil && o.match != notOlder {
+			forbid("resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+			if o.match != "" {
+				notSupported(notOlder)
+			}
+		}
+		if o.page != "" {
+			forbid("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided")
+		}
+		return invalidOptions("ListOptions", errs)
+	}
+	if o.sendInitial != nil {
 		forbid("sendInitialEvents", "sendInitialEvents is forbidden for list")
-	case o.match != metav1.ResourceVersionMatchNotOlderThan:
-		forbid("resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
 	}
-	if o.page != "" && o.version != "" && o.version != "0" {
+	if o.match != "" {
+		if o.version == "" {
+			forbid("resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided")
+		}
+		if o.page != "" {
+			forbid("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided")
+		}
+		if o.match != exact && o.match != notOlder {
+			notSupported(exact, notOlder, "")
+		}
+		if o.match == exact && o.version == "0" {
+			forbid("resourceVersionMatch", "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"")
+		}
+	}
+	if len(errs) == 0 && o.page != "" && o.version != "" && o.version != "0" {
 		return badRequest("specifying resource version is not allowed when using continue")
 	}
-	if len(errs) == 0 {
-		return nil
-	}
-	return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", errs)
+	return invalidOptions("ListOptions", errs)
 }
 
 // dryRun reads the option of a write that stores nothing.
-func dryRun(values []string) (bool, error) {
-	for _, value := range values {
-		if value != metav1.DryRunAll {
-			return false, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "Options"}, "", field.ErrorList{
-				field.NotSupported(field.NewPath("dryRun"), value, []string{metav1.DryRunAll}),
-			})
-		}
+func dryRun(values []string) (dry bool, errs field.ErrorList) {
+	if slices.ContainsFunc(values, func(value string) bool { return value != metav1.DryRunAll }) {
+		errs = append(errs, field.NotSupported(field.NewPath("dryRun"), values, []string{metav1.DryRunAll}))
 	}
-	return len(values) > 0, nil
+	return len(values) > 0, errs
+}
+
+// invalidOptions returns the error for options of a type, nil if there are no mistakes.
+func invalidOptions(kind string, errs field.ErrorList) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: kind}, "", errs)
+}
+
+// boolean returns the value of an option that is set or not. Kubernetes takes any value but false and 0
+// as true.
+func boolean(query url.Values, name string) bool {
+	text := strings.ToLower(query.Get(name))
+	return query.Has(name) && text != "false" && text != "0"
 }

@@ -5,11 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
 
 	"portolan.dev/kubeapi/internal/convert"
 	"portolan.dev/kubeapi/internal/upstream"
@@ -26,6 +31,14 @@ const (
 	maxOperations = 10000
 )
 
+// operation has the fields of an operation of a JSON patch.
+type operation struct {
+	Op    string `json:"op"`
+	From  string `json:"from"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
 // patcher applies a patch to an object in JSON.
 type patcher func(original []byte) ([]byte, error)
 
@@ -35,13 +48,12 @@ func (req *request) patch() error {
 	if err != nil {
 		return err
 	}
-	verb, err := w.verbOfUpdate()
-	if err != nil {
-		return err
-	}
 	body, err := req.body()
 	if err != nil {
 		return err
+	}
+	if req.isApply() {
+		return w.apply(body)
 	}
 	apply, err := w.patcher(body)
 	if err != nil {
@@ -50,7 +62,7 @@ func (req *request) patch() error {
 	var written upstream.Written
 	for attempt := range patchAttempts {
 		var repeatable bool
-		if written, repeatable, err = w.patchOnce(apply, verb); !repeatable || !apierr.IsConflict(err) || attempt == patchAttempts-1 {
+		if written, repeatable, err = w.patchOnce(apply, w.verbOfUpdate()); !repeatable || !apierr.IsConflict(err) || attempt == patchAttempts-1 {
 			break
 		}
 		w.w.Header().Del("Warning")
@@ -67,6 +79,9 @@ func (w *writing) patcher(body []byte) (patcher, error) {
 	case types.JSONPatchType:
 		return w.jsonPatcher(body)
 	case types.MergePatchType:
+		if err := w.checkDuplicates(body); err != nil {
+			return nil, err
+		}
 		return func(original []byte) ([]byte, error) {
 			patched, err := jsonpatch.MergePatch(original, body)
 			if err != nil {
@@ -75,6 +90,9 @@ func (w *writing) patcher(body []byte) (patcher, error) {
 			return patched, nil
 		}, nil
 	case types.StrategicMergePatchType:
+		if err := w.checkDuplicates(body); err != nil {
+			return nil, err
+		}
 		return func(original []byte) ([]byte, error) {
 			patched, err := strategicpatch.StrategicMergePatch(original, body, w.codec.New())
 			if err != nil {
@@ -83,7 +101,20 @@ func (w *writing) patcher(body []byte) (patcher, error) {
 			return patched, nil
 		}, nil
 	}
-	return nil, wire.UnsupportedMediaType(wire.MediaType(w.r), string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType))
+	return nil, wire.UnsupportedMediaType(string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType), string(types.ApplyYAMLPatchType))
+}
+
+// checkDuplicates checks a patch that is an object for fields that it has twice.
+func (w *writing) checkDuplicates(body []byte) error {
+	var tree map[string]any
+	strict, err := kjson.UnmarshalStrict(body, &tree)
+	switch {
+	case err != nil:
+		return badRequest("error decoding patch: %v", err)
+	case len(strict) > 0 && w.validation == metav1.FieldValidationStrict:
+		return invalidResult(body, fmt.Errorf("strict decoding error: %v", joined(strict)))
+	}
+	return w.checkStrict(strict)
 }
 
 // invalidPatch returns the error for a patch that cannot be applied.
@@ -99,13 +130,17 @@ func (w *writing) jsonPatcher(body []byte) (patcher, error) {
 	if err != nil {
 		return nil, badRequest("the patch is no list of operations: %v", err)
 	}
+	var known []operation
+	if strict, err := kjson.UnmarshalStrict(body, &known); err == nil && len(strict) > 0 && w.validation == metav1.FieldValidationStrict {
+		return nil, invalidResult(body, fmt.Errorf("strict decoding error: %v", joined(strict)))
+	}
 	if len(operations) > maxOperations {
 		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxOperations, len(operations)))
 	}
 	return func(original []byte) ([]byte, error) {
 		patched, err := operations.Apply(original)
 		if err != nil {
-			return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", w.resource.GroupResource(), w.name, err.Error(), 0, false)
+			return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
 		}
 		return patched, nil
 	}, nil
@@ -114,10 +149,11 @@ func (w *writing) jsonPatcher(body []byte) (patcher, error) {
 // patchOnce applies a patch to the stored object. repeatable says that the patch does not name a version
 // of the object, so that it can be applied again after a conflict.
 func (w *writing) patchOnce(apply patcher, verb kinds.Verb) (written upstream.Written, repeatable bool, err error) {
-	stored, err := w.current()
+	base, err := w.newest()
 	if err != nil {
 		return written, false, err
 	}
+	stored := w.codec.Write(base)
 	original, err := json.Marshal(stored)
 	if err != nil {
 		return written, false, err
@@ -129,7 +165,7 @@ func (w *writing) patchOnce(apply patcher, verb kinds.Verb) (written upstream.Wr
 	if len(text) > maxBody {
 		return written, false, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the patched object has %d bytes; limit is %d", len(text), maxBody))
 	}
-	patched, err := w.decode(text, wire.JSON)
+	patched, err := w.decodePatched(text)
 	if err != nil {
 		return written, false, err
 	}
@@ -140,8 +176,37 @@ func (w *writing) patchOnce(apply patcher, verb kinds.Verb) (written upstream.Wr
 	if err != nil {
 		return written, false, err
 	}
+	if repeatable { // otherwise the write is a conflict
+		if err := w.own(base, converted, patched.GetManagedFields()); err != nil {
+			return written, false, err
+		}
+	}
 	written, err = w.server.cfg.Registry.Write(w.ctx, w.codec.Kind, verb, converted, w.dryRun)
 	return written, repeatable, err
+}
+
+// decodePatched reads the patched object. A mistake in it is one of the patch.
+func (w *writing) decodePatched(text []byte) (convert.Object, error) {
+	patched, strict, err := w.parse(text, wire.JSON)
+	if err == nil && w.validation == metav1.FieldValidationStrict && len(strict) > 0 {
+		err = fmt.Errorf("strict decoding error: %v", joined(strict))
+	}
+	if err != nil {
+		return nil, invalidResult(text, err)
+	}
+	if err := w.checkStrict(strict); err != nil {
+		return nil, err
+	}
+	return patched, w.place(patched)
+}
+
+// maxQuote is the largest part of an object, in bytes, that the error of its patch quotes.
+const maxQuote = 1 << 10
+
+func invalidResult(text []byte, err error) error {
+	return apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{
+		field.Invalid(field.NewPath("patch"), strings.ToValidUTF8(string(text[:min(len(text), maxQuote)]), ""), err.Error()),
+	})
 }
 
 // checkPatched checks the parts of an object that a patch may not change. A patch without a version is
@@ -151,7 +216,9 @@ func (w *writing) checkPatched(stored, patched convert.Object) (repeatable bool,
 		patched.SetUID(stored.GetUID())
 	}
 	if patched.GetUID() != stored.GetUID() {
-		return false, apierrors.NewConflict(w.resource.GroupResource(), w.name, fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", patched.GetUID(), stored.GetUID())) //nolint:staticcheck // Kubernetes' words
+		return false, apierrors.NewInvalid(w.resource.Kind.GroupKind(), w.name, field.ErrorList{
+			field.Invalid(field.NewPath("metadata", "uid"), patched.GetUID(), "field is immutable"),
+		})
 	}
 	if patched.GetResourceVersion() == "" {
 		patched.SetResourceVersion(stored.GetResourceVersion())

@@ -102,16 +102,27 @@ func (req *request) list() error {
 	for i, o := range page.Objects {
 		objects[i] = req.resource.Codec.Write(o)
 	}
-	about := metav1.ListMeta{ResourceVersion: strconv.FormatUint(page.Revision, 10), Continue: page.Next}
-	out, err := format.List(req.resource.Kind, objects, about, empty, rows)
+	out, err := format.List(req.resource.Kind, objects, listMeta(page), empty, rows)
 	if err != nil {
 		return err
 	}
 	return req.send(http.StatusOK, format, out)
 }
 
+// listMeta returns the metadata of a page.
+func listMeta(page upstream.Page) metav1.ListMeta {
+	about := metav1.ListMeta{ResourceVersion: strconv.FormatUint(page.Revision, 10), Continue: page.Next}
+	if page.Remaining > 0 {
+		about.RemainingItemCount = new(int64(page.Remaining)) // #nosec G115 -- a number of objects
+	}
+	return about
+}
+
 // readList reads a page of a list, or the whole list if the client sets no limit.
 func (req *request) readList(options listOptions) (upstream.Page, error) {
+	if options.version == "0" && options.page == "" {
+		return req.readCached(options)
+	}
 	query := upstream.Query{
 		Namespace: req.namespace, Labels: options.labels, Fields: options.fields, Limit: int32(min(options.limit, largestPage)), Page: options.page, // #nosec G115 -- limited
 	}

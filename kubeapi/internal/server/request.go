@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,6 +43,7 @@ type request struct {
 	ctx    context.Context //nolint:containedctx // it has the identity of the client, and lives as long as the request
 	query  url.Values
 	begun  time.Time
+	client Client // the zero value without TLS
 
 	verb        string
 	resource    *resource.Resource // nil: the path is none of a resource
@@ -56,6 +58,12 @@ type request struct {
 var errUnknownPath = &apierrors.StatusError{ErrStatus: metav1.Status{
 	Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound, Details: &metav1.StatusDetails{},
 	Message: "the server could not find the requested resource",
+}}
+
+// errNotAllowed is the error for a method that a path does not have.
+var errNotAllowed = &apierrors.StatusError{ErrStatus: metav1.Status{
+	Status: metav1.StatusFailure, Code: http.StatusMethodNotAllowed, Reason: metav1.StatusReasonMethodNotAllowed, Details: &metav1.StatusDetails{},
+	Message: "the server does not allow this method on the requested resource",
 }}
 
 // maxSegments is the largest number of segments of a path: apis, group, version, namespaces, namespace,
@@ -105,7 +113,7 @@ func (req *request) findVerb() error {
 		req.verb = verbGet
 	case method == http.MethodGet || method == http.MethodHead:
 		req.verb = verbList
-		if watch := req.query.Get("watch"); watch == "true" || watch == "1" {
+		if boolean(req.query, "watch") {
 			req.verb = verbWatch
 		}
 	case method == http.MethodPost && !object:
@@ -119,7 +127,7 @@ func (req *request) findVerb() error {
 	case method == http.MethodDelete:
 		req.verb = verbDeleteCollection
 	default:
-		return req.notAllowed(strings.ToLower(method))
+		return errNotAllowed
 	}
 	return req.checkVerb()
 }
@@ -127,16 +135,27 @@ func (req *request) findVerb() error {
 func (req *request) checkVerb() error {
 	reads := req.verb == verbGet || req.verb == verbList || req.verb == verbWatch
 	switch {
+	case req.resource.IsReview():
+		if req.verb != verbCreate {
+			return errNotAllowed
+		}
+		return nil
 	case req.resource.Codec == nil && !reads:
 		return req.missing()
 	case req.subresource == subStatus && req.resource.HasStatus() && (req.verb == verbGet || req.verb == verbUpdate || req.verb == verbPatch):
 		return nil
 	case req.subresource == subFinalize && req.resource.IsNamespaces() && req.verb == verbUpdate:
 		return nil
+	case req.subresource == subFinalize && req.resource.IsNamespaces():
+		return errNotAllowed
 	case req.subresource != "":
 		return errUnknownPath
-	case req.resource.Namespaced && req.namespace == "" && req.verb != verbList && req.verb != verbWatch:
-		return req.notAllowed(req.verb)
+	case reads:
+		return nil
+	case !slices.Contains(req.resource.Verbs(), req.verb):
+		return errNotAllowed
+	case req.resource.Namespaced && req.namespace == "":
+		return errNotAllowed
 	}
 	return nil
 }
@@ -146,10 +165,6 @@ func (req *request) missing() error {
 	err := apierrors.NewMethodNotSupported(req.resource.GroupResource(), req.verb)
 	err.ErrStatus.Message = "Portolan has no " + req.resource.Plural + ": lists of them are empty, and they cannot be written"
 	return err
-}
-
-func (req *request) notAllowed(verb string) error {
-	return apierrors.NewMethodNotSupported(req.resource.GroupResource(), verb)
 }
 
 // badRequest returns the error for a request that is malformed.

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -28,6 +30,7 @@ type writing struct {
 	format     wire.Format
 	dryRun     bool
 	validation string
+	manager    string // owns the fields that are written
 }
 
 // newWriting reads the options of a write.
@@ -37,19 +40,34 @@ func (req *request) newWriting() (*writing, error) {
 	if w.format, err = wire.Negotiate(req.r, wire.Table, wire.Partial); err != nil {
 		return nil, err
 	}
-	if w.dryRun, err = dryRun(req.query["dryRun"]); err != nil {
-		return nil, err
-	}
-	switch w.validation {
-	case "":
+	dryRun, errs := dryRun(req.query["dryRun"])
+	errs = append(errs, w.checkOptions()...)
+	w.dryRun = dryRun
+	w.manager = w.managerName()
+	if w.validation == "" {
 		w.validation = metav1.FieldValidationWarn
-	case metav1.FieldValidationIgnore, metav1.FieldValidationWarn, metav1.FieldValidationStrict:
-	default:
-		return nil, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "Options"}, "", field.ErrorList{
-			field.NotSupported(field.NewPath("fieldValidation"), w.validation, []string{metav1.FieldValidationIgnore, metav1.FieldValidationWarn, metav1.FieldValidationStrict}),
-		})
 	}
-	return w, nil
+	return w, invalidOptions(optionsOf[req.verb], errs)
+}
+
+// optionsOf are the types of the options of each verb, as errors name them.
+var optionsOf = map[string]string{verbCreate: "CreateOptions", verbUpdate: "UpdateOptions", verbPatch: "PatchOptions"}
+
+// checkOptions checks the options of a write besides dryRun.
+func (w *writing) checkOptions() (errs field.ErrorList) {
+	manager := w.query.Get("fieldManager")
+	switch {
+	case w.verb == verbPatch && !w.isApply() && w.query.Has("force"):
+		errs = append(errs, field.Forbidden(field.NewPath("force"), "may not be specified for non-apply patch"))
+	case w.isApply() && manager == "":
+		errs = append(errs, field.Required(field.NewPath("fieldManager"), "is required for apply patch"))
+	}
+	errs = append(errs, validation.ValidateFieldManager(manager, field.NewPath("fieldManager"))...)
+	known := []string{"", metav1.FieldValidationIgnore, metav1.FieldValidationStrict, metav1.FieldValidationWarn}
+	if !slices.Contains(known, w.validation) {
+		errs = append(errs, field.NotSupported(field.NewPath("fieldValidation"), w.validation, known))
+	}
+	return errs
 }
 
 // body reads the body of the request.
@@ -70,8 +88,7 @@ func (req *request) body() ([]byte, error) {
 
 // decode reads an object of the resource from a body.
 func (w *writing) decode(body []byte, mediaType string) (convert.Object, error) {
-	o := w.codec.New()
-	strict, err := wire.Decode(body, mediaType, w.codec.GroupVersionKind, o)
+	o, strict, err := w.parse(body, mediaType)
 	if err == nil {
 		err = w.checkStrict(strict)
 	}
@@ -81,16 +98,27 @@ func (w *writing) decode(body []byte, mediaType string) (convert.Object, error) 
 	return o, err
 }
 
+// parse reads an object of the resource as it is. strict lists the fields that are unknown or there
+// twice.
+func (w *writing) parse(body []byte, mediaType string) (o convert.Object, strict []error, err error) {
+	o = w.codec.New()
+	strict, err = wire.Decode(body, mediaType, w.codec.GroupVersionKind, o)
+	return o, strict, err
+}
+
 // checkStrict refuses unknown fields, warns of them, or ignores them, as the client wants it.
 func (w *writing) checkStrict(mistakes []error) error {
 	switch {
 	case len(mistakes) == 0 || w.validation == metav1.FieldValidationIgnore:
 		return nil
 	case w.validation == metav1.FieldValidationStrict:
-		return badRequest("strict decoding error: %v", joined(mistakes))
+		return wire.CannotHandle(w.codec.GroupVersionKind, w.codec.GroupVersionKind.Kind, fmt.Errorf("strict decoding error: %v", joined(mistakes)))
 	}
 	for _, mistake := range mistakes {
-		w.warn(mistake.Error())
+		// The mistakes of a YAML document are one error with a line for each.
+		for line := range strings.SplitSeq(strings.TrimPrefix(mistake.Error(), "yaml: unmarshal errors:\n"), "\n") {
+			w.warn(strings.TrimSpace(line))
+		}
 	}
 	return nil
 }
@@ -117,10 +145,12 @@ func (w *writing) place(o convert.Object) error {
 	} else {
 		o.SetNamespace("")
 	}
-	if w.name == "" {
+	switch {
+	case w.name == "":
 		return nil
-	}
-	if o.GetName() != "" && o.GetName() != w.name {
+	case o.GetName() == "":
+		return badRequest("the name of the object (%s based on URL) was undeterminable: name must be provided", w.name)
+	case o.GetName() != w.name:
 		return badRequest("the name of the object (%s) does not match the name on the URL (%s)", o.GetName(), w.name)
 	}
 	o.SetName(w.name)
@@ -174,6 +204,9 @@ func (w *writing) createFrom(o convert.Object) error {
 	if err != nil {
 		return err
 	}
+	if err := w.own(nil, converted, o.GetManagedFields()); err != nil {
+		return err
+	}
 	return w.write(kinds.Create, converted, http.StatusCreated)
 }
 
@@ -193,23 +226,16 @@ func (w *writing) answer(written upstream.Written, code int) error {
 
 // verbOfUpdate returns the verb by which the registry is told of an update of the resource or of a
 // subresource.
-func (w *writing) verbOfUpdate() (kinds.Verb, error) {
-	if w.subresource != subStatus {
-		return kinds.Update, nil
+func (w *writing) verbOfUpdate() kinds.Verb {
+	if w.subresource == subStatus {
+		return kinds.UpdateStatus
 	}
-	if w.dryRun {
-		return "", badRequest("dryRun: a status can only be written")
-	}
-	return kinds.UpdateStatus, nil
+	return kinds.Update
 }
 
 // update replaces an object, its status, or the finalizers of a namespace.
 func (req *request) update() error {
 	w, err := req.newWriting()
-	if err != nil {
-		return err
-	}
-	verb, err := w.verbOfUpdate()
 	if err != nil {
 		return err
 	}
@@ -231,29 +257,49 @@ func (req *request) update() error {
 	if err != nil {
 		return err
 	}
-	if err := w.checkUID(uid); err != nil {
-		return err
-	}
-	err = w.write(verb, converted, http.StatusOK)
+	verb := w.verbOfUpdate()
+	err = w.replace(converted, uid, o.GetManagedFields(), verb)
 	if apierr.IsNotFound(err) && verb == kinds.Update && createsOnUpdate[w.codec.Kind.Name] && o.GetResourceVersion() == "" && uid == "" {
 		return w.createFrom(o)
 	}
 	return err
 }
 
+// replace replaces the stored object. An update without a version is made again if the object changes
+// meanwhile, because the owners of its fields belong to a version.
+func (w *writing) replace(o object.Object, uid types.UID, sent []metav1.ManagedFieldsEntry, verb kinds.Verb) error {
+	wanted := o.GetMetadata().GetResourceVersion()
+	for attempt := 0; ; attempt++ {
+		stored, err := w.base(wanted)
+		if err != nil {
+			return err
+		}
+		if err := w.checkUID(uid, stored); err != nil {
+			return err
+		}
+		meta := object.MetaOf(o)
+		if wanted == 0 {
+			meta.ResourceVersion = stored.GetMetadata().GetResourceVersion()
+		}
+		meta.ManagedFields = nil
+		if meta.ResourceVersion == stored.GetMetadata().GetResourceVersion() { // otherwise the write is a conflict
+			if err := w.own(stored, o, sent); err != nil {
+				return err
+			}
+		}
+		err = w.write(verb, o, http.StatusOK)
+		if wanted != 0 || !apierr.IsConflict(err) || attempt == patchAttempts-1 {
+			return err
+		}
+	}
+}
+
 // createsOnUpdate lists the kinds whose update creates an absent object, as in Kubernetes.
 var createsOnUpdate = map[string]bool{"Service": true, "Endpoints": true, "Lease": true, "Event": true}
 
 // checkUID returns a conflict if the stored object is not the one that the client means.
-func (w *writing) checkUID(want types.UID) error {
-	if want == "" {
-		return nil
-	}
-	stored, err := w.server.cfg.Registry.Get(w.ctx, w.codec.Kind, w.namespace, w.name, 0)
-	if err != nil {
-		return err
-	}
-	if have := stored.GetMetadata().GetUid(); have != string(want) {
+func (w *writing) checkUID(want types.UID, stored object.Object) error {
+	if have := stored.GetMetadata().GetUid(); want != "" && have != string(want) {
 		return apierrors.NewConflict(w.resource.GroupResource(), w.name, fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", want, have)) //nolint:staticcheck // Kubernetes' words
 	}
 	return nil

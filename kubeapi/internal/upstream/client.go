@@ -49,6 +49,9 @@ type Page struct {
 	Objects  []object.Object
 	Next     string // the token of the next page; empty: this is the last one
 	Revision uint64 // of all pages
+	// Remaining is the number of objects after this page. It is 0 if there are none, or if the query has
+	// a selector.
+	Remaining uint64
 }
 
 // List returns a page of objects.
@@ -61,7 +64,7 @@ func (c *Client) List(ctx context.Context, kind *kinds.Kind, q Query) (Page, err
 		return Page{}, err
 	}
 	known := answer.Descriptor().Fields()
-	page := Page{Next: answer.Get(known.ByName("next_page_token")).String(), Revision: answer.Get(known.ByName("revision")).Uint()}
+	page := Page{Next: answer.Get(known.ByName("next_page_token")).String(), Revision: answer.Get(known.ByName("revision")).Uint(), Remaining: answer.Get(known.ByName("remaining")).Uint()}
 	list := answer.Get(fieldOf(answer.Descriptor(), kind)).List()
 	page.Objects = make([]object.Object, list.Len())
 	for i := range page.Objects {

@@ -2,9 +2,12 @@ package wire
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"mime"
 	"net/http"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,11 +20,16 @@ import (
 // protobufPrefix begins every message of Kubernetes' protobuf.
 var protobufPrefix = []byte{'k', '8', 's', 0}
 
-// MediaType returns the media type of a request's body, without parameters.
+// MediaType returns the media type of a request's body, without parameters. The default is JSON. A
+// malformed one is returned as it is, because no decoder has it.
 func MediaType(r *http.Request) string {
-	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil {
+	header := r.Header.Get("Content-Type")
+	if header == "" {
 		return JSON
+	}
+	mediaType, _, err := mime.ParseMediaType(header)
+	if err != nil {
+		return header
 	}
 	return mediaType
 }
@@ -29,38 +37,58 @@ func MediaType(r *http.Request) string {
 // Decode reads an object of a known type from a body. strict lists the fields that are unknown or there
 // twice. The error is a bad request if the body is of another kind than want.
 func Decode(body []byte, mediaType string, want schema.GroupVersionKind, into runtime.Object) (strict []error, err error) {
-	if strict, err = decode(body, mediaType, want.Kind, into); err != nil {
+	if strict, err = decode(body, mediaType, want, into); err != nil {
 		return nil, err
 	}
 	kind := into.GetObjectKind()
-	if got := kind.GroupVersionKind(); got.Kind != "" && got.Kind != want.Kind || got.Version != "" && got.GroupVersion() != want.GroupVersion() {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s in version %q", got.Kind, got.GroupVersion(), want.Kind, want.GroupVersion()))
+	if got := kind.GroupVersionKind(); !fits(got, want) {
+		return nil, CannotHandle(got, want.Kind, fmt.Errorf("the path is that of version %q", want.GroupVersion()))
 	}
 	kind.SetGroupVersionKind(want)
 	return strict, nil
 }
 
-// DecodeOptions reads the options of a request from a body. Clients give them any version.
-func DecodeOptions(body []byte, mediaType string, into *metav1.DeleteOptions) error {
-	_, err := decode(body, mediaType, "DeleteOptions", into)
-	return err
+// fits reports whether an object of a kind that may be incomplete is one of the wanted kind.
+func fits(got, want schema.GroupVersionKind) bool {
+	return (got.Kind == "" || got.Kind == want.Kind) && (got.Version == "" || got.GroupVersion() == want.GroupVersion())
 }
 
-func decode(body []byte, mediaType, kind string, into runtime.Object) (strict []error, err error) {
+// CannotHandle returns the error for a body that has an object of a kind, but not one that the resource
+// can be.
+func CannotHandle(got schema.GroupVersionKind, want string, why error) error {
+	return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", got.Kind, got.GroupVersion(), want, why))
+}
+
+// DecodeOptions reads the options of a request from a body. Clients give them any version.
+func DecodeOptions(body []byte, mediaType string, into *metav1.DeleteOptions) error {
+	want := schema.GroupVersionKind{Kind: "DeleteOptions"}
+	if _, err := decode(body, mediaType, want, into); err != nil {
+		return err
+	}
+	if into.Kind != "" && into.Kind != want.Kind {
+		return apierrors.NewBadRequest(fmt.Sprintf("no kind %q is registered for version %q: the body of a deletion is a %s", into.Kind, into.APIVersion, want.Kind))
+	}
+	return nil
+}
+
+func decode(body []byte, mediaType string, want schema.GroupVersionKind, into runtime.Object) (strict []error, err error) {
 	switch mediaType {
 	case JSON, "text/plain":
 		strict, err = kjson.UnmarshalStrict(body, into)
 	case YAML, "text/yaml":
 		strict, err = decodeYAML(body, into)
 	case Protobuf:
-		err = decodeProtobuf(body, into)
+		err = decodeProtobuf(body, want, into)
 	default:
-		return nil, UnsupportedMediaType(mediaType, JSON, YAML, Protobuf)
+		return nil, UnsupportedMediaType(JSON, YAML, Protobuf)
 	}
-	if err != nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("the body is no %s of %s: %v", kind, mediaType, err))
+	if known := apierrors.APIStatus(nil); err == nil || errors.As(err, &known) {
+		return strict, err
 	}
-	return strict, nil
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
+		return nil, CannotHandle(want, want.Kind, err)
+	}
+	return nil, apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v", want.Kind, err))
 }
 
 func decodeYAML(body []byte, into runtime.Object) (strict []error, err error) {
@@ -75,14 +103,18 @@ func decodeYAML(body []byte, into runtime.Object) (strict []error, err error) {
 	return append(strict, more...), err
 }
 
-func decodeProtobuf(body []byte, into runtime.Object) error {
+func decodeProtobuf(body []byte, want schema.GroupVersionKind, into runtime.Object) error {
 	rest, ok := bytes.CutPrefix(body, protobufPrefix)
 	if !ok {
-		return fmt.Errorf("it does not begin with %q", protobufPrefix)
+		return fmt.Errorf("provided data does not appear to be a protobuf message, expected prefix %v", protobufPrefix)
 	}
 	var envelope runtime.Unknown
 	if err := envelope.Unmarshal(rest); err != nil {
 		return err
+	}
+	// The fields of another kind would be read as those of this one.
+	if got := schema.FromAPIVersionAndKind(envelope.APIVersion, envelope.Kind); want.Version != "" && !fits(got, want) {
+		return CannotHandle(got, want.Kind, fmt.Errorf("the path is that of version %q", want.GroupVersion()))
 	}
 	message, ok := into.(interface{ Unmarshal(data []byte) error })
 	if !ok {
@@ -96,9 +128,9 @@ func decodeProtobuf(body []byte, into runtime.Object) error {
 }
 
 // UnsupportedMediaType returns the error for a body in an encoding that the server does not read.
-func UnsupportedMediaType(got string, known ...string) error {
+func UnsupportedMediaType(known ...string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusUnsupportedMediaType, Reason: metav1.StatusReasonUnsupportedMediaType,
-		Message: fmt.Sprintf("the body of the request was in an unknown format - accepted media types include: %v, got %s", known, got),
+		Message: "the body of the request was in an unknown format - accepted media types include: " + strings.Join(known, ", "),
 	}}
 }

@@ -3,7 +3,6 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -80,7 +79,7 @@ func Negotiate(r *http.Request, transforms ...Transform) (Format, error) {
 			return format, nil
 		}
 	}
-	return Default, notAcceptable()
+	return Default, NotAcceptable(JSON, YAML, Protobuf)
 }
 
 // transform takes the transform from the parameters of a media type. It reports whether the server can
@@ -97,10 +96,11 @@ func (f *Format) transform(params map[string]string, allowed []Transform) bool {
 	return slices.Contains(allowed, f.As) && slices.Contains(versions[f.As][params["g"]], f.Version)
 }
 
-func notAcceptable() error {
-	types := fmt.Sprintf("only the following media types are accepted: %s, %s, %s", JSON, YAML, Protobuf)
+// NotAcceptable returns the error for a client that accepts none of the media types that the answer can have.
+func NotAcceptable(types ...string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable, Message: types,
+		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable, Details: &metav1.StatusDetails{},
+		Message: "406: Not Acceptable\n\nAvailable representations: " + strings.Join(types, ", "),
 	}}
 }
 

@@ -66,6 +66,7 @@ func (f *Format) List(kind schema.GroupVersionKind, objects []convert.Object, li
 	}
 	about.SetResourceVersion(list.ResourceVersion)
 	about.SetContinue(list.Continue)
+	about.SetRemainingItemCount(list.RemainingItemCount)
 	empty.GetObjectKind().SetGroupVersionKind(listKind)
 	return empty, nil
 }

@@ -35,7 +35,7 @@ func TestNegotiate(t *testing.T) {
 	}
 	r := httptest.NewRequest("GET", "/", nil)
 	r.Header.Set("Accept", "text/html")
-	if _, err := wire.Negotiate(r); err == nil || !strings.Contains(err.Error(), "only the following media types") {
+	if _, err := wire.Negotiate(r); err == nil || !strings.Contains(err.Error(), "Available representations") {
 		t.Errorf("text/html: %v", err)
 	}
 }
@@ -63,11 +63,11 @@ func TestBodies(t *testing.T) {
 	for _, c := range []struct{ mediaType, body, strict, err string }{
 		{wire.JSON, `{"spec":{"finalizer":["a"]},"metadata":{"name":"a","name":"b"}}`, `unknown field "spec.finalizer"`, ""},
 		{wire.YAML, "metadata: {name: a}\nmetadata: {name: b}\n", "already", ""},
-		{wire.JSON, `{"metadata":`, "", "the body is no Namespace"},
-		{wire.JSON, `[]`, "", "the body is no Namespace"},
-		{wire.YAML, "a: [", "", "the body is no Namespace"},
-		{wire.Protobuf, "k8s\x00\xff\xff", "", "the body is no Namespace"},
-		{wire.Protobuf, "{}", "", "does not begin with"},
+		{wire.JSON, `{"metadata":`, "", "must be of type Namespace"},
+		{wire.JSON, `[]`, "", "must be of type Namespace"},
+		{wire.YAML, "a: [", "", "must be of type Namespace"},
+		{wire.Protobuf, "k8s\x00\xff\xff", "", "must be of type Namespace"},
+		{wire.Protobuf, "{}", "", "expected prefix"},
 		{"text/html", "x", "", "unknown format"},
 	} {
 		strict, err := wire.Decode([]byte(c.body), c.mediaType, kind, &kubev1.Namespace{})

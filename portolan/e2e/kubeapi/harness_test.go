@@ -159,14 +159,18 @@ func (i *installation) kubeconfig(who, url string) string {
 	return path
 }
 
-// as returns a client with the certificate of a role.
+// as returns a client with the certificate of a role; "": with none.
 func (i *installation) as(who string) *http.Client {
-	files := i.certs.Issue(who, lifetime)
-	certificate, err := tls.LoadX509KeyPair(files.Cert, files.Key)
-	if err != nil {
-		i.Fatal(err)
+	config := &tls.Config{RootCAs: i.authority(), MinVersion: tls.VersionTLS13}
+	if who != "" {
+		files := i.certs.Issue(who, lifetime)
+		certificate, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+		if err != nil {
+			i.Fatal(err)
+		}
+		config.Certificates = []tls.Certificate{certificate}
 	}
-	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, RootCAs: i.authority(), MinVersion: tls.VersionTLS13}}
+	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: config}
 	i.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
 }
@@ -240,6 +244,12 @@ func (i *installation) sendAs(client *http.Client, method, path, body string, he
 	for n := 0; n < len(headers); n += 2 {
 		request.Header.Set(headers[n], headers[n+1])
 	}
+	return i.do(client, request)
+}
+
+// do sends a request and reads the answer.
+func (i *installation) do(client *http.Client, request *http.Request) answer {
+	i.Helper()
 	response, err := client.Do(request)
 	if err != nil {
 		i.Fatal(err)
@@ -306,9 +316,4 @@ func (i *installation) watch(client *http.Client, path string, headers ...string
 		}
 	}()
 	return events
-}
-
-// noCertificate returns the settings of a client that trusts the server and has no certificate.
-func (i *installation) noCertificate() *tls.Config {
-	return &tls.Config{RootCAs: i.authority(), MinVersion: tls.VersionTLS13}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -46,11 +47,14 @@ func (s *Objects) list(ctx context.Context, row *rules.Kind, req proto.Message, 
 		return nil, err
 	}
 	message, next := page(state, start, query.namespace, match, pageSize(request.GetPageSize()))
-	token := ""
+	token, remaining := "", uint64(0)
 	if next != nil {
 		token = s.Pages.store(query, state, *next)
+		if match == nil {
+			remaining = count(state.From(*next, query.namespace))
+		}
 	}
-	message.EndList(token, state.Revision())
+	message.EndList(token, state.Revision(), remaining)
 	return message, nil
 }
 
@@ -78,6 +82,13 @@ func page(state *view.State, start object.Key, namespace string, match func(*vie
 		bytes += len(item.Field)
 	}
 	return message, nil
+}
+
+func count(items iter.Seq[*view.Item]) (n uint64) {
+	for range items {
+		n++
+	}
+	return n
 }
 
 // matcher returns a function that reports whether an object matches the selectors of a request and

@@ -97,6 +97,7 @@ func (s *Objects) handlerOf(row *rules.Kind, method string, request proto.Messag
 		_, ok = request.(dryRun)
 	case row.Method(kinds.UpdateStatus):
 		handle = s.updateStatus
+		_, ok = request.(dryRun)
 	case row.Method(kinds.Get):
 		handle = s.get
 		_, ok = request.(getRequest)

@@ -40,7 +40,7 @@ func Check(answer protoreflect.MessageDescriptor, kind protoreflect.FullName) er
 		)
 	}
 	return errors.Join(
-		checkNumber(answer, "warnings", fieldWarnings), checkNumber(answer, "next_page_token", fieldPageToken), checkNumber(answer, "revision", fieldListRevision),
+		checkNumber(answer, "warnings", fieldWarnings), checkNumber(answer, "next_page_token", fieldPageToken), checkNumber(answer, "revision", fieldListRevision), checkNumber(answer, "remaining", fieldRemaining),
 		checkType(answer, fieldObject, kind),
 	)
 }

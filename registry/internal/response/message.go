@@ -16,6 +16,7 @@ const (
 
 	fieldPageToken    protowire.Number = 2 // ListXResponse
 	fieldListRevision protowire.Number = 3
+	fieldRemaining    protowire.Number = 4
 
 	fieldChanges       protowire.Number = 1 // WatchXResponse
 	fieldWatchRevision protowire.Number = 2
@@ -138,12 +139,13 @@ func (m *Message) AddWarnings(warnings []string) {
 }
 
 // EndList appends the fields that follow the objects of a page.
-func (m *Message) EndList(pageToken string, revision uint64) {
+func (m *Message) EndList(pageToken string, revision, remaining uint64) {
 	var tail []byte
 	if pageToken != "" {
 		tail = protowire.AppendString(protowire.AppendTag(tail, fieldPageToken, protowire.BytesType), pageToken)
 	}
-	m.parts = append(m.parts, appendUint(tail, fieldListRevision, revision))
+	tail = appendUint(tail, fieldListRevision, revision)
+	m.parts = append(m.parts, appendUint(tail, fieldRemaining, remaining))
 }
 
 // Describe sets the metadata of the object in the response of a write, and the revision of the

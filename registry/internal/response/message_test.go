@@ -38,9 +38,9 @@ func TestMessages(t *testing.T) {
 		{"list", func(m *response.Message) {
 			m.AddObject(encode(t, one))
 			m.AddObject(encode(t, two))
-			m.EndList("next", 7)
-		}, &registryv1.ListServicesResponse{Services: []*corev1.Service{one, two}, NextPageToken: "next", Revision: 7}},
-		{"last page", func(m *response.Message) { m.EndList("", 0) }, &registryv1.ListServicesResponse{}},
+			m.EndList("next", 7, 5)
+		}, &registryv1.ListServicesResponse{Services: []*corev1.Service{one, two}, NextPageToken: "next", Revision: 7, Remaining: 5}},
+		{"last page", func(m *response.Message) { m.EndList("", 0, 0) }, &registryv1.ListServicesResponse{}},
 		{"watch", func(m *response.Message) {
 			m.AddChanges(response.Change(1, encode(t, one), 5))
 			m.AddChanges(response.Change(2, encode(t, two), 300))
