@@ -118,8 +118,8 @@ var questions = map[string][]string{
 	"1.0.0.0.1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.4.6.0.0.0.0.d.f.ip6.arpa.": {"PTR"},
 }
 
-// difference is a question that CoreDNS answers otherwise than Portolan.
-type difference struct {
+// otherAnswer is a question that CoreDNS answers otherwise than Portolan.
+type otherAnswer struct {
 	question          string // name and type
 	portolan, coreDNS string
 	why               string
@@ -133,7 +133,7 @@ const (
 	noService  = "CoreDNS is a name server of the zone only at an address that a Service has"
 )
 
-var differences = []difference{
+var otherAnswers = []otherAnswer{
 	{"inside.default.svc.cluster.local. AAAA", "NOERROR | @ 5 IN CNAME web.default.svc.cluster.local.", "NOERROR", alias},
 	{"ext.default.svc.cluster.local. MX", "NOERROR | @ 5 IN CNAME db.example.com.", "NOERROR", alias},
 	{"ext.default.svc.cluster.local. TXT", "NOERROR | @ 5 IN CNAME db.example.com.", "NOERROR", alias},
@@ -222,10 +222,10 @@ func (i *installation) nameServer() string {
 }
 
 // compare asks both servers all questions. The error lists the answers that differ and are not in
-// differences, and those of differences that are not so.
+// otherAnswers, and those of otherAnswers that are not so.
 func compare(ours, theirs string) error {
-	listed := map[string]difference{}
-	for _, d := range differences {
+	listed := map[string]otherAnswer{}
+	for _, d := range otherAnswers {
 		listed[d.question] = d
 	}
 	var errs []error
