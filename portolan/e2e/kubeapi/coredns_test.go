@@ -167,7 +167,7 @@ func headless(weight int, ports ...int) string {
 
 // TestCoreDNS asks Portolan's name server and CoreDNS, which both follow one registry, the same.
 func TestCoreDNS(t *testing.T) {
-	i := install(t, true)
+	i := installIn(t, true, serviceRanges)
 	i.publish()
 	ours := i.nameServer()
 	port := freePort(t)
@@ -216,7 +216,7 @@ func (i *installation) nameServer() string {
 	var c dnssvc.Config
 	config.Defaults(&c)
 	c.Addr, c.Registry, c.Listen, c.PodRecords, c.LameDuck = "127.0.0.1:0", i.registry, []string{"127.0.0.1:0"}, "verified", 0
-	c.ServiceCIDR = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16"), netip.MustParsePrefix("fd00:96::/112")}
+	c.ServiceCIDR = serviceRanges
 	c.PodCIDR = []netip.Prefix{netip.MustParsePrefix("10.64.0.0/16"), netip.MustParsePrefix("fd00:64::/64")}
 	return run(i, "dnssvc", i.network, c, dnssvc.New).DNSAddrs()[0]
 }
