@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"portolan.dev/kubeapi/internal/wire"
 	"portolan.dev/services/object"
@@ -99,7 +100,7 @@ func (req *request) rows() (wire.Rows, error) {
 	case wire.RowsNone, wire.RowsMetadata, wire.RowsObject:
 		return rows, nil
 	default:
-		return "", badRequest("includeObject: %q is none of None, Metadata, Object", rows)
+		return "", badRequest("Unable to convert to Table as requested: %v", field.Invalid(field.NewPath("includeObject"), rows, "must be 'Metadata', 'Object', 'None', or empty"))
 	}
 }
 

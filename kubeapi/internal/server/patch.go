@@ -82,7 +82,7 @@ func (w *writing) patcher(body []byte) (patcher, error) {
 		return func(original []byte) ([]byte, error) {
 			patched, err := jsonpatch.MergePatch(original, body)
 			if err != nil {
-				return nil, badRequest("the patch is no JSON object: %v", err)
+				return nil, badRequest("error decoding patch: %v", err)
 			}
 			return patched, nil
 		}, nil
@@ -103,6 +103,9 @@ func (w *writing) patcher(body []byte) (patcher, error) {
 
 // checkDuplicates checks a patch that is an object for fields that it has twice.
 func (w *writing) checkDuplicates(body []byte) error {
+	if !json.Valid(body) {
+		return badRequest("invalid JSON patch")
+	}
 	var tree map[string]any
 	strict, err := kjson.UnmarshalStrict(body, &tree)
 	switch {
@@ -125,7 +128,7 @@ func (w *writing) invalidPatch(err error) error {
 func (w *writing) jsonPatcher(body []byte) (patcher, error) {
 	operations, err := jsonpatch.DecodePatch(body)
 	if err != nil {
-		return nil, badRequest("the patch is no list of operations: %v", err)
+		return nil, badRequest("error decoding patch: %v", err)
 	}
 	var known []operation
 	if strict, err := kjson.UnmarshalStrict(body, &known); err == nil && len(strict) > 0 && w.validation == metav1.FieldValidationStrict {
