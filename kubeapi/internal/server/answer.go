@@ -32,12 +32,21 @@ func (req *request) sendBytes(code int, contentType string, body []byte) {
 	header.Set("Cache-Control", "no-cache, private")
 	header.Set("X-Content-Type-Options", "nosniff")
 	req.code = code
+	req.limitUnread()
 	req.w.WriteHeader(code)
 	for part := range slices.Chunk(body, partSize) {
 		req.extendDeadline()
 		if _, err := req.w.Write(part); err != nil {
 			return // the client is gone
 		}
+	}
+}
+
+// limitUnread sets the time that the client has to send a body that no handler has read. The library
+// reads some of it before it answers, and would wait for it without end.
+func (req *request) limitUnread() {
+	if !req.bodyRead && req.r.ContentLength != 0 {
+		_ = http.NewResponseController(req.w).SetReadDeadline(time.Now().Add(req.server.cfg.SendTimeout)) // a pipe of a test has none
 	}
 }
 

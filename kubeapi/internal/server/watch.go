@@ -201,8 +201,10 @@ func (w *watcher) begin() {
 	header.Set("X-Content-Type-Options", "nosniff")
 	w.extendDeadline()
 	w.code = http.StatusOK
+	w.limitUnread()
 	w.w.WriteHeader(http.StatusOK)
-	_ = w.flush() // a client that is gone is noticed by the first event
+	_ = w.flush()                                                    // a client that is gone is noticed by the first event
+	_ = http.NewResponseController(w.w).SetReadDeadline(time.Time{}) // a pipe of a test has none
 }
 
 // flush sends what was written, and waits for nothing more.
