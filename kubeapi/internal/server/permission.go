@@ -53,7 +53,7 @@ func (req *request) mayUse(r *resource.Resource, subresource, verb, namespace st
 // others, and of each of these calls, the registry decides. Without it a client that may only read would be
 // told that there was nothing to delete, or to change.
 func (req *request) authorizeAll() error {
-	if req.resource.Codec == nil || req.verb != verbUpdate && req.verb != verbPatch && req.verb != verbDeleteCollection {
+	if req.resource.Codec == nil || len(callsOf[req.verb]) == 1 {
 		return nil
 	}
 	if reason := req.mayUse(req.resource, req.subresource, req.verb, req.namespace); reason != "" {
