@@ -63,6 +63,14 @@ func IsOperator(ctx context.Context) bool {
 	return err == nil && id.Role == identity.Operator
 }
 
+// MayNameOwners reports whether the caller's writes may name the owners of an object's fields, which decide
+// what a later apply removes. Operators and workloads may, and everybody if there is no TLS. Controllers and
+// agents write a part of an object, so the registry alone keeps the owners.
+func MayNameOwners(ctx context.Context) bool {
+	id, err := identity.Caller(ctx)
+	return err != nil || id.Role == identity.Operator || id.Role == identity.Workload
+}
+
 // nodeAgent allows writes to the agent's own Node except for its pod ranges, to the readiness of the pods on that node, and
 // to Events in the agent's name.
 func nodeAgent(id identity.ID, updated, old object.Object) string {
@@ -166,8 +174,8 @@ func lbCtl(_ identity.ID, updated, old object.Object) string {
 	return "the controller of load balancers writes the state of services, its Lease and Events only"
 }
 
-// withoutBalancer returns a copy of a service without what lbCtl allows to change, and without the
-// version of the object.
+// withoutBalancer returns a copy of a service without what lbCtl allows to change, and without what the
+// registry changes with it.
 func withoutBalancer(svc *corev1.Service) *corev1.Service {
 	out := svc.CloneVT()
 	if out.Metadata == nil {
@@ -175,6 +183,7 @@ func withoutBalancer(svc *corev1.Service) *corev1.Service {
 	}
 	meta := out.Metadata
 	meta.ResourceVersion, meta.Generation = 0, 0
+	meta.ManagedFields = nil // the registry takes the fields that change from their owners; see MayNameOwners
 	meta.Finalizers = slices.DeleteFunc(meta.Finalizers, func(f string) bool { return f == object.FinalizerLoadBalancer })
 	delete(meta.Annotations, object.AnnotationBalancerProvider)
 	out.Status, _ = withoutConditions(svc.GetStatus(), spec.BalancerConditions()).(*corev1.ServiceStatus)

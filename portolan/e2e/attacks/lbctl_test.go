@@ -17,13 +17,21 @@ import (
 )
 
 // TestLBCtlChangesLoadBalancersOnly tries to change the rest of a service, and other objects, with the
-// certificate of lbctl.
+// certificate of lbctl. What it may change is taken from its owner, and it names no owners itself.
 func TestLBCtlChangesLoadBalancersOnly(t *testing.T) {
 	i := install(t)
+	owner := func(fields string) []*corev1.ManagedFields {
+		return []*corev1.ManagedFields{{
+			Manager: "apply", Operation: corev1.ManagedFieldsOperation_MANAGED_FIELDS_OPERATION_APPLY, ApiVersion: "v1", FieldsV1: []byte(`{` + fields + `"f:spec":{"f:type":{}}}`),
+		}}
+	}
 	stolen := i.DialAs(i.Issue("lbctl", time.Hour), identity.Registry, i.RegistryAt())
 	operator, services := registryv1.NewServiceServiceClient(i.Conn), registryv1.NewServiceServiceClient(stolen)
 	created, err := operator.CreateService(t.Context(), &registryv1.CreateServiceRequest{Service: &corev1.Service{
-		Metadata: &corev1.ObjectMeta{Name: "web", Namespace: "default", Finalizers: []string{"example.com/others"}},
+		Metadata: &corev1.ObjectMeta{
+			Name: "web", Namespace: "default", Finalizers: []string{"example.com/others"}, Annotations: map[string]string{object.AnnotationBalancerProvider: "x"},
+			ManagedFields: owner(`"f:metadata":{"f:annotations":{"f:` + object.AnnotationBalancerProvider + `":{}}},`),
+		},
 		Spec: &corev1.ServiceSpec{
 			Type: corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER, Ports: []*corev1.ServicePort{{Port: 80}}, Selector: map[string]string{"app": "web"},
 		},
@@ -87,8 +95,13 @@ func TestLBCtlChangesLoadBalancersOnly(t *testing.T) {
 	if err := update(func(s *corev1.Service) {
 		s.Metadata.Finalizers = append(s.Metadata.Finalizers, object.FinalizerLoadBalancer)
 		s.Metadata.Annotations = map[string]string{object.AnnotationBalancerProvider: "portolan.dev/pool"}
+		s.Metadata.ManagedFields = owner(`"f:metadata":{"f:finalizers":{}},`)
 	})(t.Context()); err != nil {
 		t.Errorf("its own finalizer and annotation: %v", err)
+	}
+	now, err = operator.GetService(t.Context(), &registryv1.GetServiceRequest{Name: "web"})
+	if entries := now.GetService().GetMetadata().GetManagedFields(); err != nil || len(entries) != 1 || string(entries[0].GetFieldsV1()) != string(owner("")[0].GetFieldsV1()) {
+		t.Errorf("owners %v, %v", entries, err)
 	}
 }
 

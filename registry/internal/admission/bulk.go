@@ -241,7 +241,7 @@ func (w *Writer) prepareStep(ctx context.Context, x *Write, options Options) (*s
 	o := x.Object
 	row := rules.Of(o)
 	if x.Action == Create {
-		managed, err := entriesOfNew(o)
+		managed, err := entriesOfNew(o, options)
 		if err != nil {
 			return nil, err
 		}
@@ -253,7 +253,7 @@ func (w *Writer) prepareStep(ctx context.Context, x *Write, options Options) (*s
 	switch x.Action {
 	case Update:
 		row.Default(o)
-		return w.modification(ctx, row, x.Key, options, w.updateOf(ctx, o, options, replaceBy(o)))
+		return w.modification(ctx, row, x.Key, options, w.updateOf(ctx, o, options, replaceBy(o, options)))
 	case UpdateStatus:
 		row.Default(o)
 		return w.modification(ctx, row, x.Key, options, w.statusUpdateOf(ctx, o, options))

@@ -22,7 +22,7 @@ import (
 
 // Create stores a new object. It modifies o.
 func (w *Writer) Create(ctx context.Context, o object.Object, options Options) (*Result, error) {
-	managed, err := entriesOfNew(o)
+	managed, err := entriesOfNew(o, options)
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +30,10 @@ func (w *Writer) Create(ctx context.Context, o object.Object, options Options) (
 }
 
 // entriesOfNew returns the managed fields of an object to create, as the client sent them.
-func entriesOfNew(o object.Object) ([]*corev1.ManagedFields, error) {
+func entriesOfNew(o object.Object, options Options) ([]*corev1.ManagedFields, error) {
+	if options.KeepsOwners {
+		return nil, nil
+	}
 	entries := apply.AfterUpdate(rules.Of(o).New(), o, o.GetMetadata().GetManagedFields(), false, time.Now())
 	return entries, invalid(o, apply.Validate(entries))
 }

@@ -22,7 +22,7 @@ import (
 // replaces only that version.
 func (w *Writer) Update(ctx context.Context, o object.Object, options Options) (*Result, error) {
 	rules.Of(o).Default(o)
-	return w.update(ctx, o, options, replaceBy(o))
+	return w.update(ctx, o, options, replaceBy(o, options))
 }
 
 // renewal returns the object that replaces a stored version, and the function that returns the
@@ -35,18 +35,18 @@ type renewal func(old object.Object) (object.Object, ownership)
 type ownership func(updated object.Object) (entries []*corev1.ManagedFields, warnings []string)
 
 // replaceBy returns the renewal of an update.
-func replaceBy(o object.Object) renewal {
+func replaceBy(o object.Object, options Options) renewal {
 	return func(old object.Object) (object.Object, ownership) {
 		return object.Clone(o), func(updated object.Object) ([]*corev1.ManagedFields, []string) {
-			return apply.AfterUpdate(old, updated, sentEntries(o), false, time.Now()), nil
+			return apply.AfterUpdate(old, updated, sentEntries(o, options), false, time.Now()), nil
 		}
 	}
 }
 
 // sentEntries returns the managed fields of an update. Those of an update without a version are left
 // out, because they may be older than the stored ones.
-func sentEntries(o object.Object) []*corev1.ManagedFields {
-	if o.GetMetadata().GetResourceVersion() == 0 {
+func sentEntries(o object.Object, options Options) []*corev1.ManagedFields {
+	if o.GetMetadata().GetResourceVersion() == 0 || options.KeepsOwners {
 		return nil
 	}
 	return o.GetMetadata().GetManagedFields()
@@ -151,7 +151,7 @@ func (w *Writer) statusUpdateOf(ctx context.Context, o object.Object, options Op
 		if err := invalid(updated, found); err != nil {
 			return changed{}, err
 		}
-		err := setOwners(updated, old.Object, apply.AfterUpdate(old.Object, updated, sentEntries(o), true, time.Now()))
+		err := setOwners(updated, old.Object, apply.AfterUpdate(old.Object, updated, sentEntries(o, options), true, time.Now()))
 		return changed{object: updated, conditional: o.GetMetadata().GetResourceVersion() != 0}, err
 	}
 }

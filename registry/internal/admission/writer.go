@@ -54,6 +54,8 @@ type Options struct {
 	Limit access.WriteLimit
 	// Operator is set if an operator makes the write, also one whose writes are limited.
 	Operator bool
+	// KeepsOwners is set if the managed fields that the client sends are ignored.
+	KeepsOwners bool
 	// Writer is the path of the identity that makes the write. It is empty without TLS.
 	Writer string
 }

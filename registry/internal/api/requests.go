@@ -122,7 +122,7 @@ func checkGrace(row *rules.Kind, seconds int64) error {
 
 // options returns the options of a write from the request and its metadata.
 func options(ctx context.Context, req any) (admission.Options, error) {
-	o := admission.Options{Limit: access.WriteLimitOf(ctx), Operator: access.IsOperator(ctx)}
+	o := admission.Options{Limit: access.WriteLimitOf(ctx), Operator: access.IsOperator(ctx), KeepsOwners: !access.MayNameOwners(ctx)}
 	if id, err := identity.Caller(ctx); err == nil {
 		o.Writer = id.Path()
 	}
