@@ -59,8 +59,17 @@ type reserved struct {
 // Listen implements rpc.Network.
 func (r reserved) Listen(string) (net.Listener, error) { return r.listener, nil }
 
-// install starts an installation. Functions in change set further options of kubeapi.
+// serviceRanges are the ranges of cluster IPs of an installation with two families.
+var serviceRanges = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16"), netip.MustParsePrefix("fd00:96::/112")}
+
+// install starts an installation with IPv4. Functions in change set further options of kubeapi.
 func install(t *testing.T, secured bool, change ...func(*kubeapi.Config)) *installation {
+	t.Helper()
+	return installIn(t, secured, serviceRanges[:1], change...)
+}
+
+// installIn is install with ranges of cluster IPs.
+func installIn(t *testing.T, secured bool, ranges []netip.Prefix, change ...func(*kubeapi.Config)) *installation {
 	t.Helper()
 	i := &installation{T: t, http: http.DefaultClient, network: rpc.Memory(), logs: t.TempDir(), metrics: map[string]*prometheus.Registry{}}
 	if secured {
@@ -75,7 +84,7 @@ func install(t *testing.T, secured bool, change ...func(*kubeapi.Config)) *insta
 	i.registry = listener.Addr().String()
 	var a allocator.Config
 	config.Defaults(&a)
-	a.Addr, a.Registry, a.DataDir, a.ServiceCIDR = "127.0.0.1:0", i.registry, filepath.Join(t.TempDir(), "allocator"), []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")}
+	a.Addr, a.Registry, a.DataDir, a.ServiceCIDR = "127.0.0.1:0", i.registry, filepath.Join(t.TempDir(), "allocator"), ranges
 	claims := run(i, "allocator", i.network, a, allocator.New)
 	var r registry.Config
 	config.Defaults(&r)

@@ -85,14 +85,16 @@ func startReading(t *testing.T, command *exec.Cmd, each func(line []byte)) {
 // buildClient builds a program of a module in tools, and returns its path.
 func buildClient(t *testing.T, module, name string) string {
 	t.Helper()
-	dir, source := t.TempDir(), "./"+name
+	path, source := filepath.Join(programs, name), "./"+name
 	if module == name {
 		source = "."
 	}
-	if err := kittest.BuildAlone("../../../tools/"+module, dir, source); err != nil {
-		t.Fatal(err)
+	if _, err := os.Stat(path); err != nil {
+		if err := kittest.BuildAlone("../../../tools/"+module, programs, source); err != nil {
+			t.Fatal(err)
+		}
 	}
-	return filepath.Join(dir, name)
+	return path
 }
 
 // stop ends the program.
