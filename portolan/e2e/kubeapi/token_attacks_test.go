@@ -2,6 +2,7 @@ package kubeapi
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -168,6 +169,45 @@ func TestAuditNamesTheToken(t *testing.T) {
 				t.Errorf("%s has a secret", log)
 			}
 		}
+	}
+}
+
+// TestABadCertificateIsNotReplacedByAToken sends a good token with certificates of another authority, that have
+// expired, that are revoked, and of a role that may not use this API.
+func TestABadCertificateIsNotReplacedByAToken(t *testing.T) {
+	i := install(t, true)
+	text := i.token("ci", "operator", time.Hour)
+	revocation := &corev1.Revocation{Metadata: &corev1.ObjectMeta{Name: "viewer"}, Spec: &corev1.RevocationSpec{Identity: "viewer"}}
+	if _, err := registryv1.NewRevocationServiceClient(i.dial("operator")).CreateRevocation(t.Context(), &registryv1.CreateRevocationRequest{Revocation: revocation}); err != nil {
+		t.Fatal(err)
+	}
+	for name, files := range map[string]identity.Files{
+		"foreign": kittest.NewCertificates(t).Issue("operator", time.Hour), "expired": i.certs.Issue("operator/shop", time.Second),
+		"revoked": i.certs.Issue("viewer", time.Hour), "another role": i.certs.Issue("registry", time.Hour),
+	} {
+		pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kittest.Eventually(t, name, func() error { // the revocation takes a moment, and the certificate a second to expire
+			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
+				RootCAs: i.authority(), MinVersion: tls.VersionTLS13, GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil },
+			}}}
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, i.url+services, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set(bearer.Header, "Bearer "+text)
+			response, err := client.Do(request)
+			if err != nil {
+				return nil //nolint:nilerr // the handshake fails
+			}
+			defer func() { _ = response.Body.Close() }()
+			if response.StatusCode != http.StatusUnauthorized && response.StatusCode != http.StatusForbidden {
+				return fmt.Errorf("%d", response.StatusCode)
+			}
+			return nil
+		})
 	}
 }
 

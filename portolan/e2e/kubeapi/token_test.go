@@ -14,6 +14,12 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/portolan/internal/cli"
@@ -112,6 +118,29 @@ func TestTokens(t *testing.T) {
 		}
 		if a.code == 401 && (a.header.Get("WWW-Authenticate") == "" || a.object(t).GetKind() != "Status" || strings.Contains(a.body, secret)) {
 			t.Errorf("%s: %v %s", name, a.header, a.body)
+		}
+	}
+}
+
+// TestClientGoWithToken has client-go send tokens, in JSON and in protobuf.
+func TestClientGoWithToken(t *testing.T) {
+	i := install(t, true)
+	i.must("POST", services, service("web", "x"))
+	for who, mediaType := range map[string]string{"viewer": runtime.ContentTypeJSON, "operator": runtime.ContentTypeProtobuf} {
+		client, err := kubernetes.NewForConfig(&rest.Config{
+			Host: i.url, BearerToken: i.token(who, who, time.Hour), TLSClientConfig: rest.TLSClientConfig{CAFile: i.certs.CA()},
+			ContentConfig: rest.ContentConfig{ContentType: mediaType, AcceptContentTypes: mediaType},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := client.CoreV1().Services("").List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(list.Items) != 1 {
+			t.Errorf("%s: %v, %v", who, list, err)
+		}
+		err = client.CoreV1().Services("default").Delete(t.Context(), "web", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
+		if apierrors.IsForbidden(err) != (who == "viewer") || who == "operator" && err != nil {
+			t.Errorf("%s: %v", who, err)
 		}
 	}
 }
