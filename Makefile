@@ -17,9 +17,10 @@ endif
 # In dependency order, which is the order that tidy needs.
 DAEMONS := registry allocator endpointctl lbctl dnssvc edge kubeapi nodeagent
 MODULES := api services $(DAEMONS) portolan faults
-# Outside the workspace. tools/buf is left out of everything but proto-lint, since it takes minutes to build, and tests build
-# tools/grpcurl and tools/kubectl.
+# Outside the workspace; tools/buf is left out of everything but proto-lint, since it takes minutes to build.
 TOOLS   := tools/gen tools/testrun tools/mutate tools/check
+# Clients that the tests of kubeapi build.
+CLIENTS := tools/kubectl tools/kubeclients tools/oldclient
 
 FUZZTIME  ?= 10s
 TESTRUN   := .bin/testrun -alone tools/gen,tools/testrun,tools/mutate,tools/check -flakes .ci/flakes -unknown-flakes 2
@@ -222,11 +223,11 @@ proto-lint: .bin/buf ## buf's rules for the contract (the first use builds buf: 
 
 .PHONY: tidy
 tidy: ## go mod tidy in every module
-	for m in $(MODULES) $(TOOLS) tools/buf tools/grpcurl tools/kubectl; do GOWORK=off go -C $$m mod tidy; done
+	for m in $(MODULES) $(TOOLS) $(CLIENTS) tools/buf tools/grpcurl; do GOWORK=off go -C $$m mod tidy; done
 
 .PHONY: tidy-check
 tidy-check: ## would tidy change anything?
-	for m in $(MODULES) $(TOOLS) tools/buf tools/grpcurl tools/kubectl; do GOWORK=off go -C $$m mod tidy -diff; done
+	for m in $(MODULES) $(TOOLS) $(CLIENTS) tools/buf tools/grpcurl; do GOWORK=off go -C $$m mod tidy -diff; done
 
 .PHONY: clean
 clean: ## remove what was built

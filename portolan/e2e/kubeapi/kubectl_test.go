@@ -3,7 +3,6 @@ package kubeapi
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,20 +49,7 @@ func newest(t testing.TB) string {
 // kubectlOf returns a kubectl with the certificate of a role, or without one if there is no TLS.
 func kubectlOf(i *installation, who, program string) *kubectl {
 	i.Helper()
-	k := &kubectl{installation: i, program: program, home: i.TempDir()}
-	k.config = filepath.Join(k.home, "config")
-	cluster, user := "server: "+i.url, "{}"
-	if i.certs != nil {
-		files := i.certs.Issue(who, lifetime)
-		cluster += ", certificate-authority: " + files.CA
-		user = fmt.Sprintf("{client-certificate: %s, client-key: %s}", files.Cert, files.Key)
-	}
-	text := fmt.Sprintf("apiVersion: v1\nkind: Config\ncurrent-context: test\nclusters: [{name: test, cluster: {%s}}]\nusers: [{name: test, user: %s}]\n"+
-		"contexts: [{name: test, context: {cluster: test, user: test}}]\n", cluster, user)
-	if err := os.WriteFile(k.config, []byte(text), 0o600); err != nil {
-		i.Fatal(err)
-	}
-	return k
+	return &kubectl{installation: i, program: program, home: i.TempDir(), config: i.kubeconfig(who, i.url)}
 }
 
 // command returns a command of kubectl.
