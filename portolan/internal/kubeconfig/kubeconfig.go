@@ -12,7 +12,7 @@ const name = "portolan"
 // Config describes a file with one cluster and one user.
 type Config struct {
 	Server    string // URL of kubeapi
-	CA        []byte // certificates of the trusted authorities, PEM
+	CA        []byte // certificates of the trusted authorities, PEM; none: the server has no TLS
 	User      string // path of the identity, for people
 	Namespace string // of commands that name none; empty: default
 	// Token is the text of the user's token. If it is empty, ClientCert and ClientKey are the files of the
@@ -35,7 +35,7 @@ type cluster struct {
 	Cluster struct {
 		Server string `yaml:"server"`
 		// CA is in base64.
-		CA string `yaml:"certificate-authority-data"`
+		CA string `yaml:"certificate-authority-data,omitempty"`
 	} `yaml:"cluster"`
 }
 
