@@ -17,8 +17,7 @@ endif
 # In dependency order, which is the order that tidy needs.
 DAEMONS := registry allocator endpointctl lbctl dnssvc edge kubeapi nodeagent
 MODULES := api services $(DAEMONS) portolan faults
-# Outside the workspace. tools/buf is left out of everything but proto-lint, since it takes minutes to build, and tests build
-# tools/grpcurl and tools/kubectl.
+# Outside the workspace; tools/buf is left out of everything but proto-lint, since it takes minutes to build.
 TOOLS   := tools/gen tools/testrun tools/mutate tools/check
 # Clients that the tests of kubeapi build.
 CLIENTS := tools/kubectl tools/kubeclients tools/oldclient
@@ -100,7 +99,7 @@ bench-endpointctl: build ## endpoints of 10,000 services, and of 5,000 pods, wit
 .PHONY: bench-kubeapi
 bench-kubeapi: build ## Kubernetes' API beside the registry's: 1,000 watches, lists and informers of 10,000 services, with Postgres; QUICK=1 for a look
 	@tools/test-tools.sh || true
-	go test -count=1 -timeout 1h -run '^TestMeasure$$' -v ./portolan/bench/kubeapi -args -measure $(if $(QUICK),-quick) | grep -v level=
+	go test -count=1 -timeout 1h -run '^TestMeasure$$' -v ./portolan/bench/kubeapi -args -measure -bin $(CURDIR)/bin $(if $(QUICK),-quick) | grep -v level=
 
 .PHONY: bench-dnssvc
 bench-dnssvc: ## the name server beside NSD and Knot (Debian: dnsperf nsd knot); QUICK=1 for a minute's worth; NSD=… another one

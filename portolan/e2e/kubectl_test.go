@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -14,12 +15,25 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
+// kubectlPath returns the path of kubectl. It skips the test if there is none.
+func (i *installation) kubectlPath() string {
+	i.Helper()
+	if program := os.Getenv("PORTOLAN_TEST_KUBECTL"); program != "" {
+		return program
+	}
+	program, err := exec.LookPath("kubectl")
+	if err != nil {
+		i.Skip("kubectl is not here; it comes with Debian's kubernetes-client")
+	}
+	return program
+}
+
 // kubectl runs kubectl with the kubeconfig that dev has written.
 func (i *installation) kubectl(args ...string) (string, error) {
 	i.Helper()
 	ctx, cancel := context.WithTimeout(i.Context(), patience)
 	defer cancel()
-	command := exec.CommandContext(ctx, "kubectl", append([]string{"--kubeconfig", filepath.Join(i.dataDir, "kubeconfig"), "--cache-dir", i.TempDir()}, args...)...)
+	command := exec.CommandContext(ctx, i.kubectlPath(), append([]string{"--kubeconfig", filepath.Join(i.dataDir, "kubeconfig"), "--cache-dir", i.TempDir()}, args...)...)
 	out, err := command.CombinedOutput()
 	return string(out), err
 }
@@ -27,10 +41,8 @@ func (i *installation) kubectl(args ...string) (string, error) {
 // TestKubectlUsesDev shows the objects of the example by kubectl, and creates a service with it, which gets
 // a virtual IP and a name. Without dev's file kubectl is refused.
 func TestKubectlUsesDev(t *testing.T) {
-	if _, err := exec.LookPath("kubectl"); err != nil {
-		t.Skip("kubectl is not here; it comes with Debian's kubernetes-client")
-	}
 	i := &installation{T: t, network: claimNetwork(t), dataDir: t.TempDir()}
+	i.kubectlPath()
 	example, err := filepath.Abs(repository + "/examples/hello")
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +76,7 @@ func TestKubectlUsesDev(t *testing.T) {
 		t.Errorf("kubectl shows the virtual IP %q, the registry has %q", vip, got)
 	}
 	i.awaitAnswer("web.default.svc.cluster.local", dns.TypeA, answers("A "+vip))
-	out, err := exec.CommandContext(t.Context(), "kubectl", "--server", "http://"+i.api(7405), "--cache-dir", t.TempDir(), "get", "services").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), i.kubectlPath(), "--server", "http://"+i.api(7405), "--cache-dir", t.TempDir(), "get", "services").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "logged in") {
 		t.Errorf("without the token: %v\n%s", err, out)
 	}

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -10,10 +11,13 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Application is a manifest that is applied by ApplyService.
+// Application is a manifest that is applied by ApplyService. It is for one goroutine at a time.
 type Application struct {
 	manifest object.Object
 	fields   *fieldpath.Set
+
+	stored object.Object // the last one whose owners were read
+	owners []*owner
 }
 
 // New returns the application of a manifest. The manifest is given as the client sent it, before
@@ -23,8 +27,16 @@ func New(manifest object.Object) *Application {
 	return &Application{manifest: manifest, fields: FieldsOf(manifest)}
 }
 
+// ownersOf returns the owners of the fields of a stored object.
+func (a *Application) ownersOf(stored object.Object) []*owner {
+	if a.stored != stored {
+		a.stored, a.owners = stored, ownersOf(stored)
+	}
+	return a.owners
+}
+
 // IsFirst reports whether ApplyService has never applied anything to a stored object.
-func IsFirst(stored object.Object) bool { return find(ownersOf(stored)) == nil }
+func (a *Application) IsFirst(stored object.Object) bool { return find(a.ownersOf(stored)) == nil }
 
 // find returns ApplyService among owners, or nil.
 func find(owners []*owner) *owner {
@@ -61,7 +73,10 @@ func (a *Application) Created(now time.Time) []*corev1.ManagedFields {
 // Applied returns the managed fields of an object after the application, and a warning for each
 // manager that has lost a field because the manifest changes its value.
 func (a *Application) Applied(stored, updated object.Object, now time.Time) (entries []*corev1.ManagedFields, warnings []string) {
-	owners := ownersOf(stored)
+	owners := slices.Clone(a.ownersOf(stored))
+	for i, one := range owners {
+		owners[i] = new(*one)
+	}
 	own := find(owners)
 	if own == nil {
 		own = &owner{ManagedFields: &corev1.ManagedFields{Manager: Manager}}

@@ -17,7 +17,7 @@ func (a *Application) Merge(stored object.Object) object.Object {
 	merged, wanted := object.Clone(stored), object.Clone(a.manifest)
 	meta := object.MetaOf(merged)
 	meta.Uid, meta.ResourceVersion = wanted.GetMetadata().GetUid(), wanted.GetMetadata().GetResourceVersion()
-	m := &merger{removed: a.removed(ownersOf(stored))}
+	m := &merger{removed: a.removed(a.ownersOf(stored))}
 	for field := range fieldsToApply(merged.ProtoReflect().Descriptor()) {
 		m.field(merged.ProtoReflect(), wanted.ProtoReflect(), field, nil)
 	}

@@ -24,10 +24,18 @@ const (
 
 // addOpenAPI adds the OpenAPI documents.
 func addOpenAPI(all map[string]func(*request) error) {
-	all["/openapi/v2"] = func(req *request) error { return req.openAPI(openapi.V2(), openAPIv2) }
 	all["/openapi/v3"] = sendOpenAPIIndex
+	all["/openapi/v2"] = openAPI(openapi.V2(), openAPIv2)
 	for path, document := range openapi.V3() {
-		all["/openapi/v3/"+path] = func(req *request) error { return req.openAPI(document, openAPIv3) }
+		all["/openapi/v3/"+path] = openAPI(document, openAPIv3)
+	}
+}
+
+// openAPI returns the handler of a document. protobuf is its media type in protobuf. A document counts as a
+// request, unlike those of discovery, because it may have to be decompressed, which takes some milliseconds.
+func openAPI(document openapi.Document, protobuf string) func(*request) error {
+	return func(req *request) error {
+		return req.server.limited(func() error { return req.openAPI(document, protobuf) })
 	}
 }
 
@@ -42,7 +50,7 @@ func sendOpenAPIIndex(req *request) error {
 	return req.sendCompressed(wire.JSON, index.Gzip)
 }
 
-// openAPI answers with a document. protobuf is its media type in protobuf.
+// openAPI answers with a document.
 func (req *request) openAPI(document openapi.Document, protobuf string) error {
 	if err := req.onlyGet(); err != nil {
 		return err

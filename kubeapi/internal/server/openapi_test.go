@@ -3,10 +3,14 @@ package server
 import (
 	"encoding/json"
 	"maps"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"portolan.dev/kubeapi/internal/openapi"
 	"portolan.dev/kubeapi/internal/resource"
@@ -61,10 +65,7 @@ func TestOpenAPIHasWhatIsServed(t *testing.T) {
 	}
 	for _, r := range resource.All {
 		for _, verb := range r.Verbs() {
-			if verb == verbWatch || verb == verbDeleteCollection && r.IsNamespaces() { // Kubernetes does not document it
-				continue
-			}
-			if !slices.Contains(found[r], verb) {
+			if verb != verbWatch && !slices.Contains(found[r], verb) { // a watch is a list with a parameter
 				t.Errorf("%s: no document has the verb %s", r.GroupResource(), verb)
 			}
 		}
@@ -117,4 +118,15 @@ func operations(t *testing.T, d openapi.Document) map[string]documented {
 		}
 	}
 	return found
+}
+
+// TestOpenAPICountsAsARequest checks that documents are decompressed within the limit of requests only.
+func TestOpenAPICountsAsARequest(t *testing.T) {
+	for limit, code := range map[int]codes.Code{0: codes.ResourceExhausted, 1: codes.OK} {
+		recorder := httptest.NewRecorder()
+		req := &request{server: &Server{requests: make(chan struct{}, limit)}, w: recorder, r: httptest.NewRequest(http.MethodGet, "/openapi/v2", nil)}
+		if err := documents["/openapi/v2"](req); status.Code(err) != code || (recorder.Body.Len() > 0) != (code == codes.OK) {
+			t.Errorf("with room for %d: %v, %d bytes", limit, err, recorder.Body.Len())
+		}
+	}
 }

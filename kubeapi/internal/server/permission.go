@@ -13,13 +13,13 @@ import (
 
 // callsOf lists the methods of the registry that a request with a verb calls.
 var callsOf = map[string][]kinds.Verb{
-	verbGet: {kinds.Get}, verbList: {kinds.List}, verbWatch: {kinds.Watch}, verbCreate: {kinds.Create}, verbUpdate: {kinds.Update},
+	verbGet: {kinds.Get}, verbList: {kinds.List}, verbWatch: {kinds.Watch}, verbCreate: {kinds.Create}, verbUpdate: {kinds.Get, kinds.Update},
 	verbPatch: {kinds.Get, kinds.Update}, verbDelete: {kinds.Delete}, verbDeleteCollection: {kinds.List, kinds.Delete},
 }
 
 // statusCallsOf lists the same for the subresource status.
 var statusCallsOf = map[string][]kinds.Verb{
-	verbGet: {kinds.Get}, verbUpdate: {kinds.UpdateStatus}, verbPatch: {kinds.Get, kinds.UpdateStatus},
+	verbGet: {kinds.Get}, verbUpdate: {kinds.Get, kinds.UpdateStatus}, verbPatch: {kinds.Get, kinds.UpdateStatus},
 }
 
 // mayUse returns why the client may not use a verb of a resource, or of one of its subresources, in a
@@ -51,9 +51,9 @@ func (req *request) mayUse(r *resource.Resource, subresource, verb, namespace st
 
 // authorizeAll refuses a request that makes several calls, if its client may not make all of them. Of the
 // others, and of each of these calls, the registry decides. Without it a client that may only read would be
-// told that there was nothing to delete, or to patch.
+// told that there was nothing to delete, or to change.
 func (req *request) authorizeAll() error {
-	if req.resource.Codec == nil || req.verb != verbPatch && req.verb != verbDeleteCollection {
+	if req.resource.Codec == nil || len(callsOf[req.verb]) == 1 {
 		return nil
 	}
 	if reason := req.mayUse(req.resource, req.subresource, req.verb, req.namespace); reason != "" {

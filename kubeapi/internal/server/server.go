@@ -111,12 +111,22 @@ func (req *request) serve() error {
 	if req.verb == verbWatch {
 		return req.watch()
 	}
+	return req.server.limited(req.answer)
+}
+
+// limited calls a function, unless too many requests are under way.
+func (s *Server) limited(do func() error) error {
 	select {
-	case req.server.requests <- struct{}{}:
-		defer func() { <-req.server.requests }()
+	case s.requests <- struct{}{}:
+		defer func() { <-s.requests }()
+		return do()
 	default:
 		return apierr.Throttled("max-requests", "too many requests are under way at this server: try again later", time.Second)
 	}
+}
+
+// answer answers a request for a resource that is no watch.
+func (req *request) answer() error {
 	var cancel context.CancelFunc
 	req.ctx, cancel = context.WithTimeout(req.ctx, requestTimeout)
 	defer cancel()

@@ -112,7 +112,7 @@ func (w *writing) checkStrict(mistakes []error) error {
 	case len(mistakes) == 0 || w.validation == metav1.FieldValidationIgnore:
 		return nil
 	case w.validation == metav1.FieldValidationStrict:
-		return wire.CannotHandle(w.codec.GroupVersionKind, w.codec.GroupVersionKind.Kind, fmt.Errorf("strict decoding error: %v", joined(mistakes)))
+		return wire.CannotHandle(w.resource.Kind, w.resource.Kind.Kind, fmt.Errorf("strict decoding error: %v", joined(mistakes)))
 	}
 	for _, mistake := range mistakes {
 		// The mistakes of a YAML document are one error with a line for each.

@@ -177,7 +177,9 @@ func TestObjectsShareForms(t *testing.T) {
 		if len(objects) != 1 {
 			t.Fatal(len(objects))
 		}
-		encoded, err := objects[0].Encoded("json", func() ([]byte, error) { return fmt.Append(nil, objects[0].New.GetMetadata().GetResourceVersion(), " anew"), nil })
+		encoded, err := objects[0].Encoded("json", func() ([]byte, error) {
+			return fmt.Append(nil, objects[0].New.GetMetadata().GetResourceVersion(), " anew"), nil
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ const serveNATS = "serve-nats"
 var (
 	measure = flag.Bool("measure", false, "measure, which takes minutes")
 	quick   = flag.Bool("quick", false, "fewer repetitions")
-	bin     = flag.String("bin", "../../../bin", "folder of the built daemons")
+	bin     = flag.String("bin", "", "folder of the built daemons")
 	only    = flag.String("only", "list,informer,watch,memory", "what to measure")
 	profile = flag.String("profile", "", "folder for CPU profiles of kubeapi")
 	broker  = flag.String(serveNATS, "", "be a NATS server with its data in this folder; used by the program itself")

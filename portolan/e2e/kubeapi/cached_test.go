@@ -40,6 +40,16 @@ func TestListsOfAnyAge(t *testing.T) {
 			t.Errorf("%s: %q, continue %q; want %q", c.path, got, list.GetContinue(), c.names)
 		}
 	}
+	for _, accept := range []string{"application/json", "application/vnd.kubernetes.protobuf", "application/yaml", "application/json;as=Table;v=v1;g=meta.k8s.io"} {
+		for _, path := range []string{"/api/v1/services", "/api/v1/namespaces", "/api/v1/pods", "/api/v1/nodes"} {
+			fresh := i.get(path, "Accept", accept)
+			for range 2 { // the second answer is made of what the first one has encoded
+				if any := i.get(path+"?resourceVersion=0", "Accept", accept); any.code != 200 || any.body != fresh.body || any.header.Get("Content-Type") != fresh.header.Get("Content-Type") {
+					t.Errorf("%s as %s: %d\n%q, and the newest\n%q", path, accept, any.code, any.body, fresh.body)
+				}
+			}
+		}
+	}
 	for _, query := range []string{"?resourceVersion=0&labelSelector=%2C%2C", "?resourceVersion=0&fieldSelector=spec.nothing%3Dx"} {
 		if a := i.get(services + query); a.code != 400 {
 			t.Errorf("%s: %d %s", query, a.code, a.body)

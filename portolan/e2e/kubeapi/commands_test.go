@@ -85,7 +85,7 @@ func TestKubectlReads(t *testing.T) {
 			command{args: "get svc --field-selector nothing=x", has: "nothing", fails: true},
 			command{args: "describe service web", has: "it was tested"},
 			command{args: "describe service web", has: "10.1.0.1:8080", newer: true},
-			command{args: "describe endpointslice web-x", has: "10.1.0.1"},
+			command{args: "describe endpointslice web-x", has: "10.1.0.1", newer: true}, // the older asks for v1beta1
 			command{args: "describe pod web-1", has: "8080/TCP"},
 			command{args: "describe node n1", has: "web-1"},
 			command{args: "describe namespace default", has: "No resource quota."},
@@ -125,7 +125,7 @@ func TestKubectlWrites(t *testing.T) {
 			command{args: "apply -f -", input: web, has: "service/web created"},
 			command{args: "apply -f -", input: web, has: "service/web unchanged"},
 			command{args: "diff -f -", input: web},
-			command{args: "diff -f -", input: moved, has: "+  - name: http\n+    port: 82", fails: true},
+			command{args: "diff -f -", input: moved, has: "+    port: 82", fails: true},
 			command{args: "apply --dry-run=server -f -", input: moved, has: "service/web configured (server dry run)"},
 			command{args: "get service web -o jsonpath={.spec.ports[*].port}", has: "80"},
 			command{args: "apply -f -", input: moved, has: "service/web configured"},
@@ -170,7 +170,8 @@ func TestKubectlWrites(t *testing.T) {
 			command{args: "delete namespace shop --timeout=60s", has: "deleted"},
 			command{args: "get service b -n shop", has: "(NotFound)", fails: true},
 			command{args: "apply -f -", input: strings.Replace(web, `"name":"web"`, `"name":"kept"`, 1), has: "service/kept created"},
-			command{args: "apply --prune -l app=web -f -", input: strings.Replace(web, `"name":"web"`, `"name":"kept"`, 1), has: "service/web pruned", newer: true},
+			command{args: "apply -f -", input: web, has: "service/web configured"},                                                                                  // kubectl prunes what it has applied
+			command{args: "apply --prune -l app=web -f -", input: strings.Replace(web, `"name":"web"`, `"name":"kept"`, 1), has: "service/web pruned", newer: true}, // as above
 			command{args: "delete services -l app=web --wait --timeout=60s", has: "deleted"},
 			command{args: "get services", has: "No resources found"},
 		)
@@ -194,7 +195,7 @@ func TestKubectlWaits(t *testing.T) {
 		seen()
 		waited()
 		gone := k.until([]string{"wait", "--for=delete", "pod/web-1", "--timeout=60s"}, "")
-		k.run("", "delete", "pod", "web-1", "--wait=false")
+		k.run("", "delete", "pod", "web-1", "--now", "--wait=false")
 		gone()
 	})
 }

@@ -57,17 +57,17 @@ func TestPrometheus(t *testing.T) {
 	})
 }
 
-// discovery is the discovery of Prometheus.
-type discovery struct {
+// discoverer is the discovery of Prometheus.
+type discoverer struct {
 	*testing.T
 	mu    sync.Mutex
 	found map[string][]map[string]string // the labels of the targets of each job
 }
 
 // discover starts the discovery.
-func discover(t *testing.T, program, config string) *discovery {
+func discover(t *testing.T, program, config string) *discoverer {
 	t.Helper()
-	d := &discovery{T: t}
+	d := &discoverer{T: t}
 	startReading(t, exec.Command(program, config), func(line []byte) {
 		found := map[string][]map[string]string{}
 		if err := json.Unmarshal(line, &found); err != nil {
@@ -85,7 +85,7 @@ func discover(t *testing.T, program, config string) *discovery {
 
 // finds waits until exactly these targets of each job are found. A target is described by its address and
 // by labels, whose names stand without what all begin with.
-func (d *discovery) finds(want map[string][]string) {
+func (d *discoverer) finds(want map[string][]string) {
 	d.Helper()
 	kittest.Eventually(d, "the targets", func() error {
 		d.mu.Lock()

@@ -218,26 +218,20 @@ func TestApplyConfigurations(t *testing.T) {
 
 // TestKubectlServerSide applies with kubectl.
 func TestKubectlServerSide(t *testing.T) {
-	k := kubectlOf(install(t, true), "operator", distributed(t))
-	serverSide := []string{"apply", "--server-side", "--validate=false", "-f", "-"}
-	other := append(slices.Clone(serverSide), "--field-manager=other")
-	changed := strings.Replace(web, "8080", "9090", 1)
-	for _, c := range []struct {
-		input string
-		args  []string
-		has   string
-	}{
-		{web, serverSide, "service/web serverside-applied"},
-		{web, other, "service/web serverside-applied"},
-		{changed, append(other, "--force-conflicts"), "service/web serverside-applied"},
-		{"", []string{"get", "service", "web", "-o", "jsonpath={.spec.ports[0].targetPort}"}, "9090"},
-		{"", []string{"get", "service", "web", "-o", "json", "--show-managed-fields"}, `"manager": "other"`},
-	} {
-		if out := k.run(c.input, c.args...); !strings.Contains(out, c.has) {
-			t.Errorf("kubectl %s: no %q in\n%s", strings.Join(c.args, " "), c.has, out)
-		}
-	}
-	if out, err := k.try(web, serverSide...); err == nil || !strings.Contains(out, "conflict with \"other\"") || !strings.Contains(out, "--force-conflicts") {
-		t.Errorf("a conflict: %v\n%s", err, out)
-	}
+	eachKubectl(t, func(k *kubectl, newer bool) {
+		changed := strings.Replace(web, "8080", "9090", 1)
+		k.commands(newer,
+			command{args: "apply --server-side -f -", input: web, has: "service/web serverside-applied"},
+			command{args: "apply --server-side -f -", input: strings.Replace(web, "targetPort", "targetport", 1), has: "targetport", fails: true},
+			command{args: "apply --server-side --field-manager=other -f -", input: web, has: "service/web serverside-applied"},
+			command{args: "apply --server-side --field-manager=other --force-conflicts -f -", input: changed, has: "service/web serverside-applied"},
+			command{args: "get service web -o jsonpath={.spec.ports[0].targetPort}", has: "9090"},
+			command{args: "get service web -o jsonpath={.metadata.managedFields[*].manager}", has: "other"},
+			command{args: "get service web -o json --show-managed-fields", has: `"manager": "other"`, newer: true},
+			command{args: "apply --server-side -f -", input: web, has: "conflict with \"other\"", fails: true},
+			command{args: "apply --server-side -f -", input: web, has: "--force-conflicts", fails: true},
+			command{args: "diff --server-side --field-manager=other -f -", input: changed},
+			command{args: "diff --server-side --field-manager=other --force-conflicts -f -", input: web, has: "+    targetPort: 8080", fails: true},
+		)
+	})
 }

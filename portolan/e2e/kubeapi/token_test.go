@@ -250,8 +250,9 @@ func TestKubectlWithToken(t *testing.T) {
 			t.Errorf("kubectl %s: no %q in %s", c.args, c.has, out)
 		}
 	}
-	if out, err := shop.try("", "auth", "whoami"); err == nil && !strings.Contains(out, "operator/shop") || err != nil && !strings.Contains(out, "whoami") {
-		t.Errorf("whoami: %v %s", err, out)
+	recent := &kubectl{installation: i, program: newest(t), config: shop.config, home: shop.home}
+	if out := recent.run("", "auth", "whoami"); !strings.Contains(out, "operator/shop") || !strings.Contains(out, "[shop]") {
+		t.Errorf("whoami: %s", out)
 	}
 	if out, err := i.portolan("operator", "get", "tokens"); err != nil || !strings.Contains(out, "operator/shop") {
 		t.Errorf("%v %s", err, out)

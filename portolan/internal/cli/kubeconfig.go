@@ -16,6 +16,7 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/portolan/internal/kubeconfig"
 	"portolan.dev/services/kit/identity"
+	"portolan.dev/services/spec"
 )
 
 // kubeconfigFlags are the flags of kubeconfig.
@@ -83,7 +84,7 @@ func (f *kubeconfigFlags) config(command *cobra.Command, flags *connection) (*ku
 		return nil, err
 	}
 	if source == nil {
-		return nil, errors.New("without certificates there are no roles: --certs names a folder of certificates; without TLS use kubectl --server http://HOST:" + strconv.Itoa(kubeapiPort))
+		return nil, errors.New("without certificates there are no roles: --certs names a folder of certificates; portolan dev writes a kubeconfig of its own into its data directory")
 	}
 	files, err := flags.tlsFiles()
 	if err != nil {
@@ -125,7 +126,7 @@ func (f *kubeconfigFlags) addToken(command *cobra.Command, flags *connection, co
 	defer func() { _ = conn.Close() }()
 	meta := &corev1.ObjectMeta{Name: f.name}
 	if f.name == "" {
-		meta.GenerateName = tokenPrefix(config.User)
+		meta.GenerateName = spec.IdentityPrefix(config.User)
 	}
 	made, err := f.make(command.Context(), conn, meta)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -117,6 +116,3 @@ kubeconfig, which "portolan kubeconfig" writes.`,
 	f.register(command)
 	return command
 }
-
-// tokenPrefix returns the beginning of the name of a token for an identity, for generateName.
-func tokenPrefix(path string) string { return strings.ReplaceAll(path, "/", "-") + "-" }

@@ -49,7 +49,7 @@ func mergeOf(application *apply.Application) renewal {
 		rules.Of(merged).Default(merged)
 		return merged, func(updated object.Object) ([]*corev1.ManagedFields, []string) {
 			entries, warnings := application.Applied(old, updated, time.Now())
-			if apply.IsFirst(old) {
+			if application.IsFirst(old) {
 				warnings = append(warnings, notApplied)
 			}
 			return entries, warnings

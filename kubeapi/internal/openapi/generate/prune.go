@@ -117,9 +117,11 @@ func describe(definition map[string]any) {
 		if r.Kind != (schema.GroupVersionKind{Group: names["group"].(string), Version: names["version"].(string), Kind: names["kind"].(string)}) {
 			continue
 		}
-		if r.Codec == nil {
+		switch {
+		case r.IsReview():
+		case r.Codec == nil:
 			definition["description"] = fmt.Sprintf("%s Portolan has no objects of this kind: lists are empty, and it cannot be written.", text)
-		} else {
+		default:
 			definition["description"] = fmt.Sprintf("%s Portolan drops fields that it does not have, with a warning.", text)
 		}
 	}
