@@ -85,7 +85,7 @@ func importRefusal(from, to string, test bool) string {
 		return "only an agent that is a program of its own links the library of BGP"
 	case isBelow(to, ownerFormat...) && isBelow(from, ours+"services/apply"):
 		return ""
-	case isBelow(to, "k8s.io", "sigs.k8s.io") && a != "kubeapi" && (a != "portolan" || !test) && from != ours+"tools/kubectl":
+	case isBelow(to, "k8s.io", "sigs.k8s.io") && a != "kubeapi" && (a != "portolan" || !test) && !isBelow(from, ours+"tools/kubectl", ours+"tools/oldclient"):
 		return "only kubeapi, and tests of portolan, use Kubernetes' libraries, which take long to build; portolan/internal/manifest/kube has the types"
 	case isBelow(to, "k8s.io/apiserver", "k8s.io/client-go") && a == "kubeapi" && !test:
 		return "kubeapi is a server on Kubernetes' types; k8s.io/apiserver would bring a second store, and client-go is for tests"
