@@ -145,6 +145,28 @@ func configFile(t *testing.T, name string, changes ...string) string {
 	return path
 }
 
+// TestDocumentHasTheTestedFiles compares the document for users with the files that the tests give to the
+// clients.
+func TestDocumentHasTheTestedFiles(t *testing.T) {
+	document, err := os.ReadFile("../../testdata/repository/docs/kubernetes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"Corefile", "kube-proxy.yaml"} {
+		source, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := string(source)
+		for strings.HasPrefix(text, "#") {
+			_, text, _ = strings.Cut(text, "\n")
+		}
+		if !strings.Contains(string(document), "\n"+text+"```\n") {
+			t.Errorf("docs/kubernetes.md does not have testdata/%s", name)
+		}
+	}
+}
+
 // freePort returns a port that nothing uses, by UDP and TCP, for a program that cannot choose one.
 func freePort(t *testing.T) string {
 	t.Helper()
