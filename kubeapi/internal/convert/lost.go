@@ -25,7 +25,9 @@ func (c *Codec) Lost(from Object, to object.Object) []string {
 }
 
 // written reports whether a field has a value that Portolan makes from others.
-func written(path string) bool { return strings.HasPrefix(path, "metadata.annotations.portolan.dev/") }
+func written(path string) bool {
+	return path == "metadata.resourceVersion" || strings.HasPrefix(path, "metadata.annotations.portolan.dev/")
+}
 
 func treeOf(o Object) any {
 	text, err := json.Marshal(o)

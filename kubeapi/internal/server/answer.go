@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"portolan.dev/kubeapi/internal/wire"
 	"portolan.dev/services/object"
@@ -42,7 +43,16 @@ func (req *request) begin(code int, contentType string) {
 	header.Set("Content-Type", contentType)
 	header.Set("X-Content-Type-Options", "nosniff")
 	req.code = code
+	req.limitUnread()
 	req.w.WriteHeader(code)
+}
+
+// limitUnread sets the time that the client has to send a body that no handler has read. The library
+// reads some of it before it answers, and would wait for it without end.
+func (req *request) limitUnread() {
+	if !req.bodyRead && req.r.ContentLength != 0 {
+		_ = http.NewResponseController(req.w).SetReadDeadline(time.Now().Add(req.server.cfg.SendTimeout)) // a pipe of a test has none
+	}
 }
 
 // partSize is the size of the parts of an answer, in bytes. The client has the time of the limit to read
@@ -98,7 +108,7 @@ func (req *request) rows() (wire.Rows, error) {
 	case wire.RowsNone, wire.RowsMetadata, wire.RowsObject:
 		return rows, nil
 	default:
-		return "", badRequest("includeObject: %q is none of None, Metadata, Object", rows)
+		return "", badRequest("Unable to convert to Table as requested: %v", field.Invalid(field.NewPath("includeObject"), rows, "must be 'Metadata', 'Object', 'None', or empty"))
 	}
 }
 

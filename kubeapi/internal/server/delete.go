@@ -100,7 +100,7 @@ func (req *request) deleteOptions() (*metav1.DeleteOptions, error) {
 	if text := req.query.Get("gracePeriodSeconds"); text != "" {
 		seconds, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return nil, badRequest("gracePeriodSeconds: %v", err)
+			return nil, badRequest("%v", err)
 		}
 		options.GracePeriodSeconds = &seconds
 	}

@@ -60,7 +60,7 @@ func (req *request) openAPI(document openapi.Document, protobuf string) error {
 	contentType, encoded := wire.JSON, document.JSON
 	switch req.accepted(wire.JSON, protobuf) {
 	case "":
-		return wire.NotAcceptable(wire.JSON, protobuf)
+		return wire.NotAcceptable(false, wire.JSON, protobuf)
 	case protobuf:
 		contentType, encoded = protobuf, document.Protobuf
 	}

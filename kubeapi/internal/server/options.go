@@ -1,6 +1,7 @@
 package server
 
 import (
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -39,16 +40,16 @@ func parseListOptions(query url.Values, watch bool) (listOptions, error) {
 	}
 	if text := query.Get("limit"); text != "" {
 		if o.limit, err = strconv.ParseInt(text, 10, 64); err != nil {
-			return o, badRequest("limit: %v", err)
+			return o, badRequest("%v", err)
 		}
 		o.limit = max(0, o.limit)
 	}
 	if text := query.Get("timeoutSeconds"); text != "" {
-		seconds, err := strconv.ParseUint(text, 10, 31)
+		seconds, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return o, badRequest("timeoutSeconds: %q is no number of seconds", text)
+			return o, badRequest("%v", err)
 		}
-		o.timeout = time.Duration(seconds) * time.Second // #nosec G115 -- 31 bits
+		o.timeout = time.Duration(min(max(0, seconds), math.MaxInt32)) * time.Second
 	}
 	o.bookmarks = boolean(query, "allowWatchBookmarks")
 	if query.Has("sendInitialEvents") {
@@ -64,7 +65,7 @@ func parseVersion(text string) (uint64, error) {
 	}
 	revision, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		return 0, badRequest("resourceVersion: %q is no number that the server gave", text)
+		return 0, badRequest("%v", field.Invalid(field.NewPath("resourceVersion"), text, err.Error()))
 	}
 	return revision, nil
 }

@@ -29,6 +29,9 @@ const (
 	patchAttempts = 5
 	// maxOperations is the largest number of operations of a JSON patch, as in Kubernetes.
 	maxOperations = 10000
+	// maxItems is the largest number of items in the lists of a merge patch. A strategic merge compares
+	// each item with each, which takes a second for so many.
+	maxItems = 5000
 )
 
 // operation has the fields of an operation of a JSON patch.
@@ -79,18 +82,18 @@ func (w *writing) patcher(body []byte) (patcher, error) {
 	case types.JSONPatchType:
 		return w.jsonPatcher(body)
 	case types.MergePatchType:
-		if err := w.checkDuplicates(body); err != nil {
+		if err := w.checkMerge(body); err != nil {
 			return nil, err
 		}
 		return func(original []byte) ([]byte, error) {
 			patched, err := jsonpatch.MergePatch(original, body)
 			if err != nil {
-				return nil, badRequest("the patch is no JSON object: %v", err)
+				return nil, badRequest("error decoding patch: %v", err)
 			}
 			return patched, nil
 		}, nil
 	case types.StrategicMergePatchType:
-		if err := w.checkDuplicates(body); err != nil {
+		if err := w.checkMerge(body); err != nil {
 			return nil, err
 		}
 		return func(original []byte) ([]byte, error) {
@@ -104,13 +107,34 @@ func (w *writing) patcher(body []byte) (patcher, error) {
 	return nil, wire.UnsupportedMediaType(string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType), string(types.ApplyYAMLPatchType))
 }
 
-// checkDuplicates checks a patch that is an object for fields that it has twice.
-func (w *writing) checkDuplicates(body []byte) error {
+// items returns the number of the items of all lists in a tree.
+func items(tree any) (n int) {
+	switch node := tree.(type) {
+	case map[string]any:
+		for _, value := range node {
+			n += items(value)
+		}
+	case []any:
+		n = len(node)
+		for _, value := range node {
+			n += items(value)
+		}
+	}
+	return n
+}
+
+// checkMerge checks a patch that is an object: how large it is, and whether it has fields twice.
+func (w *writing) checkMerge(body []byte) error {
+	if !json.Valid(body) {
+		return badRequest("invalid JSON patch")
+	}
 	var tree map[string]any
 	strict, err := kjson.UnmarshalStrict(body, &tree)
 	switch {
 	case err != nil:
 		return badRequest("error decoding patch: %v", err)
+	case items(tree) > maxItems:
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("The allowed maximum of list items in a merge patch is %d, got %d", maxItems, items(tree)))
 	case len(strict) > 0 && w.validation == metav1.FieldValidationStrict:
 		return invalidResult(body, fmt.Errorf("strict decoding error: %v", joined(strict)))
 	}
@@ -128,7 +152,7 @@ func (w *writing) invalidPatch(err error) error {
 func (w *writing) jsonPatcher(body []byte) (patcher, error) {
 	operations, err := jsonpatch.DecodePatch(body)
 	if err != nil {
-		return nil, badRequest("the patch is no list of operations: %v", err)
+		return nil, badRequest("error decoding patch: %v", err)
 	}
 	var known []operation
 	if strict, err := kjson.UnmarshalStrict(body, &known); err == nil && len(strict) > 0 && w.validation == metav1.FieldValidationStrict {

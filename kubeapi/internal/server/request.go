@@ -51,7 +51,8 @@ type request struct {
 	name        string
 	subresource string
 
-	code int // of the answer; 0: there is none yet
+	bodyRead bool // up to its end
+	code     int  // of the answer; 0: there is none yet
 }
 
 // errUnknownPath is the error for a path without a resource.

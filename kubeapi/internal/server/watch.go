@@ -65,7 +65,7 @@ func (req *request) watch() error {
 	}
 	ctx, cancel := context.WithTimeoutCause(req.ctx, life, errTimeout)
 	defer cancel()
-	w.begin()
+	w.open()
 	defer w.deadline.stop()
 	err = w.sendInitial(initial)
 	if err == nil {

@@ -12,17 +12,14 @@ import (
 	"portolan.dev/services/kit/apierr"
 )
 
-// begin sends the headers of the answer.
-func (w *watcher) begin() {
-	header := w.w.Header()
-	header.Set("Content-Type", w.format.ContentType(true))
-	header.Set("Cache-Control", "no-cache, private")
-	header.Set("X-Content-Type-Options", "nosniff")
+// open sends the headers of the answer.
+func (w *watcher) open() {
+	w.w.Header().Set("Cache-Control", "no-cache, private")
 	w.deadline = newWatchDeadline(w.w, w.server.cfg.SendTimeout)
 	w.deadline.extend()
-	w.code = http.StatusOK
-	w.w.WriteHeader(http.StatusOK)
-	_ = w.deadline.controller.Flush() // a client that is gone is noticed by the first event
+	w.begin(http.StatusOK, w.format.ContentType(true))
+	_ = w.deadline.controller.Flush()                      // a client that is gone is noticed by the first event
+	_ = w.deadline.controller.SetReadDeadline(time.Time{}) // a pipe of a test has none
 }
 
 // sendInitial sends the existing objects, and the bookmark after them if the client asked for it.

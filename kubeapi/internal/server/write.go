@@ -75,9 +75,10 @@ func (req *request) body() ([]byte, error) {
 	// A connection without deadlines, such as a pipe of a test, has none.
 	deadlines := http.NewResponseController(req.w)
 	_ = deadlines.SetReadDeadline(time.Now().Add(req.server.cfg.SendTimeout))
-	defer func() { _ = deadlines.SetReadDeadline(time.Time{}) }()
 	body, err := io.ReadAll(http.MaxBytesReader(req.w, req.r.Body, maxBody))
 	if err == nil {
+		req.bodyRead = true
+		_ = deadlines.SetReadDeadline(time.Time{}) // otherwise it would end the request while it is served
 		return body, nil
 	}
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {

@@ -56,7 +56,19 @@ func fits(got, want schema.GroupVersionKind) bool {
 // CannotHandle returns the error for a body that has an object of a kind, but not one that the resource
 // can be.
 func CannotHandle(got schema.GroupVersionKind, want string, why error) error {
-	return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", got.Kind, got.GroupVersion(), want, why))
+	return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %s", got.Kind, got.GroupVersion(), want, shortened(why)))
+}
+
+// maxReason is the largest size of the reason of an error, in bytes. Decoders repeat what they cannot
+// decode, such as a number with a million digits.
+const maxReason = 4 << 10
+
+func shortened(why error) string {
+	text := why.Error()
+	if len(text) > maxReason {
+		text = strings.ToValidUTF8(text[:maxReason], "") + "…"
+	}
+	return text
 }
 
 // DecodeOptions reads the options of a request from a body. Clients give them any version.
@@ -88,7 +100,7 @@ func decode(body []byte, mediaType string, want schema.GroupVersionKind, into ru
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
 		return nil, CannotHandle(want, want.Kind, err)
 	}
-	return nil, apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v", want.Kind, err))
+	return nil, apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %s", want.Kind, shortened(err)))
 }
 
 func decodeYAML(body []byte, into runtime.Object) (strict []error, err error) {

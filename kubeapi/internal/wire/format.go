@@ -39,9 +39,7 @@ type Format struct {
 	MediaType string
 	As        Transform
 	Version   string // of the transform's type
-	// Stream is set if the client names the framing of watches.
-	Stream bool
-	Pretty bool
+	Pretty    bool
 }
 
 // Default is the format of answers to clients that accept anything.
@@ -63,6 +61,7 @@ func Negotiate(r *http.Request, transforms ...Transform) (Format, error) {
 		accept = "*/*"
 	}
 	pretty := r.URL.Query().Get("pretty")
+	known := false // whether one of the media types is, in another form
 	for _, clause := range goautoneg.ParseAccept(accept) {
 		format := Format{Pretty: pretty == "true" || pretty == "1"}
 		switch clause.Type + "/" + clause.SubType {
@@ -75,17 +74,17 @@ func Negotiate(r *http.Request, transforms ...Transform) (Format, error) {
 		default:
 			continue
 		}
+		known = true
 		if format.transform(clause.Params, transforms) {
 			return format, nil
 		}
 	}
-	return Default, NotAcceptable(JSON, YAML, Protobuf)
+	return Default, NotAcceptable(known, JSON, YAML, Protobuf)
 }
 
 // transform takes the transform from the parameters of a media type. It reports whether the server can
 // answer in this form.
 func (f *Format) transform(params map[string]string, allowed []Transform) bool {
-	f.Stream = params["stream"] == "watch"
 	f.As, f.Version = Transform(params["as"]), params["v"]
 	if f.As == Untransformed {
 		return true
@@ -96,17 +95,21 @@ func (f *Format) transform(params map[string]string, allowed []Transform) bool {
 	return slices.Contains(allowed, f.As) && slices.Contains(versions[f.As][params["g"]], f.Version)
 }
 
-// NotAcceptable returns the error for a client that accepts none of the media types that the answer can have.
-func NotAcceptable(types ...string) error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable, Details: &metav1.StatusDetails{},
-		Message: "406: Not Acceptable\n\nAvailable representations: " + strings.Join(types, ", "),
-	}}
+// NotAcceptable returns the error for a client that accepts none of the media types that the answer can
+// have. known reports whether the client accepts one of them, in another form.
+func NotAcceptable(known bool, types ...string) error {
+	status := metav1.Status{Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable}
+	if list := strings.Join(types, ", "); known {
+		status.Message = "only the following media types are accepted: " + list
+	} else {
+		status.Message, status.Details = "406: Not Acceptable\n\nAvailable representations: "+list, &metav1.StatusDetails{}
+	}
+	return &apierrors.StatusError{ErrStatus: status}
 }
 
-// ContentType returns the content type of an answer. Watches name their framing if the client does.
+// ContentType returns the content type of an answer. Watches in protobuf name their framing.
 func (f *Format) ContentType(watch bool) string {
-	if watch && (f.Stream || f.MediaType == Protobuf) {
+	if watch && f.MediaType == Protobuf {
 		return f.MediaType + ";stream=watch"
 	}
 	return f.MediaType

@@ -25,7 +25,7 @@ func TestNegotiate(t *testing.T) {
 		"application/json;as=Other;v=v1;g=meta.k8s.io,application/yaml":      {MediaType: wire.YAML},
 		// Table has no protobuf.
 		"application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io,application/json": {MediaType: wire.JSON},
-		"application/vnd.kubernetes.protobuf;stream=watch":                                 {MediaType: wire.Protobuf, Stream: true},
+		"application/vnd.kubernetes.protobuf;stream=watch":                                 {MediaType: wire.Protobuf},
 	} {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("Accept", accept)

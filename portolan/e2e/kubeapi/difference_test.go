@@ -65,6 +65,3 @@ func like(pattern, text string) bool {
 	form := strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, `(?s:.*)`)
 	return regexp.MustCompile("^(?:" + form + ")$").MatchString(text)
 }
-
-// wantedDifferences is the table of differences that Portolan has on purpose.
-var wantedDifferences = []wanted{}

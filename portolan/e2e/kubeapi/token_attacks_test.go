@@ -185,7 +185,7 @@ func TestStrangersKeepNoConnection(t *testing.T) {
 	plain := transport.Clone()
 	plain.ForceAttemptHTTP2, plain.TLSClientConfig.NextProtos = false, []string{"http/1.1"}
 	t.Cleanup(plain.CloseIdleConnections)
-	body := &endless{}
+	body := endless{}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, i.url+services, body)
 	if err != nil {
 		t.Fatal(err)
@@ -199,9 +199,3 @@ func TestStrangersKeepNoConnection(t *testing.T) {
 		t.Errorf("%d, close %v", response.StatusCode, response.Close)
 	}
 }
-
-// endless is a body without an end.
-type endless struct{}
-
-// Read implements io.Reader.
-func (*endless) Read(into []byte) (int, error) { return len(into), nil }
