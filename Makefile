@@ -185,6 +185,7 @@ vuln: build .bin/check ## known vulnerabilities in the programs' modules and in 
 .PHONY: build-alone
 build-alone: ## does each module build without the workspace?
 	for m in $(MODULES) $(TOOLS); do GOWORK=off go -C $$m build -o /dev/null ./...; GOWORK=off go -C $$m vet ./...; done
+	for m in $(CLIENTS); do GOWORK=off go -C $$m build -o /dev/null ./...; done # minutes, which would count as time of the tests
 
 .PHONY: build-others
 build-others: ## does the command line build for other systems?

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
+	kubev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,9 +22,9 @@ var followed = []struct {
 	add  func(*runtime.Scheme) error
 	of   map[string]runtime.Object
 }{
-	{"/api", corev1.AddToScheme, map[string]runtime.Object{
-		"namespaces": &corev1.Namespace{}, "nodes": &corev1.Node{}, "pods": &corev1.Pod{}, "services": &corev1.Service{},
-		"endpoints": &corev1.Endpoints{}, "events": &corev1.Event{},
+	{"/api", kubev1.AddToScheme, map[string]runtime.Object{
+		"namespaces": &kubev1.Namespace{}, "nodes": &kubev1.Node{}, "pods": &kubev1.Pod{}, "services": &kubev1.Service{},
+		"endpoints": &kubev1.Endpoints{}, "events": &kubev1.Event{},
 	}},
 	{"/apis", discoveryv1.AddToScheme, map[string]runtime.Object{"endpointslices": &discoveryv1.EndpointSlice{}}},
 	{"/apis", coordinationv1.AddToScheme, map[string]runtime.Object{"leases": &coordinationv1.Lease{}}},

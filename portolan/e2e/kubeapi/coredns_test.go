@@ -172,7 +172,7 @@ func TestCoreDNS(t *testing.T) {
 	ours := i.nameServer()
 	port := freePort(t)
 	corefile := configFile(t, "Corefile", "/etc/portolan/kubeconfig", i.kubeconfig("viewer", i.url), ":53", ":"+port)
-	start(t, exec.Command(buildClient(t, "kubeclients", "coredns"), "-conf", corefile), nil)
+	start(t, exec.Command(buildClient(t, "kubeclients/coredns"), "-conf", corefile), nil)
 	theirs := "127.0.0.1:" + port
 	kittest.Eventually(t, "the same answers", func() error { return compare(ours, theirs) })
 

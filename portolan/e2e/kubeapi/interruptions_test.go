@@ -148,7 +148,7 @@ func (i *installation) count(label, value string) (n float64) {
 // oldClient runs tools/oldclient.
 func oldClient(t *testing.T, kubeconfig string, v *view) {
 	t.Helper()
-	command := exec.Command(buildClient(t, "oldclient", "oldclient"), "-kubeconfig", kubeconfig, "-resync", resync.String())
+	command := exec.Command(buildClient(t, "oldclient"), "-kubeconfig", kubeconfig, "-resync", resync.String())
 	startReading(t, command, func(line []byte) {
 		var n notice
 		if err := json.Unmarshal(line, &n); err != nil {

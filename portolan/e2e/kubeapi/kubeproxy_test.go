@@ -24,6 +24,9 @@ var proxied = []struct{ path, body string }{
 		"addressType":"IPv4","endpoints":[{"addresses":["10.64.0.1"]}],"ports":[{"name":"http","port":8080}]}`},
 }
 
+// limitsOfTheKernel leaves the limits of connection tracking as they are. They are not those of a namespace.
+const limitsOfTheKernel = "conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}\n"
+
 // TestKubeProxy has kube-proxy follow the services of Portolan. Connections to a cluster IP must reach the
 // endpoints of the service.
 func TestKubeProxy(t *testing.T) {
@@ -45,8 +48,9 @@ func TestKubeProxy(t *testing.T) {
 			return err
 		})
 	})
-	start(t, exec.Command(path, "--proxy-mode=nftables", "--kubeconfig="+i.kubeconfig("viewer", "https://"+relay.addr), "--hostname-override=n1",
-		"--cluster-cidr=10.64.0.0/16", "--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0", "--conntrack-tcp-timeout-close-wait=0"), node.Do)
+	config := configFile(t, "kube-proxy.yaml", "web-1", "n1", "/etc/portolan/kubeconfig", i.kubeconfig("viewer", "https://"+relay.addr),
+		"mode:", limitsOfTheKernel+"mode:")
+	start(t, exec.Command(path, "--config="+config), node.Do)
 
 	reaches(t, node, "10.64.0.1:8080")
 	i.must("PATCH", "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/web-1", `{"endpoints":[{"addresses":["10.64.0.2"]}]}`)

@@ -82,19 +82,21 @@ func startReading(t *testing.T, command *exec.Cmd, each func(line []byte)) {
 	}()
 }
 
-// buildClient builds a program of a module in tools, and returns its path.
-func buildClient(t *testing.T, module, name string) string {
+// buildClient builds the program in a folder of tools, and returns its path.
+func buildClient(t *testing.T, folder string) string {
 	t.Helper()
-	path, source := filepath.Join(programs, name), "./"+name
-	if module == name {
-		source = "."
+	const tools = "../../testdata/repository/tools/"
+	if _, err := os.ReadDir(tools + folder); err != nil { // go test serves no old result if a file has changed that the test reads
+		t.Fatal(err)
 	}
-	if _, err := os.Stat(path); err != nil {
-		if err := kittest.BuildAlone("../../../tools/"+module, programs, source); err != nil {
+	built := filepath.Join(programs, filepath.Base(folder))
+	if _, err := os.Stat(built); err != nil {
+		module, inside, _ := strings.Cut(folder, "/")
+		if err := kittest.BuildAlone(tools+module, programs, "./"+inside); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return path
+	return built
 }
 
 // stop ends the program.
@@ -141,6 +143,28 @@ func configFile(t *testing.T, name string, changes ...string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// TestDocumentHasTheTestedFiles compares the document for users with the files that the tests give to the
+// clients.
+func TestDocumentHasTheTestedFiles(t *testing.T) {
+	document, err := os.ReadFile("../../testdata/repository/docs/kubernetes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"Corefile", "kube-proxy.yaml"} {
+		source, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := string(source)
+		for strings.HasPrefix(text, "#") {
+			_, text, _ = strings.Cut(text, "\n")
+		}
+		if !strings.Contains(string(document), "\n"+text+"```\n") {
+			t.Errorf("docs/kubernetes.md does not have testdata/%s", name)
+		}
+	}
 }
 
 // freePort returns a port that nothing uses, by UDP and TCP, for a program that cannot choose one.

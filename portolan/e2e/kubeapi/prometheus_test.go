@@ -26,7 +26,7 @@ var example = []struct{ path, body string }{
 // TestPrometheus has the discovery of Prometheus find the example by each of its roles, and follow a
 // change of a backend.
 func TestPrometheus(t *testing.T) {
-	path := buildClient(t, "kubeclients", "discovery")
+	path := buildClient(t, "kubeclients/discovery")
 	i := install(t, true)
 	for _, o := range example {
 		i.must("POST", o.path, o.body)
