@@ -19,6 +19,8 @@ DAEMONS := registry allocator endpointctl lbctl dnssvc edge kubeapi nodeagent
 MODULES := api services $(DAEMONS) portolan faults
 # Outside the workspace; tools/buf is left out of everything but proto-lint, since it takes minutes to build.
 TOOLS   := tools/gen tools/testrun tools/mutate tools/check
+# Clients that the tests of kubeapi build.
+CLIENTS := tools/kubectl tools/kubeclients tools/oldclient
 
 FUZZTIME  ?= 10s
 TESTRUN   := .bin/testrun -alone tools/gen,tools/testrun,tools/mutate,tools/check -flakes .ci/flakes -unknown-flakes 2
@@ -93,6 +95,11 @@ bench-registry: build ## the registry beside pgbench and etcd (docs/benchmarks.m
 bench-endpointctl: build ## endpoints of 10,000 services, and of 5,000 pods, with Postgres (docs/benchmarks.md); QUICK=1 for a look
 	@tools/test-tools.sh || true
 	go run ./portolan/bench/endpointctl -bin bin $(if $(QUICK),-quick)
+
+.PHONY: bench-kubeapi
+bench-kubeapi: build ## Kubernetes' API beside the registry's: 1,000 watches, lists and informers of 10,000 services, with Postgres; QUICK=1 for a look
+	@tools/test-tools.sh || true
+	go test -count=1 -timeout 1h -run '^TestMeasure$$' -v ./portolan/bench/kubeapi -args -measure -bin $(CURDIR)/bin $(if $(QUICK),-quick) | grep -v level=
 
 .PHONY: bench-dnssvc
 bench-dnssvc: ## the name server beside NSD and Knot (Debian: dnsperf nsd knot); QUICK=1 for a minute's worth; NSD=… another one
@@ -194,18 +201,21 @@ fmt-check: ## are all Go files formatted?
 
 # The messages of each change, object, allocation and heartbeat get methods without reflection.
 GEN := .bin/gen -fast portolan/core $(foreach f,registry/v1/changes.proto registry/v1/bulk.proto allocator nodeagent/v1/heartbeat.proto,-coded portolan/$(f))
+OPENAPI := go run ./kubeapi/internal/openapi/generate
 
 .PHONY: kind
 kind: .bin/gen ## whether a new kind takes 4 files: adds one to a copy of the tree, and tests it
 	tools/kind.sh
 
 .PHONY: generate
-generate: .bin/gen ## write the Go code of the contract (api/**/*.pb.go)
+generate: .bin/gen ## write the Go code of the contract (api/**/*.pb.go), and the OpenAPI documents of kubeapi
 	$(GEN)
+	$(OPENAPI)
 
 .PHONY: generate-check
-generate-check: .bin/gen ## is the generated code what the contract says?
+generate-check: .bin/gen ## is the generated code what the contract says, and are the OpenAPI documents those of what kubeapi serves?
 	$(GEN) -check
+	$(OPENAPI) -check
 
 .PHONY: proto-lint
 proto-lint: .bin/buf ## buf's rules for the contract (the first use builds buf: minutes)
@@ -213,11 +223,11 @@ proto-lint: .bin/buf ## buf's rules for the contract (the first use builds buf: 
 
 .PHONY: tidy
 tidy: ## go mod tidy in every module
-	for m in $(MODULES) $(TOOLS) tools/buf; do GOWORK=off go -C $$m mod tidy; done
+	for m in $(MODULES) $(TOOLS) $(CLIENTS) tools/buf tools/grpcurl; do GOWORK=off go -C $$m mod tidy; done
 
 .PHONY: tidy-check
 tidy-check: ## would tidy change anything?
-	for m in $(MODULES) $(TOOLS) tools/buf; do GOWORK=off go -C $$m mod tidy -diff; done
+	for m in $(MODULES) $(TOOLS) $(CLIENTS) tools/buf tools/grpcurl; do GOWORK=off go -C $$m mod tidy -diff; done
 
 .PHONY: clean
 clean: ## remove what was built

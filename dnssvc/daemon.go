@@ -23,6 +23,7 @@ import (
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/rpc"
 	"portolan.dev/services/kit/tracing"
+	"portolan.dev/services/kit/wake"
 
 	"portolan.dev/dnssvc/internal/forward"
 	"portolan.dev/dnssvc/internal/server"
@@ -51,16 +52,16 @@ type Daemon struct {
 	syncedOnce sync.Once
 	synced     chan struct{} // closed when the first snapshot has been taken over
 
-	fromDisk     time.Time     // when the loaded view was current; zero if no view was loaded
-	loadedSerial uint64        // serial number of the loaded view
-	onDisk       atomic.Bool   // whether answers come from the loaded view
-	dirty        chan struct{} // full if names have changed since the view was written
+	fromDisk     time.Time   // when the loaded view was current; zero if no view was loaded
+	loadedSerial uint64      // serial number of the loaded view
+	onDisk       atomic.Bool // whether answers come from the loaded view
+	dirty        wake.Signal // sent when names have changed
 }
 
 // New listens for DNS and for the API. It needs neither the registry nor NATS: names appear once
 // both answer.
 func New(_ context.Context, cfg Config, host app.Host) (*Daemon, error) {
-	d := &Daemon{cfg: cfg, log: host.Log, health: host.Health, synced: make(chan struct{}), dirty: make(chan struct{}, 1)}
+	d := &Daemon{cfg: cfg, log: host.Log, health: host.Health, synced: make(chan struct{}), dirty: wake.New()}
 	if err := d.open(host); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
@@ -241,10 +242,7 @@ func (d *Daemon) apply(ctx context.Context, batch []changes.Change, revision uin
 	}
 	if d.table.Snapshot().Serial != before {
 		d.notifier.Changed()
-		select {
-		case d.dirty <- struct{}{}:
-		default: // The view is marked as changed already.
-		}
+		d.dirty.Send()
 	}
 	return nil
 }

@@ -2,73 +2,54 @@ package dnssvc
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"time"
 
 	"portolan.dev/services/changes/viewfile"
 )
 
 const (
-	viewFile  = "view.pb"
 	viewOwner = "dnssvc"
-	saveEvery = 5 * time.Second
 	// absenceDelay is the time after which a name that the view on disk lacks is answered NXDOMAIN,
 	// if the registry has not answered by then. A running registry has sent its snapshot within
 	// this time.
 	absenceDelay = 5 * time.Second
-	// viewCheck is the name of the health check that fails while answers come from the view on
-	// disk.
-	viewCheck = "view"
 )
 
-// viewPath returns the path of the view on disk. It returns "" if no view is kept.
-func (d *Daemon) viewPath() string {
-	if d.cfg.DataDir == "" {
-		return ""
-	}
-	return filepath.Join(d.cfg.DataDir, viewFile)
+// home is the place of the view on disk.
+func (d *Daemon) home() viewfile.Home {
+	return viewfile.Home{Dir: d.cfg.DataDir, Use: "answering", Log: d.log, Health: d.health}
 }
 
 // loadView fills the table from the view on disk, so that its names are answered while the registry
 // is away. If the file cannot be used, the daemon starts without it.
 func (d *Daemon) loadView() {
-	path := d.viewPath()
-	if path == "" {
-		return
+	at, err := d.home().Begin(d.restore)
+	switch {
+	case err != nil:
+		d.log.Warn("the view on disk is not used: names are unknown until the registry answers", "err", err)
+	case !at.IsZero():
+		d.fromDisk = at
+		d.onDisk.Store(true)
 	}
-	if err := os.MkdirAll(d.cfg.DataDir, 0o700); err != nil {
-		d.log.Warn("the view will not be kept", "err", err)
-		return
-	}
+}
+
+// restore fills the table from a file.
+func (d *Daemon) restore(path string) (revision uint64, at time.Time, err error) {
 	file, err := viewfile.Load(path, viewOwner)
-	if errors.Is(err, fs.ErrNotExist) {
-		return
-	}
-	if age := time.Since(file.At); err == nil && age > d.cfg.DataMaxAge {
-		err = fmt.Errorf("it was current %s ago, which is more than data-max-age (%s)", age.Round(time.Second), d.cfg.DataMaxAge)
-	}
-	if err == nil {
-		err = d.table.Restore(file.Objects, file.Revision)
-	}
 	if err != nil {
-		d.log.Warn("the view on disk is not used: names are unknown until the registry answers", "path", path, "err", err)
-		return
+		return 0, time.Time{}, err
 	}
-	d.fromDisk = file.At
-	d.onDisk.Store(true)
-	d.log.Info("starting from the last view", "revision", file.Revision, "age", time.Since(file.At).Round(time.Second))
-	d.health.Set(viewCheck, fmt.Errorf("answering from the view on disk, which was current at %s: the registry has not answered yet",
-		file.At.UTC().Format(time.RFC3339)))
+	if age := time.Since(file.At); age > d.cfg.DataMaxAge {
+		return 0, time.Time{}, fmt.Errorf("%s was current %s ago, which is more than data-max-age (%s)", path, age.Round(time.Second), d.cfg.DataMaxAge)
+	}
+	return file.Revision, file.At, d.table.Restore(file.Objects, file.Revision)
 }
 
 // leaveDiskView records that answers no longer come from the view on disk.
 func (d *Daemon) leaveDiskView() {
 	if d.onDisk.Swap(false) {
-		d.health.Set(viewCheck, nil)
+		d.home().Leave()
 	}
 }
 
@@ -111,20 +92,8 @@ func (d *Daemon) waitUnsynced(ctx context.Context, long time.Duration) bool {
 // saveViews keeps the view on disk. It writes only after changes of names, because a log that is
 // busy with other kinds would otherwise rewrite a large view again and again.
 func (d *Daemon) saveViews(ctx context.Context) error {
-	path := d.viewPath()
-	if path == "" {
-		return nil
-	}
 	serial := func() uint64 { return uint64(d.table.Snapshot().Serial) }
-	return viewfile.Keep(ctx, viewfile.KeepOptions{
-		Path: path, Revision: serial, Loaded: d.loadedSerial, Changed: d.dirty, Every: saveEvery, Save: d.saveView,
-		Current: func() bool { return d.follower.Synced() && d.follower.Age() < 2*saveEvery },
-		Report: func(err error) {
-			if err != nil {
-				d.log.Warn("the view was not kept", "err", err)
-			}
-		},
-	})
+	return d.home().Keep(ctx, d.follower, viewfile.KeepOptions{Revision: serial, Loaded: d.loadedSerial, Changed: d.dirty, Save: d.saveView})
 }
 
 func (d *Daemon) saveView(path string) error {

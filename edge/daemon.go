@@ -20,6 +20,7 @@ import (
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/rpc"
+	"portolan.dev/services/kit/wake"
 
 	"portolan.dev/edge/internal/accesslog"
 	"portolan.dev/edge/internal/agent"
@@ -55,10 +56,10 @@ type Daemon struct {
 	server   *serve.Server
 	stopping atomic.Bool
 
-	fromDisk    time.Time     // when the loaded view was current; zero: no view was loaded
-	loaded      uint64        // revision of the loaded view, or 0
-	live        atomic.Bool   // the view is from the registry
-	viewChanged chan struct{} // receives a token when the view has changed
+	fromDisk    time.Time   // when the loaded view was current; zero: no view was loaded
+	loaded      uint64      // revision of the loaded view, or 0
+	live        atomic.Bool // the view is from the registry
+	viewChanged wake.Signal // sent when the view has changed
 }
 
 // New builds the daemon and listens for its API. It serves addresses once it runs.
@@ -71,7 +72,7 @@ func New(_ context.Context, cfg Config, host app.Host) (*Daemon, error) {
 		return nil, err
 	}
 	d := &Daemon{
-		cfg: cfg, name: name, host: host, log: host.Log.With("node", name), view: view.New(name), viewChanged: make(chan struct{}, 1),
+		cfg: cfg, name: name, host: host, log: host.Log.With("node", name), view: view.New(name), viewChanged: wake.New(),
 	}
 	if err := d.open(); err != nil {
 		return nil, errors.Join(err, d.close())
@@ -111,13 +112,10 @@ func (d *Daemon) open() (err error) {
 func (d *Daemon) apply(_ context.Context, batch []changes.Change, revision uint64) error {
 	d.view.Apply(batch, revision)
 	if !d.live.Swap(true) {
-		d.host.Health.Set(viewCheck, nil)
+		d.home().Leave()
 	}
 	d.server.Changed()
-	select {
-	case d.viewChanged <- struct{}{}:
-	default:
-	}
+	d.viewChanged.Send()
 	return nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"portolan.dev/services/kit/obs"
 
 	"portolan.dev/kubeapi/internal/server"
+	"portolan.dev/kubeapi/internal/tokens"
 	"portolan.dev/kubeapi/internal/upstream"
 	"portolan.dev/kubeapi/internal/watchcache"
 )
@@ -25,6 +26,7 @@ type Daemon struct {
 	log      *slog.Logger
 	cfg      Config
 	cache    *watchcache.Cache
+	tokens   *tokens.Table
 	follower *changes.Follower
 	server   *server.Server
 	api      *daemon.HTTPAPI
@@ -59,22 +61,27 @@ func (d *Daemon) open(host app.Host) (err error) {
 	if d.registry, err = host.Network.Dial(cfg.Registry, host.Identity.DialOption(identity.Registry)); err != nil {
 		return err
 	}
+	trustDomain := ""
+	if host.Identity != nil {
+		trustDomain = host.Identity.ID().TrustDomain
+	}
+	d.tokens = tokens.New(trustDomain, host.Identity.DenyList())
 	d.renewal = daemon.Renewal(host, daemon.RenewBy(d.registry))
 	if d.nats, err = host.NATS("changes"); err != nil {
 		return err
 	}
 	if d.follower, err = changes.NewFollower(changes.FollowerConfig{
-		Registry: d.registry, NATS: d.nats, Prefix: cfg.NATSPrefix, Kinds: followed(),
+		Registry: d.registry, NATS: d.nats, Prefix: cfg.NATSPrefix, Kinds: append(followed(), tokens.Kind),
 		Log: host.Log, Metrics: host.Metrics, Health: host.Health, Tracer: host.Tracer, Revocations: host.Identity.DenyList(), Apply: d.apply,
 	}); err != nil {
 		return err
 	}
 	serverConfig := server.Config{
-		Registry: upstream.New(d.registry), Cache: d.cache, Log: host.Log, Metrics: host.Metrics, Health: host.Health, Version: obs.Version(),
+		Registry: upstream.New(d.registry), Cache: d.cache, Audit: host.Audit, Log: host.Log, Metrics: host.Metrics, Health: host.Health, Version: obs.Version(),
 		MaxRequests: cfg.MaxRequests, MaxWatches: cfg.MaxWatches, MaxWatchesPerIdentity: cfg.MaxWatchesPerIdentity, SendTimeout: cfg.SendTimeout,
 	}
 	if d.api.Secured() {
-		serverConfig.Identify, serverConfig.OnDenied = d.api.Client, d.api.OnDenied
+		serverConfig.Identify = (&clients{api: d.api, tokens: d.tokens}).identify
 	}
 	d.server = server.New(serverConfig)
 	d.registerMetrics(host.Metrics)
@@ -84,7 +91,7 @@ func (d *Daemon) open(host app.Host) (err error) {
 
 // apply applies a batch of the change stream.
 func (d *Daemon) apply(_ context.Context, batch []changes.Change, revision uint64) error {
-	d.cache.Apply(batch, revision, d.follower.Epoch())
+	d.cache.Apply(d.tokens.Apply(batch), revision, d.follower.Epoch())
 	return nil
 }
 

@@ -3,7 +3,7 @@
 // work as they are.
 //
 // It has no state of its own. Objects are read from the registry and written to it, on behalf of the
-// client whose certificate the request came with (services/access says how, and why); watches are served
+// client whose certificate or token the request came with (services/access says how, and why); watches are served
 // from the history of the change stream (internal/watchcache says why from there). Any number of
 // kubeapis can serve the same clients: resource versions are the registry's revisions, so a client that
 // reaches another kubeapi goes on where it was, or is told to list again.

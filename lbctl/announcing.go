@@ -26,18 +26,6 @@ const (
 // onlyShard is the shard whose holder leads. lbctl has no other shard.
 const onlyShard = 0
 
-// signal wakes one goroutine; several signals before it runs are one.
-type signal chan struct{}
-
-func newSignal() signal { return make(signal, 1) }
-
-func (s signal) send() {
-	select {
-	case s <- struct{}{}:
-	default:
-	}
-}
-
 // openAnnouncer makes the announcer, which does not lead yet.
 func (d *Daemon) openAnnouncer(host app.Host) (err error) {
 	if d.announcers, err = spec.ParseSelector(d.cfg.AnnounceNodes); err != nil {
@@ -48,7 +36,7 @@ func (d *Daemon) openAnnouncer(host app.Host) (err error) {
 		handOver = -1
 	}
 	d.announcer = announce.NewServer(announce.ServerOptions{
-		Options: announce.Options{AnySubnet: d.cfg.AnnounceAnySubnet, Restart: d.cfg.AnnounceRestart, HandOver: handOver}, Log: host.Log, Metrics: host.Metrics, Changed: d.announced.send,
+		Options: announce.Options{AnySubnet: d.cfg.AnnounceAnySubnet, Restart: d.cfg.AnnounceRestart, HandOver: handOver}, Log: host.Log, Metrics: host.Metrics, Changed: d.announced.Send,
 		InForce: func() bool { return d.elector.InForce(onlyShard) },
 	})
 	return nil
@@ -89,7 +77,7 @@ func (d *Daemon) reportAnnouncements(ctx context.Context) {
 		}
 		statuses, leading := d.announcer.Statuses()
 		if settled := !slices.ContainsFunc(statuses, isWaiting); leading && settled && d.controller.ReportAnnouncements(ctx, announcements(statuses)) {
-			d.announced.send()
+			d.announced.Send()
 		}
 		if !app.Pause(ctx, reportPause) {
 			return

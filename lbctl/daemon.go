@@ -18,6 +18,7 @@ import (
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/rpc"
+	"portolan.dev/services/kit/wake"
 	"portolan.dev/services/lease"
 	"portolan.dev/services/queue"
 	"portolan.dev/services/spec"
@@ -43,8 +44,8 @@ type Daemon struct {
 	controller *controller.Controller
 	announcer  *announce.Server
 	announcers spec.Selector // of the nodes that may announce
-	changed    signal        // the view has changed
-	announced  signal        // the state of an address may have changed
+	changed    wake.Signal   // the view has changed
+	announced  wake.Signal   // the state of an address may have changed
 	follower   *changes.Follower
 	elector    *lease.Group
 	server     *rpc.Server
@@ -60,7 +61,7 @@ type Daemon struct {
 
 // New builds the daemon and listens.
 func New(_ context.Context, cfg Config, host app.Host) (*Daemon, error) {
-	d := &Daemon{log: host.Log, cfg: cfg, view: view.New(), synced: make(chan struct{}), changed: newSignal(), announced: newSignal()}
+	d := &Daemon{log: host.Log, cfg: cfg, view: view.New(), synced: make(chan struct{}), changed: wake.New(), announced: wake.New()}
 	if err := d.open(host); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
@@ -121,7 +122,7 @@ func (d *Daemon) apply(ctx context.Context, batch []changes.Change, revision uin
 	if err := d.controller.Apply(ctx, batch, revision); err != nil {
 		return err
 	}
-	d.changed.send()
+	d.changed.Send()
 	d.once.Do(func() { close(d.synced) })
 	return nil
 }

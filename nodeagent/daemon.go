@@ -33,6 +33,7 @@ import (
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/rpc"
 	"portolan.dev/services/kit/tracing"
+	"portolan.dev/services/kit/wake"
 )
 
 const (
@@ -80,9 +81,10 @@ type Daemon struct {
 	// addresses are the node's addresses by role. They are read before the first task starts.
 	addresses atomic.Pointer[addresses.Roles]
 
-	fromDisk    time.Time     // when the loaded view was current; zero: no view was loaded
-	diskRefused string        // why the view on disk was not used; empty: it was used, or there was none
-	viewChanged chan struct{} // receives a token when the view has changed
+	fromDisk    time.Time   // when the loaded view was current; zero: no view was loaded
+	loaded      uint64      // revision of the loaded view, or 0
+	diskRefused string      // why the view on disk was not used; empty: it was used, or there was none
+	viewChanged wake.Signal // sent when the view has changed
 }
 
 // NewOn builds an agent of a machine. The agent listens from here on, and forwards once it runs.
@@ -109,7 +111,7 @@ func newDaemon(m machine.Machine, cfg Config, host app.Host) (*Daemon, error) {
 	}
 	host.Health.Set(programmedCheck, errors.New("nothing programmed yet"))
 	return &Daemon{
-		cfg: cfg, name: name, host: host, log: host.Log.With("node", name), machine: m, auditPause: auditEvery, viewChanged: make(chan struct{}, 1),
+		cfg: cfg, name: name, host: host, log: host.Log.With("node", name), machine: m, auditPause: auditEvery, viewChanged: wake.New(),
 	}, nil
 }
 
@@ -185,11 +187,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 		{Name: "announcing", Run: d.announcer.Run},
 		{Name: "bgp", Run: d.advertiser.Run},
 		{Name: "proxies", Run: d.proxies.Run},
+		{Name: "view", Run: d.keepView},
 		daemon.Renewal(d.host, daemon.RenewBy(d.registry)),
 		{Name: "audit", Run: func(ctx context.Context) error { return d.every(ctx, d.auditPause, d.auditInBackground) }},
-	}
-	if path := d.viewPath(); path != "" {
-		tasks = append(tasks, app.Task{Name: "view", Run: d.keepView(path)})
 	}
 	if d.healthz != nil {
 		tasks = append(tasks, app.Task{Name: "healthz", Run: func(ctx context.Context) error { return d.health.Serve(ctx, d.healthz) }})
@@ -251,7 +251,7 @@ func (d *Daemon) apply(ctx context.Context, batch []changes.Change, revision uin
 	changed := d.view.Apply(batch, revision)
 	span.End(nil)
 	if d.syncer.SetLive() {
-		d.host.Health.Set(viewCheck, nil)
+		d.home().Leave()
 	}
 	if changed.Node {
 		d.refreshFacts()
@@ -265,10 +265,7 @@ func (d *Daemon) apply(ctx context.Context, batch []changes.Change, revision uin
 	if changed.Pods {
 		d.prober.Set(d.view.Pods())
 	}
-	select {
-	case d.viewChanged <- struct{}{}:
-	default:
-	}
+	d.viewChanged.Send()
 	return nil
 }
 

@@ -10,11 +10,14 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
 )
 
 // fields returns the fields of an error's violations, sorted.
@@ -410,33 +413,124 @@ func TestNodePortsStayWithoutAllocation(t *testing.T) {
 	}
 }
 
-// TestOnlyApplyWritesManagedFields checks that neither a create nor an update determines the fields
-// that a later apply removes.
-func TestOnlyApplyWritesManagedFields(t *testing.T) {
+// entryOf returns managed fields of the manager m.
+func entryOf(operation, fields, subresource string) *corev1.ManagedFields {
+	word, _ := spec.ParseEnum[corev1.ManagedFieldsOperation](operation)
+	return &corev1.ManagedFields{
+		Manager: "m", Operation: word, ApiVersion: "v1", Subresource: subresource, FieldsV1: []byte(fields), Time: timestamppb.New(time.Unix(1, 0)),
+	}
+}
+
+// ownersOf returns the entries of an object in the form manager/operation/subresource fields.
+func ownersOf(o object.Object) []string {
+	var all []string
+	for _, e := range o.GetMetadata().GetManagedFields() {
+		all = append(all, fmt.Sprintf("%s/%s/%s %s", e.GetManager(), spec.EnumName(e.GetOperation()), e.GetSubresource(), e.GetFieldsV1()))
+	}
+	return all
+}
+
+// TestManagedFieldsOfRequests checks which entries of a request are stored, and that fields whose value
+// an update changes are taken from the others.
+func TestManagedFieldsOfRequests(t *testing.T) {
 	_, r := run(t)
-	forged := []*corev1.ManagedFields{{Manager: "apply", Fields: []string{"spec.externalIps"}}}
+	const both, ip = `{"f:spec":{"f:externalIPs":{},"f:type":{}}}`, `{"f:spec":{"f:externalIPs":{}}}`
 	svc := r.create(t, web("web", func(s *corev1.Service) {
-		s.Metadata.ManagedFields, s.Spec.ExternalIps = forged, []string{"198.51.100.7"}
+		s.Metadata.ManagedFields = []*corev1.ManagedFields{entryOf("Update", both, ""), entryOf("Update", both, "status")}
+		s.Spec.ExternalIps = []string{"198.51.100.7"}
 	}))
-	if len(svc.GetMetadata().GetManagedFields()) != 0 {
-		t.Errorf("created with %v", svc.GetMetadata().GetManagedFields())
+	expect := func(when string, want ...string) {
+		t.Helper()
+		if got := ownersOf(svc); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", when, got, want)
+		}
 	}
-	svc.Metadata.ManagedFields = forged
-	if svc = r.update(t, svc); len(svc.GetMetadata().GetManagedFields()) != 0 {
-		t.Errorf("updated to %v", svc.GetMetadata().GetManagedFields())
+	expect("create", "m/Update/ "+both)
+	version := svc.GetMetadata().GetResourceVersion()
+	if svc = r.update(t, svc); svc.GetMetadata().GetResourceVersion() != version {
+		t.Error("an update with what was read made a new version")
 	}
+	svc.Metadata.ManagedFields = []*corev1.ManagedFields{proto.CloneOf(svc.GetMetadata().GetManagedFields()[0])}
+	svc.Metadata.ManagedFields[0].Time = timestamppb.Now()
+	if svc = r.update(t, svc); svc.GetMetadata().GetResourceVersion() != version {
+		t.Error("the time of an entry made a new version")
+	}
+	svc.Spec.Type = corev1.ServiceType_SERVICE_TYPE_NODE_PORT
+	svc = r.update(t, svc)
+	expect("what was read, with a change", "m/Update/ "+ip)
+	svc.Metadata.ManagedFields = nil
+	svc = r.update(t, svc)
+	expect("none", "m/Update/ "+ip)
+	svc.Metadata.ResourceVersion, svc.Metadata.ManagedFields = 0, []*corev1.ManagedFields{entryOf("Update", both, "")}
+	svc = r.update(t, svc)
+	expect("without a version", "m/Update/ "+ip)
+	svc.Metadata.ManagedFields = []*corev1.ManagedFields{entryOf("Apply", both, ""), entryOf("Update", both, "status")}
+	svc = r.update(t, svc)
+	expect("others", "m/Apply/ "+both)
+	svc.Metadata.ManagedFields = []*corev1.ManagedFields{entryOf("Update", ip, ""), entryOf("Update", ip, "status")}
+	written, err := r.services.UpdateServiceStatus(within(t), &registryv1.UpdateServiceStatusRequest{Service: svc})
+	if err != nil {
+		t.Fatal(err)
+	}
+	svc = written.GetService()
+	expect("status", "m/Apply/ "+both, "m/Update/status "+ip)
+	svc.Metadata.ManagedFields = []*corev1.ManagedFields{{}}
+	svc = r.update(t, svc)
+	expect("the empty entry", "m/Update/status "+ip)
+	svc.Metadata.ManagedFields = []*corev1.ManagedFields{entryOf("", "{", "")}
+	_, err = r.services.UpdateService(within(t), &registryv1.UpdateServiceRequest{Service: svc})
+	if fields := apierr.ViolationsOf(err); len(fields) != 2 || fields[0].Field != "metadata.managedFields[0].operation" || fields[1].Field != "metadata.managedFields[0].fieldsV1" {
+		t.Errorf("an invalid entry: %v", err)
+	}
+}
+
+// TestApplyAmongManagers checks that an apply takes the fields that it changes from other managers with
+// a warning, that it removes no field of another manager, and that it reads entries of earlier releases.
+func TestApplyAmongManagers(t *testing.T) {
+	_, r := run(t)
+	svc := r.create(t, web("web", func(s *corev1.Service) {
+		s.Metadata.ManagedFields = []*corev1.ManagedFields{
+			entryOf("Update", `{"f:metadata":{"f:labels":{"f:a":{},"f:b":{}}}}`, ""),
+			{Manager: "apply", Fields: []string{"metadata.labels[b]", "metadata.labels[c]", "metadata.labels[d]"}},
+		}
+		s.Metadata.Labels = map[string]string{"a": "1", "b": "1", "c": "1", "e": "1"}
+	}))
+	apply := func() *registryv1.ApplyResponse {
+		answer, err := r.apply.Apply(within(t), &registryv1.ApplyRequest{Object: object.Wrap(web("web", func(s *corev1.Service) {
+			s.Metadata.Labels = map[string]string{"a": "2"}
+		}))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		svc = answer.GetObject().GetService()
+		return answer
+	}
+	answer := apply()
+	if want := map[string]string{"a": "2", "b": "1", "e": "1"}; !maps.Equal(svc.GetMetadata().GetLabels(), want) {
+		t.Errorf("labels %v, want %v", svc.GetMetadata().GetLabels(), want)
+	}
+	if w := answer.GetWarnings(); len(w) != 1 || !strings.Contains(w[0], `metadata.labels.a: taken from the manager "m"`) {
+		t.Errorf("warnings %q", w)
+	}
+	if got := ownersOf(svc); len(got) != 2 || got[1] != `m/Update/ {"f:metadata":{"f:labels":{"f:b":{}}}}` || !strings.HasPrefix(got[0], `apply/Apply/ {"f:metadata":{"f:labels":{"f:a":{}}},"f:spec"`) {
+		t.Errorf("owners %q", got)
+	}
+	version := svc.GetMetadata().GetResourceVersion()
+	if answer := apply(); len(answer.GetWarnings()) != 0 || answer.GetOutcome() != registryv1.ApplyOutcome_APPLY_OUTCOME_UNCHANGED || svc.GetMetadata().GetResourceVersion() != version {
+		t.Errorf("again: %v", answer)
+	}
+}
+
+// TestFirstApply checks the warning for an object that apply did not make.
+func TestFirstApply(t *testing.T) {
+	_, r := run(t)
+	r.create(t, web("web", func(s *corev1.Service) { s.Spec.ExternalIps = []string{"198.51.100.7"} }))
 	answer, err := r.apply.Apply(within(t), &registryv1.ApplyRequest{Object: object.Wrap(web("web"))})
 	if err != nil || len(answer.GetObject().GetService().GetSpec().GetExternalIps()) != 1 {
 		t.Errorf("apply = %v, %v", answer, err)
 	}
 	if len(answer.GetWarnings()) != 1 || !strings.Contains(answer.GetWarnings()[0], "was not made by apply") {
 		t.Errorf("warnings = %q", answer.GetWarnings())
-	}
-	applied := answer.GetObject().GetService().GetMetadata().GetManagedFields()
-	svc = answer.GetObject().GetService()
-	svc.Metadata.ManagedFields = nil
-	if svc = r.update(t, svc); len(svc.GetMetadata().GetManagedFields()) != len(applied) {
-		t.Errorf("an update made %v of %v", svc.GetMetadata().GetManagedFields(), applied)
 	}
 }
 

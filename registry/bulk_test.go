@@ -255,6 +255,9 @@ func comparable(o object.Object) object.Object {
 	o = object.Clone(o)
 	meta := object.MetaOf(o)
 	meta.Uid, meta.ResourceVersion, meta.CreationTimestamp, meta.DeletionTimestamp = "", 0, nil, nil
+	for _, entry := range meta.GetManagedFields() {
+		entry.Time = nil
+	}
 	if svc, ok := o.(*corev1.Service); ok && svc.GetSpec() != nil {
 		svc.Spec.ClusterIp, svc.Spec.ClusterIps = "", nil
 		for _, port := range svc.GetSpec().GetPorts() {

@@ -48,6 +48,7 @@ func samples() map[string]object.Object {
 		}}},
 		"Lease":      &corev1.Lease{Metadata: meta(), Spec: &corev1.LeaseSpec{HolderIdentity: "me", LeaseDurationSeconds: 15}},
 		"Event":      &corev1.Event{Metadata: meta(), Regarding: &corev1.ObjectReference{Kind: "Node", Name: "n1"}, Reason: "Tested", Message: "m", ReportingComponent: "test"},
+		"Token":      &corev1.Token{Metadata: meta(), Spec: &corev1.TokenSpec{Identity: "viewer", Sha256: make([]byte, 32)}},
 		"Revocation": &corev1.Revocation{Metadata: meta(), Spec: &corev1.RevocationSpec{Identity: "nodeagent/n1"}},
 	}
 }

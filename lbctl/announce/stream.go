@@ -17,6 +17,7 @@ import (
 	loadbalancerv1 "portolan.dev/api/loadbalancer/v1"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/identity"
+	"portolan.dev/services/kit/wake"
 )
 
 // The limits of a message and of a stream.
@@ -33,8 +34,8 @@ const (
 // stream is an open stream of an agent.
 type stream struct {
 	number uint64
-	wake   chan struct{} // receives a token if an answer is due
-	ended  chan error    // receives the reason why the server ends the stream
+	wake   wake.Signal // sent when an answer is due
+	ended  chan error  // receives the reason why the server ends the stream
 	limit  *rate.Limiter
 
 	node string    // empty before the first message; guarded by the server's mu
@@ -43,16 +44,13 @@ type stream struct {
 
 func newStream(number uint64) *stream {
 	return &stream{
-		number: number, wake: make(chan struct{}, 1), ended: make(chan error, 1),
+		number: number, wake: wake.New(), ended: make(chan error, 1),
 		limit: rate.NewLimiter(messagesPerSecond, messagesAtOnce), last: time.Now(),
 	}
 }
 
 func (st *stream) wakeUp() {
-	select {
-	case st.wake <- struct{}{}:
-	default:
-	}
+	st.wake.Send()
 }
 
 // end ends the stream. Only the first reason counts.

@@ -8,11 +8,12 @@ import (
 	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/identity"
+	"portolan.dev/services/spec"
 )
 
 // representedRoles are the roles on whose behalf kubeapi makes calls: those of people and of programs
 // that register objects. Daemons have the registry's own API, so nobody acts for them.
-var representedRoles = []identity.Role{identity.Operator, identity.Viewer, identity.Workload}
+var representedRoles = spec.TokenRoles()
 
 // cannotRepresent returns the reason why an identity may not call a method on behalf of another one,
 // or "" if it may. The call then also needs the permission of the identity that is represented.

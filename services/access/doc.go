@@ -8,6 +8,7 @@
 //   - workload.go: the pods that are a workload's own, which it may write and read.
 //   - bulk.go: the operations of bulk calls.
 //   - behalf.go: the calls that kubeapi may make on behalf of its clients.
+//   - review.go: the answer to a client that asks what it may do.
 //   - subjects.go: the NATS subjects that a role may publish and subscribe to.
 //   - allocations.go: the values that lbctl may claim, confirm and release at the allocator.
 //   - http.go: who may read a daemon's metrics and health over HTTP.
@@ -47,9 +48,9 @@
 // Secret as a revision with a name,
 // and followers read the pod from the registry, within the limit.
 //
-// Objects of a private kind ([kinds.Kind]), which are Secrets, do not exist for viewers and for daemons,
-// except edges. An edge reads Services, EndpointSlices, Nodes, Revocations, and Secrets that are
-// certificates. It reads those of all services, because any edge may serve any service, and an address
+// Objects of a private kind ([kinds.Kind]), which are Secrets and Tokens, do not exist for viewers and for
+// daemons, except Secrets for edges, and Tokens for kubeapi. An edge reads Services, EndpointSlices, Nodes,
+// Revocations, and Secrets that are certificates. It reads those of all services, because any edge may serve any service, and an address
 // moves to another edge within seconds. It writes Events in its own name. A binding of edges to
 // namespaces was rejected for now: somebody would have to write down which edge serves which service,
 // and lbctl would have to move addresses by it.
@@ -76,6 +77,12 @@
 // operations is decided like the method that makes the same write: by the same row of the table,
 // and by the same limits of objects and namespaces. So a bulk call cannot do what its caller could
 // not do otherwise.
+//
+// Tokens, by which clients of kubeapi prove who they are, are written by operators of all namespaces only.
+// The kind has no namespace, so that the rules above keep out everybody else, whichever method he tries,
+// and kubeapi cannot write it on behalf of anybody. That an operator of one namespace makes tokens of this
+// namespace was rejected: who gets in, the owner of the authority decides, for certificates too, and what
+// an operator of one namespace gives away would be hard to take back from him.
 //
 // kubeapi makes calls on behalf of its clients (behalf.go). The registry takes the client's identity
 // from the header [identity.BehalfHeader], and decides about the call and its object as if the client

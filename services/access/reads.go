@@ -32,6 +32,8 @@ func ReadLimitOf(ctx context.Context) ReadLimit {
 		return func(o object.Object) bool { return agentReads(id.Name, o) }
 	case id.Role == identity.Edge:
 		return edgeReads
+	case id.Role == identity.KubeAPI:
+		return kubeAPIReads
 	case isBound(id):
 		return func(o object.Object) bool {
 			return o.GetMetadata().GetNamespace() == id.Namespace && !kinds.Of(o).Private
@@ -51,6 +53,13 @@ func agentReads(node string, o object.Object) bool {
 		return o.GetMetadata().GetName() == node
 	}
 	return false
+}
+
+// kubeAPIReads reports whether kubeapi may read an object. Of the private kinds it reads Tokens, whose hashes
+// it compares with what its clients send.
+func kubeAPIReads(o object.Object) bool {
+	kind := kinds.Of(o)
+	return !kind.Private || kind.Name == "Token"
 }
 
 // edgeReads reports whether an edge may read an object. Of Secrets it reads certificates and keys only,

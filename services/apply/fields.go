@@ -4,188 +4,163 @@ import (
 	"slices"
 	"strings"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
 
-// Manager is the manager's name in the managed fields of ApplyService.
-const Manager = "apply"
-
-// FieldsOf returns the sorted paths of the fields that an object sets, without status and the
-// fields of the object's identity.
-func FieldsOf(o object.Object) []string {
-	var paths []string
+// FieldsOf returns the fields that an object sets, without status and the fields of the object's
+// identity.
+func FieldsOf(o object.Object) *fieldpath.Set {
+	fields := fieldpath.NewSet()
 	m := o.ProtoReflect()
 	for field := range fieldsToApply(m.Descriptor()) {
-		collect(m, field, "", func(path string) { paths = append(paths, path) })
+		collect(m, field, nil, func(at place) { fields.Insert(at.path()) })
 	}
-	slices.Sort(paths)
-	return paths
+	return fields
 }
 
-// Remembered returns the paths of the last applied manifest. It reports whether the object was ever
-// applied.
-func Remembered(o object.Object) ([]string, bool) {
-	for _, entry := range o.GetMetadata().GetManagedFields() {
-		if entry.GetManager() == Manager {
-			return entry.GetFields(), true
+// step is a field, or an item of a list or a map.
+type step struct {
+	field   protoreflect.FieldDescriptor // nil: an item
+	element fieldpath.PathElement
+	key     string // of an item, as earlier releases wrote it
+}
+
+// place is the place of a value in an object.
+type place []step
+
+// in returns the place of a field of the message at p.
+func (p place) in(field protoreflect.FieldDescriptor) place {
+	return append(p, step{field: field, element: elementOf(field)})
+}
+
+// entry returns the place of an entry of the map at p.
+func (p place) entry(key string) place {
+	return append(p, step{element: fieldpath.FieldNameElement(key), key: key})
+}
+
+// text returns the place of an item of the list of texts at p.
+func (p place) text(item string) place {
+	return append(p, step{element: fieldpath.ValueElement(value.NewValueInterface(item)), key: item})
+}
+
+// item returns the place of an item of the list of messages at p.
+func (p place) item(m keyed) place { return append(p, step{element: m.element, key: m.key}) }
+
+// path returns the place by Kubernetes' names.
+func (p place) path() fieldpath.Path {
+	if last := p[len(p)-1].field; last != nil {
+		if path, ok := elsewhere[last.FullName()]; ok {
+			return path
 		}
 	}
-	return nil, false
-}
-
-// Remember returns the managed fields of an object after a manifest with these paths was applied to
-// it.
-func Remember(before []*corev1.ManagedFields, paths []string) []*corev1.ManagedFields {
-	var after []*corev1.ManagedFields
-	for _, entry := range before {
-		if entry.GetManager() != Manager {
-			after = append(after, proto.CloneOf(entry))
-		}
+	path := make(fieldpath.Path, len(p))
+	for i := range p {
+		path[i] = p[i].element
 	}
-	return append(after, &corev1.ManagedFields{Manager: Manager, Fields: paths})
+	return path
 }
 
-// fieldsToApply yields the top-level fields that a manifest can set: all except status.
-func fieldsToApply(object protoreflect.MessageDescriptor) func(func(protoreflect.FieldDescriptor) bool) {
-	return func(yield func(protoreflect.FieldDescriptor) bool) {
-		for i := range object.Fields().Len() {
-			if field := object.Fields().Get(i); field.Name() != "status" && !yield(field) {
-				return
+// collect calls add with the places of a field and its subfields, as far as m sets them.
+func collect(m protoreflect.Message, field protoreflect.FieldDescriptor, parent place, add func(place)) {
+	if !m.Has(field) || notApplied(field) {
+		return
+	}
+	at := parent.in(field)
+	switch strategyOf(field) {
+	case whole:
+		add(at)
+	case message:
+		collectBelow(m.Get(field).Message(), at, add)
+	case entries:
+		for key := range m.Get(field).Map().Range {
+			add(at.entry(key.String()))
+		}
+	case set:
+		for i := range m.Get(field).List().Len() {
+			add(at.text(m.Get(field).List().Get(i).String()))
+		}
+	case itemList:
+		for i := range m.Get(field).List().Len() {
+			one := keyOf(m.Get(field).List().Get(i).Message())
+			add(at.item(one))
+			if !isValue(one.message) {
+				collectBelow(one.message, at.item(one), add)
 			}
 		}
 	}
 }
 
-// appliedMeta lists the fields of the metadata that a manifest can set.
-var appliedMeta = map[protoreflect.Name]bool{"labels": true, "annotations": true, "finalizers": true, "owner_references": true}
-
-// mergeStrategy is the way in which a field is merged.
-type mergeStrategy int
-
-const (
-	whole    mergeStrategy = iota // as one value
-	message                       // field by field
-	entries                       // a map, by key
-	set                           // a list of texts, by item
-	itemList                      // a list of messages, by the keys of its items
-)
-
-// itemKeys lists the fields that identify an item of a list, by the type of the items.
-var itemKeys = map[protoreflect.FullName][]protoreflect.Name{
-	nameOf(&corev1.ServicePort{}):    {"port", "protocol"},
-	nameOf(&corev1.Container{}):      {"name"},
-	nameOf(&corev1.ContainerPort{}):  {"container_port", "protocol"},
-	nameOf(&corev1.EnvVar{}):         {"name"},
-	nameOf(&corev1.OwnerReference{}): {"uid"},
-}
-
-func nameOf(m proto.Message) protoreflect.FullName { return m.ProtoReflect().Descriptor().FullName() }
-
-// The names of messages that are treated in a special way.
-var (
-	metaName        = nameOf(&corev1.ObjectMeta{})
-	intOrStringName = nameOf(&corev1.IntOrString{})
-)
-
-// strategyOverrides lists the fields whose strategy does not follow from their type. A selector has
-// a meaning only as a whole; finalizers are independent of each other.
-var strategyOverrides = map[protoreflect.FullName]mergeStrategy{
-	nameOf(&corev1.ServiceSpec{}).Append("selector"):  whole,
-	nameOf(&corev1.ObjectMeta{}).Append("finalizers"): set,
-}
-
-func strategyOf(field protoreflect.FieldDescriptor) mergeStrategy {
-	if strategy, ok := strategyOverrides[field.FullName()]; ok {
-		return strategy
-	}
-	switch {
-	case field.IsMap():
-		return entries
-	case field.IsList():
-		if field.Message() != nil && itemKeys[field.Message().FullName()] != nil {
-			return itemList
-		}
-		return whole
-	case field.Message() == nil || field.Message().FullName() == intOrStringName ||
-		field.Message().ParentFile().Package() == "google.protobuf":
-		return whole
-	default:
-		return message
-	}
-}
-
-// notApplied reports whether a field of the metadata cannot be set by a manifest.
-func notApplied(field protoreflect.FieldDescriptor) bool {
-	return field.ContainingMessage().FullName() == metaName && !appliedMeta[field.Name()]
-}
-
-// collect calls add with the paths of a field and its subfields, as far as m sets them.
-func collect(m protoreflect.Message, field protoreflect.FieldDescriptor, parent string, add func(string)) {
-	if !m.Has(field) || notApplied(field) {
-		return
-	}
-	path := join(parent, field)
-	switch strategyOf(field) {
-	case whole:
-		add(path)
-	case message:
-		collectBelow(m.Get(field).Message(), nil, path, add)
-	case entries:
-		for key := range m.Get(field).Map().Range {
-			add(item(path, key.String()))
-		}
-	case set:
-		for i := range m.Get(field).List().Len() {
-			add(item(path, m.Get(field).List().Get(i).String()))
-		}
-	case itemList:
-		for i := range m.Get(field).List().Len() {
-			one := m.Get(field).List().Get(i).Message()
-			name := item(path, keyOf(one))
-			add(name)
-			collectBelow(one, itemKeys[one.Descriptor().FullName()], name, add)
-		}
-	}
-}
-
-// collectBelow collects the fields of a message, except the keys, which are part of its path
-// already.
-func collectBelow(m protoreflect.Message, keys []protoreflect.Name, path string, add func(string)) {
+// collectBelow collects the fields of a message.
+func collectBelow(m protoreflect.Message, at place, add func(place)) {
 	for i := range m.Descriptor().Fields().Len() {
-		if field := m.Descriptor().Fields().Get(i); !slices.Contains(keys, field.Name()) {
-			collect(m, field, path, add)
-		}
+		collect(m, m.Descriptor().Fields().Get(i), at, add)
 	}
 }
 
-// keyOf returns the key of an item, such as "main" or "80/TCP".
-func keyOf(m protoreflect.Message) string {
-	var parts []string
-	for _, name := range itemKeys[m.Descriptor().FullName()] {
+// keyed is an item of a list with its key: as earlier releases wrote it, such as "main" or "80/TCP",
+// and as a path element.
+type keyed struct {
+	key     string
+	element fieldpath.PathElement
+	message protoreflect.Message
+}
+
+// keyOf returns an item with its key.
+func keyOf(m protoreflect.Message) keyed {
+	one := keyed{message: m}
+	names := itemKeys[m.Descriptor().FullName()]
+	fields := make(value.FieldList, 0, len(names))
+	for i, name := range names {
 		field := m.Descriptor().Fields().ByName(name)
-		if field.Enum() == nil {
-			parts = append(parts, m.Get(field).String())
-			continue
+		text, typed := keyField(m, field)
+		if i > 0 {
+			one.key += "/"
 		}
+		one.key += text
+		fields = append(fields, value.Field{Name: *elementOf(field).FieldName, Value: value.NewValueInterface(typed)})
+	}
+	slices.SortFunc(fields, func(a, b value.Field) int { return strings.Compare(a.Name, b.Name) })
+	one.element = fieldpath.PathElement{Key: &fields}
+	return one
+}
+
+// keyField returns the value of a field of a key, as a text and as a path element has it. A protocol
+// that is not set is TCP.
+func keyField(m protoreflect.Message, field protoreflect.FieldDescriptor) (text string, typed any) {
+	switch {
+	case field.Enum() != nil:
 		protocol := corev1.Protocol(m.Get(field).Enum())
 		if protocol == corev1.Protocol_PROTOCOL_UNSPECIFIED {
 			protocol = corev1.Protocol_PROTOCOL_TCP
 		}
-		parts = append(parts, spec.EnumName(protocol))
+		text = spec.EnumName(protocol)
+		return text, text
+	case field.Kind() == protoreflect.StringKind:
+		text = m.Get(field).String()
+		return text, text
+	default:
+		return m.Get(field).String(), m.Get(field).Int()
 	}
-	return strings.Join(parts, "/")
 }
 
-func join(parent string, field protoreflect.FieldDescriptor) string {
-	if parent == "" {
-		return field.JSONName()
+// byKey returns the items of a list, and reports whether all keys are unique.
+func byKey(list protoreflect.List) (items []keyed, unique bool) {
+	seen := make(map[string]bool, list.Len())
+	for i := range list.Len() {
+		one := keyOf(list.Get(i).Message())
+		seen[one.key] = true
+		items = append(items, one)
 	}
-	return parent + "." + field.JSONName()
+	return items, len(seen) == len(items)
 }
 
-func item(path, key string) string { return path + "[" + key + "]" }
+// named returns the index of the item with a key, or -1.
+func named(items []keyed, key string) int {
+	return slices.IndexFunc(items, func(one keyed) bool { return one.key == key })
+}

@@ -5,78 +5,79 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"portolan.dev/services/object"
 )
 
-// Merge returns the result of applying a manifest to the stored object. It modifies neither of the
+// Merge returns the result of applying the manifest to the stored object. It modifies neither of the
 // two. The uid and the resource version come from the manifest, because they identify the version
 // that the client has read.
-func Merge(stored, manifest object.Object) object.Object {
-	merged, wanted := object.Clone(stored), object.Clone(manifest)
+func (a *Application) Merge(stored object.Object) object.Object {
+	merged, wanted := object.Clone(stored), object.Clone(a.manifest)
 	meta := object.MetaOf(merged)
 	meta.Uid, meta.ResourceVersion = wanted.GetMetadata().GetUid(), wanted.GetMetadata().GetResourceVersion()
-	paths, _ := Remembered(stored)
-	m := &merger{before: make(map[string]bool, len(paths))}
-	for _, path := range paths {
-		m.before[path] = true
-	}
+	m := &merger{removed: a.removed(a.ownersOf(stored))}
 	for field := range fieldsToApply(merged.ProtoReflect().Descriptor()) {
-		m.field(merged.ProtoReflect(), wanted.ProtoReflect(), field, "")
+		m.field(merged.ProtoReflect(), wanted.ProtoReflect(), field, nil)
 	}
 	return merged
 }
 
-// merger merges one manifest. Its field before holds the paths of the last applied manifest.
-type merger struct{ before map[string]bool }
+// merger merges one manifest.
+type merger struct {
+	removed *fieldpath.Set // the fields to remove
+}
 
-func (m *merger) field(to, from protoreflect.Message, field protoreflect.FieldDescriptor, parent string) {
+func (m *merger) removes(at place) bool { return !m.removed.Empty() && m.removed.Has(at.path()) }
+
+func (m *merger) field(to, from protoreflect.Message, field protoreflect.FieldDescriptor, parent place) {
 	if !to.Has(field) && !from.Has(field) || notApplied(field) {
 		return
 	}
-	path := join(parent, field)
+	at := parent.in(field)
 	switch strategyOf(field) {
 	case whole:
-		m.whole(to, from, field, path)
+		m.whole(to, from, field, at)
 	case message:
-		m.message(to, from, field, path)
+		m.message(to, from, field, at)
 	case entries:
-		m.entries(to, from, field, path)
+		m.entries(to, from, field, at)
 	case set:
-		m.set(to, from, field, path)
+		m.set(to, from, field, at)
 	case itemList:
-		m.items(to, from, field, path)
+		m.items(to, from, field, at)
 	}
 }
 
-func (m *merger) whole(to, from protoreflect.Message, field protoreflect.FieldDescriptor, path string) {
+func (m *merger) whole(to, from protoreflect.Message, field protoreflect.FieldDescriptor, at place) {
 	switch {
 	case from.Has(field):
 		to.Set(field, from.Get(field))
-	case m.before[path]:
+	case m.removes(at):
 		to.Clear(field)
 	}
 }
 
-func (m *merger) message(to, from protoreflect.Message, field protoreflect.FieldDescriptor, path string) {
+func (m *merger) message(to, from protoreflect.Message, field protoreflect.FieldDescriptor, at place) {
 	below := to.Mutable(field).Message()
 	before := proto.Size(below.Interface())
-	m.below(below, from.Get(field).Message(), path)
+	m.below(below, from.Get(field).Message(), at)
 	if !from.Has(field) && before > 0 && proto.Size(below.Interface()) == 0 {
 		to.Clear(field)
 	}
 }
 
-func (m *merger) below(to, from protoreflect.Message, path string) {
+func (m *merger) below(to, from protoreflect.Message, at place) {
 	for i := range to.Descriptor().Fields().Len() {
-		m.field(to, from, to.Descriptor().Fields().Get(i), path)
+		m.field(to, from, to.Descriptor().Fields().Get(i), at)
 	}
 }
 
-func (m *merger) entries(to, from protoreflect.Message, field protoreflect.FieldDescriptor, path string) {
+func (m *merger) entries(to, from protoreflect.Message, field protoreflect.FieldDescriptor, at place) {
 	stored, wanted := to.Mutable(field).Map(), from.Get(field).Map()
 	for key := range stored.Range {
-		if !wanted.Has(key) && m.before[item(path, key.String())] {
+		if !wanted.Has(key) && m.removes(at.entry(key.String())) {
 			stored.Clear(key)
 		}
 	}
@@ -85,7 +86,7 @@ func (m *merger) entries(to, from protoreflect.Message, field protoreflect.Field
 	}
 }
 
-func (m *merger) set(to, from protoreflect.Message, field protoreflect.FieldDescriptor, path string) {
+func (m *merger) set(to, from protoreflect.Message, field protoreflect.FieldDescriptor, at place) {
 	wanted := from.Get(field).List()
 	var texts []string
 	for i := range wanted.Len() {
@@ -95,9 +96,9 @@ func (m *merger) set(to, from protoreflect.Message, field protoreflect.FieldDesc
 	kept := to.NewField(field).List()
 	for i := range stored.Len() {
 		text := stored.Get(i).String()
-		if at := slices.Index(texts, text); at >= 0 {
-			texts = slices.Delete(texts, at, at+1)
-		} else if m.before[item(path, text)] {
+		if n := slices.Index(texts, text); n >= 0 {
+			texts = slices.Delete(texts, n, n+1)
+		} else if m.removes(at.text(text)) {
 			continue
 		}
 		kept.Append(stored.Get(i))
@@ -111,7 +112,7 @@ func (m *merger) set(to, from protoreflect.Message, field protoreflect.FieldDesc
 // items merges a list by the keys of its items: first the manifest's items in their order, then the
 // others. If the manifest has a key twice, its list is taken unchanged, so that validation reports
 // the mistake.
-func (m *merger) items(to, from protoreflect.Message, field protoreflect.FieldDescriptor, path string) {
+func (m *merger) items(to, from protoreflect.Message, field protoreflect.FieldDescriptor, at place) {
 	wanted, unique := byKey(from.Get(field).List())
 	if !unique {
 		to.Set(field, from.Get(field))
@@ -120,34 +121,33 @@ func (m *merger) items(to, from protoreflect.Message, field protoreflect.FieldDe
 	stored, _ := byKey(to.Get(field).List())
 	merged := to.NewField(field).List()
 	for _, one := range wanted {
-		if at := slices.IndexFunc(stored, func(s keyed) bool { return s.key == one.key }); at >= 0 {
-			m.below(stored[at].message, one.message, item(path, one.key))
-			one.message = stored[at].message
-			stored = slices.Delete(stored, at, at+1)
+		if n := named(stored, one.key); n >= 0 {
+			if !isValue(one.message) {
+				m.below(stored[n].message, one.message, at.item(one))
+				one.message = stored[n].message
+			}
+			stored = slices.Delete(stored, n, n+1)
 		}
 		merged.Append(protoreflect.ValueOfMessage(one.message))
 	}
 	for _, one := range stored {
-		if !m.before[item(path, one.key)] {
+		if !m.removes(at.item(one)) {
+			m.trim(one, at.item(one))
 			merged.Append(protoreflect.ValueOfMessage(one.message))
 		}
 	}
 	to.Set(field, protoreflect.ValueOfList(merged))
 }
 
-// keyed is an item of a list with its key.
-type keyed struct {
-	key     string
-	message protoreflect.Message
-}
-
-// byKey returns the items of a list, and reports whether all keys are unique.
-func byKey(list protoreflect.List) (items []keyed, unique bool) {
-	seen := make(map[string]bool, list.Len())
-	for i := range list.Len() {
-		one := keyed{keyOf(list.Get(i).Message()), list.Get(i).Message()}
-		seen[one.key] = true
-		items = append(items, one)
+// trim removes fields from an item that stays because another manager owns it. Its key stays.
+func (m *merger) trim(one keyed, at place) {
+	if m.removed.Empty() || isValue(one.message) {
+		return
 	}
-	return items, len(seen) == len(items)
+	fields, keys := one.message.Descriptor().Fields(), itemKeys[one.message.Descriptor().FullName()]
+	for i := range fields.Len() {
+		if field := fields.Get(i); !slices.Contains(keys, field.Name()) {
+			m.field(one.message, one.message.Type().Zero(), field, at)
+		}
+	}
 }

@@ -87,10 +87,13 @@ func authorize(source *identity.Source, next http.Handler) http.Handler {
 // continues a sentence about the certificate.
 func clientOf(source *identity.Source, r *http.Request) (identity.ID, error) {
 	id, err := source.Client(*r.TLS)
-	if end := r.TLS.PeerCertificates[0].NotAfter; err == nil && !time.Now().Before(end) {
-		err = errExpired(end)
+	if err != nil {
+		return id, err
 	}
-	return id, err
+	if end := r.TLS.PeerCertificates[0].NotAfter; !time.Now().Before(end) {
+		return id, errExpired(end)
+	}
+	return id, nil
 }
 
 func errExpired(end time.Time) error {
@@ -102,7 +105,7 @@ func errExpired(end time.Time) error {
 func requireToken(secret *token.Token, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/healthz" && r.URL.Path != "/readyz" {
-			if err := secret.Check(r.Header.Values(token.Header)); err != nil {
+			if err := secret.CheckRequest(r); err != nil {
 				w.Header().Set("WWW-Authenticate", "Bearer")
 				http.Error(w, status.Convert(err).Message(), http.StatusUnauthorized)
 				return

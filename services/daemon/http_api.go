@@ -17,9 +17,10 @@ import (
 // have.
 const drainTimeout = 5 * time.Second
 
-// HTTPAPI serves an API over HTTP, version 1.1 and, with TLS, 2. With an identity it requires mutual
-// TLS, and Client tells who sent a request; what the client may do is the handler's to decide. Without
-// one it requires the host's token, if there is one.
+// HTTPAPI serves an API over HTTP, versions 1.1 and 2. Without TLS only clients that begin with version 2
+// have it. With an identity it uses TLS, and asks clients for a certificate. Client tells whose it is; what
+// the client may do, and what a client without a certificate may do, is the handler's to decide. Without an
+// identity it requires the host's token, if there is one.
 type HTTPAPI struct {
 	host app.Host
 	addr string
@@ -31,12 +32,16 @@ func NewHTTPAPI(host app.Host, addr string) *HTTPAPI { return &HTTPAPI{host: hos
 // Secured reports whether clients have an identity.
 func (a *HTTPAPI) Secured() bool { return a.host.Identity != nil }
 
-// Client returns the identity of the client of a request. The error continues a sentence about its
-// certificate.
+// HasCertificate reports whether the client of a request has a certificate. It is one of a trusted
+// authority, and may give no identity.
+func HasCertificate(r *http.Request) bool { return r.TLS != nil && len(r.TLS.PeerCertificates) > 0 }
+
+// Client returns the identity of the client of a request, which has a certificate. The error continues a
+// sentence about the certificate.
 func (a *HTTPAPI) Client(r *http.Request) (identity.ID, error) { return clientOf(a.host.Identity, r) }
 
 // OnDenied calls denied, in a goroutine of its own, when the certificate of the client of a request
-// expires or is revoked. The function that it returns ends the wait.
+// expires or is revoked. The client must have one. The function that it returns ends the wait.
 func (a *HTTPAPI) OnDenied(r *http.Request, denied func(error)) (stop func()) {
 	var once sync.Once
 	call := func(err error) { once.Do(func() { denied(err) }) }
@@ -61,6 +66,10 @@ func (a *HTTPAPI) Serve(ctx context.Context, lis net.Listener, handler http.Hand
 		Handler: checkHost(a.addr, source, handler), ErrorLog: errorLog(a.host, source),
 		ReadHeaderTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 	}
+	srv.Protocols = new(http.Protocols)
+	srv.Protocols.SetHTTP1(true)
+	srv.Protocols.SetHTTP2(true)
+	srv.Protocols.SetUnencryptedHTTP2(source == nil)
 	stopped := make(chan struct{})
 	defer context.AfterFunc(ctx, func() {
 		defer close(stopped)
@@ -74,7 +83,7 @@ func (a *HTTPAPI) Serve(ctx context.Context, lis net.Listener, handler http.Hand
 	if source == nil {
 		err = srv.Serve(lis)
 	} else {
-		srv.TLSConfig = withHTTP2(source.MutualTLS())
+		srv.TLSConfig = withHTTP2(source.OptionalTLS())
 		err = srv.ServeTLS(lis, "", "")
 	}
 	if !errors.Is(err, http.ErrServerClosed) {

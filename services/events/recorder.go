@@ -43,7 +43,7 @@ func (r *Recorder) WarnService(svc *corev1.Service, reason, message string) {
 	meta := svc.GetMetadata()
 	r.log.Warn("problem of a service", "service", meta.GetNamespace()+"/"+meta.GetName(), "reason", reason, "message", message)
 	r.put(&corev1.ObjectReference{
-		Kind: "Service", Namespace: meta.GetNamespace(), Name: meta.GetName(), Uid: meta.GetUid(),
+		Kind: "Service", ApiVersion: "v1", Namespace: meta.GetNamespace(), Name: meta.GetName(), Uid: meta.GetUid(),
 	}, meta.GetNamespace(), reason, message)
 }
 
@@ -51,7 +51,7 @@ func (r *Recorder) WarnService(svc *corev1.Service, reason, message string) {
 // default one.
 func (r *Recorder) WarnNode(reason, message string) {
 	r.log.Warn("problem of the node", "reason", reason, "message", message)
-	r.put(&corev1.ObjectReference{Kind: "Node", Name: r.node}, "default", reason, message)
+	r.put(&corev1.ObjectReference{Kind: "Node", ApiVersion: "v1", Name: r.node}, "default", reason, message)
 }
 
 func (r *Recorder) put(about *corev1.ObjectReference, namespace, reason, message string) {

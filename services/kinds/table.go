@@ -102,21 +102,33 @@ var All = []*Kind{
 		},
 		fill: spec.DefaultRevocation, validate: spec.ValidateRevocation, validateUpdate: spec.ValidateRevocationUpdate,
 	}.kind(),
+	row[*corev1.Token]{
+		own: true, private: true,
+		maxBytes: smallMaxBytes,
+		fields: map[string]func(*corev1.Token) string{
+			"spec.identity": func(t *corev1.Token) string { return t.GetSpec().GetIdentity() },
+		},
+		fill: spec.DefaultToken, validate: spec.ValidateToken, validateUpdate: spec.ValidateTokenUpdate,
+	}.kind(),
 }
 
-// eventFields returns the fields of events to select by. The fields of an event's object have their
-// current and their older name.
+// eventFields returns the fields of events to select by, which are those of Kubernetes. The fields of an
+// event's object, and its reporter, have their current and their older name.
 func eventFields() map[string]func(*corev1.Event) string {
 	fields := map[string]func(*corev1.Event) string{
-		"reason":             func(e *corev1.Event) string { return e.GetReason() },
-		"type":               func(e *corev1.Event) string { return spec.EnumName(e.GetType()) },
-		"reportingComponent": func(e *corev1.Event) string { return e.GetReportingComponent() },
+		"reason": func(e *corev1.Event) string { return e.GetReason() },
+		"type":   func(e *corev1.Event) string { return spec.EnumName(e.GetType()) },
+	}
+	for _, name := range []string{"reportingComponent", "reportingController", "source"} {
+		fields[name] = func(e *corev1.Event) string { return e.GetReportingComponent() }
 	}
 	for _, prefix := range []string{"regarding", "involvedObject"} {
 		fields[prefix+".kind"] = func(e *corev1.Event) string { return e.GetRegarding().GetKind() }
 		fields[prefix+".namespace"] = func(e *corev1.Event) string { return e.GetRegarding().GetNamespace() }
 		fields[prefix+".name"] = func(e *corev1.Event) string { return e.GetRegarding().GetName() }
 		fields[prefix+".uid"] = func(e *corev1.Event) string { return e.GetRegarding().GetUid() }
+		fields[prefix+".apiVersion"] = func(e *corev1.Event) string { return e.GetRegarding().GetApiVersion() }
+		fields[prefix+".fieldPath"] = func(e *corev1.Event) string { return e.GetRegarding().GetFieldPath() }
 	}
 	return fields
 }

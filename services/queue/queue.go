@@ -5,6 +5,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"portolan.dev/services/kit/wake"
 )
 
 // Options are the delays of a queue.
@@ -25,7 +27,7 @@ type Queue[K comparable] struct {
 	items   map[K]*item[K] // guarded by mu: all keys that wait or are worked on
 	due     dueHeap[K]     // guarded by mu: keys that wait
 	resting int            // guarded by mu: keys that wait without changes, see Done
-	wake    chan struct{}
+	wake    wake.Signal
 }
 
 type item[K comparable] struct {
@@ -50,7 +52,7 @@ type Due[K comparable] struct {
 
 // New returns an empty queue.
 func New[K comparable](o Options) *Queue[K] {
-	return &Queue[K]{options: o, items: map[K]*item[K]{}, wake: make(chan struct{}, 1)}
+	return &Queue[K]{options: o, items: map[K]*item[K]{}, wake: wake.New()}
 }
 
 // Add makes a key due after the quiet time because of a number of changes, at least 1.
@@ -90,10 +92,7 @@ func earliest(a, b time.Time) time.Time {
 
 // wakeOne wakes one goroutine that waits in Get.
 func (q *Queue[K]) wakeOne() {
-	select {
-	case q.wake <- struct{}{}:
-	default:
-	}
+	q.wake.Send()
 }
 
 // Get waits for a due key and reserves it until Done. It returns false when ctx is done, also if keys

@@ -14,7 +14,7 @@ import (
 // Enum is an enum of the contract. Manifests write its values as words.
 type Enum interface {
 	corev1.AddressType | corev1.ConditionStatus | corev1.EventType | corev1.IPFamily | corev1.IPFamilyPolicy | corev1.IPMode |
-		corev1.NamespacePhase | corev1.PodPhase | corev1.Protocol | corev1.Scheduler | corev1.ServiceType | corev1.SessionAffinity |
+		corev1.ManagedFieldsOperation | corev1.NamespacePhase | corev1.PodPhase | corev1.Protocol | corev1.Scheduler | corev1.ServiceType | corev1.SessionAffinity |
 		corev1.TrafficDistribution | corev1.TrafficPolicy
 	comparable
 	~int32
@@ -68,7 +68,7 @@ func allWords() map[protoreflect.FullName]map[int32]string {
 	all := map[protoreflect.FullName]map[int32]string{}
 	for _, enum := range []protoreflect.Enum{
 		corev1.AddressType(0), corev1.ConditionStatus(0), corev1.EventType(0), corev1.IPFamily(0), corev1.IPFamilyPolicy(0),
-		corev1.IPMode(0), corev1.NamespacePhase(0), corev1.PodPhase(0), corev1.Protocol(0), corev1.Scheduler(0), corev1.ServiceType(0),
+		corev1.IPMode(0), corev1.ManagedFieldsOperation(0), corev1.NamespacePhase(0), corev1.PodPhase(0), corev1.Protocol(0), corev1.Scheduler(0), corev1.ServiceType(0),
 		corev1.SessionAffinity(0), corev1.TrafficDistribution(0), corev1.TrafficPolicy(0),
 	} {
 		all[enum.Descriptor().FullName()] = readWords(enum.Descriptor())

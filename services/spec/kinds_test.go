@@ -39,6 +39,8 @@ func example(kind string) object.Object {
 		return &corev1.Lease{Metadata: meta, Spec: &corev1.LeaseSpec{HolderIdentity: "a", LeaseDurationSeconds: 15}}
 	case "Event":
 		return &corev1.Event{Metadata: meta, Reason: "Listening", Regarding: &corev1.ObjectReference{Kind: "Service", Name: "web", Namespace: "default"}}
+	case "Token":
+		return &corev1.Token{Metadata: meta, Spec: &corev1.TokenSpec{Identity: "viewer/shop", Sha256: make([]byte, 32)}}
 	case "Revocation":
 		return &corev1.Revocation{Metadata: meta, Spec: &corev1.RevocationSpec{Identity: "nodeagent/n1", Reason: "stolen"}}
 	}

@@ -35,9 +35,9 @@ func CanonicalSerial(serial string) string {
 	return strings.TrimLeft(strings.ToLower(strings.ReplaceAll(serial, ":", "")), "0")
 }
 
-// RevocationPrefix returns the beginning of the name of a Revocation of an identity or serial
+// IdentityPrefix returns the beginning of the name of an object about an identity or a serial
 // number, for generateName.
-func RevocationPrefix(what string) string {
+func IdentityPrefix(what string) string {
 	safe := strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '.':

@@ -51,7 +51,7 @@ func TestNamesOfRevocations(t *testing.T) {
 	for what, want := range map[string]string{
 		"nodeagent/n1.example": "nodeagent-n1.example-", "workload/N_1/shop": "workload-n-1-shop-", "serial-ab": "serial-ab-", "nodeagent/n1-": "nodeagent-n1-",
 	} {
-		got := spec.RevocationPrefix(what)
+		got := spec.IdentityPrefix(what)
 		if got != want || spec.DNSSubdomain(got+"x") != "" {
 			t.Errorf("%s: %q, want %q; %s", what, got, want, spec.DNSSubdomain(got+"x"))
 		}

@@ -11,6 +11,7 @@ import (
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/batch"
 	"portolan.dev/services/kit/obs"
+	"portolan.dev/services/kit/wake"
 
 	"portolan.dev/allocator/internal/allocation"
 	"portolan.dev/allocator/store"
@@ -48,7 +49,7 @@ type Engine struct {
 	outdated bool              // guarded by mu: the news since position cannot be had
 	losses   uint64            // guarded by mu: how often the store went back
 	adopted  uint64            // guarded by mu: the losses after which all values in use were allocated again
-	lost     chan struct{}
+	lost     wake.Signal
 }
 
 // request decides one request. It may run again, on another table.
@@ -57,7 +58,7 @@ type request func(b *allocation.Table, now time.Time, c *allocation.Change)
 // New reads the store and returns an engine. Close ends it.
 func New(ctx context.Context, cfg Config) (*Engine, error) {
 	e := &Engine{
-		store: cfg.Store, log: cfg.Log, rest: cfg.Rest, clock: cfg.Now, mu: newLock(), freed: newSignal(), lost: make(chan struct{}, 1),
+		store: cfg.Store, log: cfg.Log, rest: cfg.Rest, clock: cfg.Now, mu: newLock(), freed: newSignal(), lost: wake.New(),
 		outage: obs.Outage{Log: cfg.Log, Down: "store refuses what is allocated", Up: "store takes what is allocated again"},
 	}
 	if e.clock == nil {

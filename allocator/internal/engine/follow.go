@@ -123,10 +123,7 @@ func (e *Engine) note(err error) {
 	}
 	e.log.Error("the store was replaced by another state: the values in use are taken over again before others are allocated")
 	e.losses++
-	select {
-	case e.lost <- struct{}{}:
-	default: // the receiver has not looked yet
-	}
+	e.lost.Send()
 }
 
 // Refresh makes the table agree with the store: it has everything that any process stored before.

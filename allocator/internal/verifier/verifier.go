@@ -13,6 +13,7 @@ import (
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/health"
 	"portolan.dev/services/kit/obs"
+	"portolan.dev/services/kit/wake"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 
@@ -60,8 +61,8 @@ type Verifier struct {
 	cfg     Config
 	metrics *metrics
 	view    *view
-	wake    chan struct{} // services have changed
-	moved   chan struct{} // the view has moved on in the log
+	wake    wake.Signal // services have changed
+	moved   wake.Signal // the view has moved on in the log
 	gate    *gate
 	keeping obs.Outage // of keepReserves
 
@@ -96,7 +97,7 @@ func New(cfg Config) *Verifier {
 	cfg.Health.Set(HealthCheck, errNotAdopted)
 	return &Verifier{
 		cfg: cfg, metrics: newMetrics(cfg.Metrics), view: newView(),
-		wake: make(chan struct{}, 1), moved: make(chan struct{}, 1), gate: newGate(),
+		wake: wake.New(), moved: wake.New(), gate: newGate(),
 		keeping:     obs.Outage{Log: cfg.Log, Down: "values of objects not adopted, or reserves not closed, still trying", Up: "values of objects and reserves in order", Tolerate: time.Second},
 		differences: map[valueOwner]time.Time{}, reported: map[eventSubject]string{}, foundInPass: map[eventSubject]bool{},
 		outage: obs.Outage{Log: cfg.Log, Down: "registry does not answer the verifier", Up: "registry answers the verifier again"},
@@ -110,18 +111,10 @@ func (v *Verifier) Apply(_ context.Context, batch []changes.Change, revision uin
 		v.cfg.Health.Set(HealthCheck, errNewLog)
 	}
 	if v.view.apply(batch, at) {
-		notify(v.wake)
+		v.wake.Send()
 	}
-	notify(v.moved)
+	v.moved.Send()
 	return nil
-}
-
-// notify wakes the goroutine that reads a channel with room for one.
-func notify(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }
 
 // lagTolerance returns how long changes are collected, and how long a value may be missing before

@@ -22,6 +22,59 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// ManagedFieldsOperation is the way in which a manager came to own fields.
+type ManagedFieldsOperation int32
+
+const (
+	// Not given.
+	ManagedFieldsOperation_MANAGED_FIELDS_OPERATION_UNSPECIFIED ManagedFieldsOperation = 0
+	// The manager applied them. They are removed when it applies the object without them.
+	ManagedFieldsOperation_MANAGED_FIELDS_OPERATION_APPLY ManagedFieldsOperation = 1
+	// The manager wrote them by a create, an update or a patch.
+	ManagedFieldsOperation_MANAGED_FIELDS_OPERATION_UPDATE ManagedFieldsOperation = 2
+)
+
+// Enum value maps for ManagedFieldsOperation.
+var (
+	ManagedFieldsOperation_name = map[int32]string{
+		0: "MANAGED_FIELDS_OPERATION_UNSPECIFIED",
+		1: "MANAGED_FIELDS_OPERATION_APPLY",
+		2: "MANAGED_FIELDS_OPERATION_UPDATE",
+	}
+	ManagedFieldsOperation_value = map[string]int32{
+		"MANAGED_FIELDS_OPERATION_UNSPECIFIED": 0,
+		"MANAGED_FIELDS_OPERATION_APPLY":       1,
+		"MANAGED_FIELDS_OPERATION_UPDATE":      2,
+	}
+)
+
+func (x ManagedFieldsOperation) Enum() *ManagedFieldsOperation {
+	p := new(ManagedFieldsOperation)
+	*p = x
+	return p
+}
+
+func (x ManagedFieldsOperation) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ManagedFieldsOperation) Descriptor() protoreflect.EnumDescriptor {
+	return file_portolan_core_v1_meta_proto_enumTypes[0].Descriptor()
+}
+
+func (ManagedFieldsOperation) Type() protoreflect.EnumType {
+	return &file_portolan_core_v1_meta_proto_enumTypes[0]
+}
+
+func (x ManagedFieldsOperation) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ManagedFieldsOperation.Descriptor instead.
+func (ManagedFieldsOperation) EnumDescriptor() ([]byte, []int) {
+	return file_portolan_core_v1_meta_proto_rawDescGZIP(), []int{0}
+}
+
 // ConditionStatus says whether a condition holds.
 type ConditionStatus int32
 
@@ -63,11 +116,11 @@ func (x ConditionStatus) String() string {
 }
 
 func (ConditionStatus) Descriptor() protoreflect.EnumDescriptor {
-	return file_portolan_core_v1_meta_proto_enumTypes[0].Descriptor()
+	return file_portolan_core_v1_meta_proto_enumTypes[1].Descriptor()
 }
 
 func (ConditionStatus) Type() protoreflect.EnumType {
-	return &file_portolan_core_v1_meta_proto_enumTypes[0]
+	return &file_portolan_core_v1_meta_proto_enumTypes[1]
 }
 
 func (x ConditionStatus) Number() protoreflect.EnumNumber {
@@ -76,7 +129,7 @@ func (x ConditionStatus) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ConditionStatus.Descriptor instead.
 func (ConditionStatus) EnumDescriptor() ([]byte, []int) {
-	return file_portolan_core_v1_meta_proto_rawDescGZIP(), []int{0}
+	return file_portolan_core_v1_meta_proto_rawDescGZIP(), []int{1}
 }
 
 // Protocol is a transport protocol.
@@ -120,11 +173,11 @@ func (x Protocol) String() string {
 }
 
 func (Protocol) Descriptor() protoreflect.EnumDescriptor {
-	return file_portolan_core_v1_meta_proto_enumTypes[1].Descriptor()
+	return file_portolan_core_v1_meta_proto_enumTypes[2].Descriptor()
 }
 
 func (Protocol) Type() protoreflect.EnumType {
-	return &file_portolan_core_v1_meta_proto_enumTypes[1]
+	return &file_portolan_core_v1_meta_proto_enumTypes[2]
 }
 
 func (x Protocol) Number() protoreflect.EnumNumber {
@@ -133,7 +186,7 @@ func (x Protocol) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Protocol.Descriptor instead.
 func (Protocol) EnumDescriptor() ([]byte, []int) {
-	return file_portolan_core_v1_meta_proto_rawDescGZIP(), []int{1}
+	return file_portolan_core_v1_meta_proto_rawDescGZIP(), []int{2}
 }
 
 // IPFamily is a version of the Internet Protocol.
@@ -173,11 +226,11 @@ func (x IPFamily) String() string {
 }
 
 func (IPFamily) Descriptor() protoreflect.EnumDescriptor {
-	return file_portolan_core_v1_meta_proto_enumTypes[2].Descriptor()
+	return file_portolan_core_v1_meta_proto_enumTypes[3].Descriptor()
 }
 
 func (IPFamily) Type() protoreflect.EnumType {
-	return &file_portolan_core_v1_meta_proto_enumTypes[2]
+	return &file_portolan_core_v1_meta_proto_enumTypes[3]
 }
 
 func (x IPFamily) Number() protoreflect.EnumNumber {
@@ -186,7 +239,7 @@ func (x IPFamily) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use IPFamily.Descriptor instead.
 func (IPFamily) EnumDescriptor() ([]byte, []int) {
-	return file_portolan_core_v1_meta_proto_rawDescGZIP(), []int{2}
+	return file_portolan_core_v1_meta_proto_rawDescGZIP(), []int{3}
 }
 
 // ObjectMeta is the metadata of every object: its name, its identity and its history.
@@ -224,8 +277,12 @@ type ObjectMeta struct {
 	OwnerReferences []*OwnerReference `protobuf:"bytes,12,rep,name=owner_references,json=ownerReferences,proto3" json:"owner_references,omitempty"`
 	// Names of the finalizers that must be removed before the object is removed; qualified names.
 	Finalizers []string `protobuf:"bytes,13,rep,name=finalizers,proto3" json:"finalizers,omitempty"`
-	// The fields that each manager has applied. Apply removes a field that its manager applied before
-	// and now omits. Set by the registry.
+	// The fields that each manager owns. Create stores the entries of the request. Update and
+	// UpdateStatus store those of a request that has a resource_version and other entries than the
+	// stored object; UpdateStatus takes only entries of the subresource "status", and Update only the
+	// others. A single empty entry removes all. Otherwise they keep the stored entries, and take every
+	// field that they change from the entries that have it. ApplyService keeps its own entry. At most
+	// 100 entries, of 256 KiB in all; a violation is INVALID_ARGUMENT.
 	ManagedFields []*ManagedFields `protobuf:"bytes,14,rep,name=managed_fields,json=managedFields,proto3" json:"managed_fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -359,15 +416,29 @@ func (x *ObjectMeta) GetManagedFields() []*ManagedFields {
 	return nil
 }
 
-// ManagedFields lists the fields of an object that one manager has applied.
+// ManagedFields lists the fields of an object that one manager owns, as metadata.managedFields of
+// Kubernetes does. Manager, operation, api_version (of an update) and subresource identify an entry.
 type ManagedFields struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the manager; "apply" for all callers of ApplyService.
+	// Name of the manager, at most 128 characters; "apply" for all callers of ApplyService.
 	Manager string `protobuf:"bytes,1,opt,name=manager,proto3" json:"manager,omitempty"`
-	// Paths of the fields, sorted, without values: "metadata.labels[app]",
-	// "spec.ports[80/TCP].nodePort". A map or a list of named items is listed by its keys, any other
-	// list as a whole.
-	Fields        []string `protobuf:"bytes,2,rep,name=fields,proto3" json:"fields,omitempty"`
+	// Deprecated: the paths of the fields as earlier releases wrote them, such as
+	// "spec.ports[80/TCP].nodePort", without an operation. They are read if fields_v1 is empty, and
+	// replaced by fields_v1 when the entry changes.
+	Fields []string `protobuf:"bytes,2,rep,name=fields,proto3" json:"fields,omitempty"`
+	// How the manager got the fields; unspecified in entries of earlier releases, which are of apply.
+	Operation ManagedFieldsOperation `protobuf:"varint,3,opt,name=operation,proto3,enum=portolan.core.v1.ManagedFieldsOperation" json:"operation,omitempty"`
+	// Version of Kubernetes' API that the names of the fields belong to, such as "v1" or
+	// "discovery.k8s.io/v1". A kind that Kubernetes lacks has "v1".
+	ApiVersion string `protobuf:"bytes,4,opt,name=api_version,json=apiVersion,proto3" json:"api_version,omitempty"`
+	// Time of the last change of the entry.
+	Time *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=time,proto3" json:"time,omitempty"`
+	// Subresource by which the fields were written: "status", or empty for the object itself.
+	Subresource string `protobuf:"bytes,6,opt,name=subresource,proto3" json:"subresource,omitempty"`
+	// The fields, in the JSON format FieldsV1 of Kubernetes: {"f:spec":{"f:type":{}}}. Names are those
+	// of Kubernetes; a field that only Portolan has is named as the annotation that stands for it in a
+	// manifest.
+	FieldsV1      []byte `protobuf:"bytes,7,opt,name=fields_v1,json=fieldsV1,proto3" json:"fields_v1,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -412,6 +483,41 @@ func (x *ManagedFields) GetManager() string {
 func (x *ManagedFields) GetFields() []string {
 	if x != nil {
 		return x.Fields
+	}
+	return nil
+}
+
+func (x *ManagedFields) GetOperation() ManagedFieldsOperation {
+	if x != nil {
+		return x.Operation
+	}
+	return ManagedFieldsOperation_MANAGED_FIELDS_OPERATION_UNSPECIFIED
+}
+
+func (x *ManagedFields) GetApiVersion() string {
+	if x != nil {
+		return x.ApiVersion
+	}
+	return ""
+}
+
+func (x *ManagedFields) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *ManagedFields) GetSubresource() string {
+	if x != nil {
+		return x.Subresource
+	}
+	return ""
+}
+
+func (x *ManagedFields) GetFieldsV1() []byte {
+	if x != nil {
+		return x.FieldsV1
 	}
 	return nil
 }
@@ -826,10 +932,16 @@ const file_portolan_core_v1_meta_proto_rawDesc = "" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B \n" +
-	"\x1e_deletion_grace_period_seconds\"A\n" +
+	"\x1e_deletion_grace_period_seconds\"\x99\x02\n" +
 	"\rManagedFields\x12\x18\n" +
 	"\amanager\x18\x01 \x01(\tR\amanager\x12\x16\n" +
-	"\x06fields\x18\x02 \x03(\tR\x06fields\"\xef\x01\n" +
+	"\x06fields\x18\x02 \x03(\tR\x06fields\x12F\n" +
+	"\toperation\x18\x03 \x01(\x0e2(.portolan.core.v1.ManagedFieldsOperationR\toperation\x12\x1f\n" +
+	"\vapi_version\x18\x04 \x01(\tR\n" +
+	"apiVersion\x12.\n" +
+	"\x04time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12 \n" +
+	"\vsubresource\x18\x06 \x01(\tR\vsubresource\x12\x1b\n" +
+	"\tfields_v1\x18\a \x01(\fR\bfieldsV1\"\xef\x01\n" +
 	"\x0eOwnerReference\x12\x1f\n" +
 	"\vapi_version\x18\x01 \x01(\tR\n" +
 	"apiVersion\x12\x12\n" +
@@ -863,7 +975,11 @@ const file_portolan_core_v1_meta_proto_rawDesc = "" +
 	"\vIntOrString\x12\x18\n" +
 	"\x06number\x18\x01 \x01(\x05H\x00R\x06number\x12\x14\n" +
 	"\x04name\x18\x02 \x01(\tH\x00R\x04nameB\a\n" +
-	"\x05value*\x88\x01\n" +
+	"\x05value*\x8b\x01\n" +
+	"\x16ManagedFieldsOperation\x12(\n" +
+	"$MANAGED_FIELDS_OPERATION_UNSPECIFIED\x10\x00\x12\"\n" +
+	"\x1eMANAGED_FIELDS_OPERATION_APPLY\x10\x01\x12#\n" +
+	"\x1fMANAGED_FIELDS_OPERATION_UPDATE\x10\x02*\x88\x01\n" +
 	"\x0fConditionStatus\x12 \n" +
 	"\x1cCONDITION_STATUS_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15CONDITION_STATUS_TRUE\x10\x01\x12\x1a\n" +
@@ -891,37 +1007,40 @@ func file_portolan_core_v1_meta_proto_rawDescGZIP() []byte {
 	return file_portolan_core_v1_meta_proto_rawDescData
 }
 
-var file_portolan_core_v1_meta_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_portolan_core_v1_meta_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
 var file_portolan_core_v1_meta_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_portolan_core_v1_meta_proto_goTypes = []any{
-	(ConditionStatus)(0),          // 0: portolan.core.v1.ConditionStatus
-	(Protocol)(0),                 // 1: portolan.core.v1.Protocol
-	(IPFamily)(0),                 // 2: portolan.core.v1.IPFamily
-	(*ObjectMeta)(nil),            // 3: portolan.core.v1.ObjectMeta
-	(*ManagedFields)(nil),         // 4: portolan.core.v1.ManagedFields
-	(*OwnerReference)(nil),        // 5: portolan.core.v1.OwnerReference
-	(*ObjectReference)(nil),       // 6: portolan.core.v1.ObjectReference
-	(*Condition)(nil),             // 7: portolan.core.v1.Condition
-	(*IntOrString)(nil),           // 8: portolan.core.v1.IntOrString
-	nil,                           // 9: portolan.core.v1.ObjectMeta.LabelsEntry
-	nil,                           // 10: portolan.core.v1.ObjectMeta.AnnotationsEntry
-	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
+	(ManagedFieldsOperation)(0),   // 0: portolan.core.v1.ManagedFieldsOperation
+	(ConditionStatus)(0),          // 1: portolan.core.v1.ConditionStatus
+	(Protocol)(0),                 // 2: portolan.core.v1.Protocol
+	(IPFamily)(0),                 // 3: portolan.core.v1.IPFamily
+	(*ObjectMeta)(nil),            // 4: portolan.core.v1.ObjectMeta
+	(*ManagedFields)(nil),         // 5: portolan.core.v1.ManagedFields
+	(*OwnerReference)(nil),        // 6: portolan.core.v1.OwnerReference
+	(*ObjectReference)(nil),       // 7: portolan.core.v1.ObjectReference
+	(*Condition)(nil),             // 8: portolan.core.v1.Condition
+	(*IntOrString)(nil),           // 9: portolan.core.v1.IntOrString
+	nil,                           // 10: portolan.core.v1.ObjectMeta.LabelsEntry
+	nil,                           // 11: portolan.core.v1.ObjectMeta.AnnotationsEntry
+	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
 }
 var file_portolan_core_v1_meta_proto_depIdxs = []int32{
-	11, // 0: portolan.core.v1.ObjectMeta.creation_timestamp:type_name -> google.protobuf.Timestamp
-	11, // 1: portolan.core.v1.ObjectMeta.deletion_timestamp:type_name -> google.protobuf.Timestamp
-	9,  // 2: portolan.core.v1.ObjectMeta.labels:type_name -> portolan.core.v1.ObjectMeta.LabelsEntry
-	10, // 3: portolan.core.v1.ObjectMeta.annotations:type_name -> portolan.core.v1.ObjectMeta.AnnotationsEntry
-	5,  // 4: portolan.core.v1.ObjectMeta.owner_references:type_name -> portolan.core.v1.OwnerReference
-	4,  // 5: portolan.core.v1.ObjectMeta.managed_fields:type_name -> portolan.core.v1.ManagedFields
-	0,  // 6: portolan.core.v1.Condition.status:type_name -> portolan.core.v1.ConditionStatus
-	11, // 7: portolan.core.v1.Condition.last_transition_time:type_name -> google.protobuf.Timestamp
-	11, // 8: portolan.core.v1.Condition.last_probe_time:type_name -> google.protobuf.Timestamp
-	9,  // [9:9] is the sub-list for method output_type
-	9,  // [9:9] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	12, // 0: portolan.core.v1.ObjectMeta.creation_timestamp:type_name -> google.protobuf.Timestamp
+	12, // 1: portolan.core.v1.ObjectMeta.deletion_timestamp:type_name -> google.protobuf.Timestamp
+	10, // 2: portolan.core.v1.ObjectMeta.labels:type_name -> portolan.core.v1.ObjectMeta.LabelsEntry
+	11, // 3: portolan.core.v1.ObjectMeta.annotations:type_name -> portolan.core.v1.ObjectMeta.AnnotationsEntry
+	6,  // 4: portolan.core.v1.ObjectMeta.owner_references:type_name -> portolan.core.v1.OwnerReference
+	5,  // 5: portolan.core.v1.ObjectMeta.managed_fields:type_name -> portolan.core.v1.ManagedFields
+	0,  // 6: portolan.core.v1.ManagedFields.operation:type_name -> portolan.core.v1.ManagedFieldsOperation
+	12, // 7: portolan.core.v1.ManagedFields.time:type_name -> google.protobuf.Timestamp
+	1,  // 8: portolan.core.v1.Condition.status:type_name -> portolan.core.v1.ConditionStatus
+	12, // 9: portolan.core.v1.Condition.last_transition_time:type_name -> google.protobuf.Timestamp
+	12, // 10: portolan.core.v1.Condition.last_probe_time:type_name -> google.protobuf.Timestamp
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_portolan_core_v1_meta_proto_init() }
@@ -940,7 +1059,7 @@ func file_portolan_core_v1_meta_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_portolan_core_v1_meta_proto_rawDesc), len(file_portolan_core_v1_meta_proto_rawDesc)),
-			NumEnums:      3,
+			NumEnums:      4,
 			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,

@@ -38,6 +38,7 @@ type Object struct {
 	//	*Object_Event
 	//	*Object_Revocation
 	//	*Object_Secret
+	//	*Object_Token
 	Kind          isObject_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -170,6 +171,15 @@ func (x *Object) GetSecret() *Secret {
 	return nil
 }
 
+func (x *Object) GetToken() *Token {
+	if x != nil {
+		if x, ok := x.Kind.(*Object_Token); ok {
+			return x.Token
+		}
+	}
+	return nil
+}
+
 type isObject_Kind interface {
 	isObject_Kind()
 }
@@ -224,6 +234,11 @@ type Object_Secret struct {
 	Secret *Secret `protobuf:"bytes,10,opt,name=secret,proto3,oneof"`
 }
 
+type Object_Token struct {
+	// A Token.
+	Token *Token `protobuf:"bytes,11,opt,name=token,proto3,oneof"`
+}
+
 func (*Object_Namespace) isObject_Kind() {}
 
 func (*Object_Node) isObject_Kind() {}
@@ -244,11 +259,13 @@ func (*Object_Revocation) isObject_Kind() {}
 
 func (*Object_Secret) isObject_Kind() {}
 
+func (*Object_Token) isObject_Kind() {}
+
 var File_portolan_core_v1_object_proto protoreflect.FileDescriptor
 
 const file_portolan_core_v1_object_proto_rawDesc = "" +
 	"\n" +
-	"\x1dportolan/core/v1/object.proto\x12\x10portolan.core.v1\x1a portolan/core/v1/endpoints.proto\x1a$portolan/core/v1/endpointslice.proto\x1a\x1cportolan/core/v1/event.proto\x1a\x1cportolan/core/v1/lease.proto\x1a portolan/core/v1/namespace.proto\x1a\x1bportolan/core/v1/node.proto\x1a\x1aportolan/core/v1/pod.proto\x1a!portolan/core/v1/revocation.proto\x1a\x1dportolan/core/v1/secret.proto\x1a\x1eportolan/core/v1/service.proto\"\xba\x04\n" +
+	"\x1dportolan/core/v1/object.proto\x12\x10portolan.core.v1\x1a portolan/core/v1/endpoints.proto\x1a$portolan/core/v1/endpointslice.proto\x1a\x1cportolan/core/v1/event.proto\x1a\x1cportolan/core/v1/lease.proto\x1a portolan/core/v1/namespace.proto\x1a\x1bportolan/core/v1/node.proto\x1a\x1aportolan/core/v1/pod.proto\x1a!portolan/core/v1/revocation.proto\x1a\x1dportolan/core/v1/secret.proto\x1a\x1eportolan/core/v1/service.proto\x1a\x1cportolan/core/v1/token.proto\"\xeb\x04\n" +
 	"\x06Object\x12;\n" +
 	"\tnamespace\x18\x01 \x01(\v2\x1b.portolan.core.v1.NamespaceH\x00R\tnamespace\x12,\n" +
 	"\x04node\x18\x02 \x01(\v2\x16.portolan.core.v1.NodeH\x00R\x04node\x12)\n" +
@@ -262,7 +279,8 @@ const file_portolan_core_v1_object_proto_rawDesc = "" +
 	"revocation\x18\t \x01(\v2\x1c.portolan.core.v1.RevocationH\x00R\n" +
 	"revocation\x122\n" +
 	"\x06secret\x18\n" +
-	" \x01(\v2\x18.portolan.core.v1.SecretH\x00R\x06secretB\x06\n" +
+	" \x01(\v2\x18.portolan.core.v1.SecretH\x00R\x06secret\x12/\n" +
+	"\x05token\x18\v \x01(\v2\x17.portolan.core.v1.TokenH\x00R\x05tokenB\x06\n" +
 	"\x04kindB!Z\x1fportolan.dev/api/core/v1;corev1b\x06proto3"
 
 var (
@@ -290,6 +308,7 @@ var file_portolan_core_v1_object_proto_goTypes = []any{
 	(*Event)(nil),         // 8: portolan.core.v1.Event
 	(*Revocation)(nil),    // 9: portolan.core.v1.Revocation
 	(*Secret)(nil),        // 10: portolan.core.v1.Secret
+	(*Token)(nil),         // 11: portolan.core.v1.Token
 }
 var file_portolan_core_v1_object_proto_depIdxs = []int32{
 	1,  // 0: portolan.core.v1.Object.namespace:type_name -> portolan.core.v1.Namespace
@@ -302,11 +321,12 @@ var file_portolan_core_v1_object_proto_depIdxs = []int32{
 	8,  // 7: portolan.core.v1.Object.event:type_name -> portolan.core.v1.Event
 	9,  // 8: portolan.core.v1.Object.revocation:type_name -> portolan.core.v1.Revocation
 	10, // 9: portolan.core.v1.Object.secret:type_name -> portolan.core.v1.Secret
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	11, // 10: portolan.core.v1.Object.token:type_name -> portolan.core.v1.Token
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_portolan_core_v1_object_proto_init() }
@@ -324,6 +344,7 @@ func file_portolan_core_v1_object_proto_init() {
 	file_portolan_core_v1_revocation_proto_init()
 	file_portolan_core_v1_secret_proto_init()
 	file_portolan_core_v1_service_proto_init()
+	file_portolan_core_v1_token_proto_init()
 	file_portolan_core_v1_object_proto_msgTypes[0].OneofWrappers = []any{
 		(*Object_Namespace)(nil),
 		(*Object_Node)(nil),
@@ -335,6 +356,7 @@ func file_portolan_core_v1_object_proto_init() {
 		(*Object_Event)(nil),
 		(*Object_Revocation)(nil),
 		(*Object_Secret)(nil),
+		(*Object_Token)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -128,6 +128,15 @@ func (m *Object_Secret) CloneVT() isObject_Kind {
 	return r
 }
 
+func (m *Object_Token) CloneVT() isObject_Kind {
+	if m == nil {
+		return (*Object_Token)(nil)
+	}
+	r := new(Object_Token)
+	r.Token = m.Token.CloneVT()
+	return r
+}
+
 func (this *Object) EqualVT(that *Object) bool {
 	if this == that {
 		return true
@@ -396,6 +405,31 @@ func (this *Object_Secret) EqualVT(thatIface isObject_Kind) bool {
 		}
 		if q == nil {
 			q = &Secret{}
+		}
+		if !p.EqualVT(q) {
+			return false
+		}
+	}
+	return true
+}
+
+func (this *Object_Token) EqualVT(thatIface isObject_Kind) bool {
+	that, ok := thatIface.(*Object_Token)
+	if !ok {
+		return false
+	}
+	if this == that {
+		return true
+	}
+	if this == nil && that != nil || this != nil && that == nil {
+		return false
+	}
+	if p, q := this.Token, that.Token; p != q {
+		if p == nil {
+			p = &Token{}
+		}
+		if q == nil {
+			q = &Token{}
 		}
 		if !p.EqualVT(q) {
 			return false
@@ -676,6 +710,29 @@ func (m *Object_Secret) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	}
 	return len(dAtA) - i, nil
 }
+func (m *Object_Token) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *Object_Token) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	i := len(dAtA)
+	if m.Token != nil {
+		size, err := m.Token.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x5a
+	} else {
+		i = protohelpers.EncodeVarint(dAtA, i, 0)
+		i--
+		dAtA[i] = 0x5a
+	}
+	return len(dAtA) - i, nil
+}
 func (m *Object) SizeVT() (n int) {
 	if m == nil {
 		return 0
@@ -823,6 +880,20 @@ func (m *Object_Secret) SizeVT() (n int) {
 	_ = l
 	if m.Secret != nil {
 		l = m.Secret.SizeVT()
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	} else {
+		n += 3
+	}
+	return n
+}
+func (m *Object_Token) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	if m.Token != nil {
+		l = m.Token.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	} else {
 		n += 3
@@ -1266,6 +1337,47 @@ func (m *Object) UnmarshalVT(dAtA []byte) error {
 					return err
 				}
 				m.Kind = &Object_Secret{Secret: v}
+			}
+			iNdEx = postIndex
+		case 11:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Token", wireType)
+			}
+			var msglen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				msglen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if msglen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + msglen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			if oneof, ok := m.Kind.(*Object_Token); ok {
+				if err := oneof.Token.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				v := &Token{}
+				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+				m.Kind = &Object_Token{Token: v}
 			}
 			iNdEx = postIndex
 		default:

@@ -30,10 +30,12 @@ const (
 // nothing.
 type ApplyServiceClient interface {
 	// Apply creates the object, or merges it into the stored one. Fields of the request are set.
-	// Fields that the previous Apply set and this request omits are removed. All other fields keep
-	// the values that the registry or another client has set. A field with its default value in
-	// protobuf (0, "", an empty list) counts as omitted. Status is ignored. The fields that Apply has
-	// set are recorded in metadata.managed_fields. Errors: as for Create and Update of the kind.
+	// Fields that the previous Apply set and this request omits are removed, unless another manager
+	// owns them. All other fields keep the values that the registry or another client has set. A field
+	// with its default value in protobuf (0, "", an empty list) counts as omitted. Status and
+	// metadata.managed_fields are ignored. The fields that Apply has set are recorded in
+	// metadata.managed_fields, as those of the manager "apply". A field whose value Apply changes is taken
+	// from the other managers that own it, with a warning. Errors: as for Create and Update of the kind.
 	Apply(ctx context.Context, in *ApplyRequest, opts ...grpc.CallOption) (*ApplyResponse, error)
 }
 
@@ -63,10 +65,12 @@ func (c *applyServiceClient) Apply(ctx context.Context, in *ApplyRequest, opts .
 // nothing.
 type ApplyServiceServer interface {
 	// Apply creates the object, or merges it into the stored one. Fields of the request are set.
-	// Fields that the previous Apply set and this request omits are removed. All other fields keep
-	// the values that the registry or another client has set. A field with its default value in
-	// protobuf (0, "", an empty list) counts as omitted. Status is ignored. The fields that Apply has
-	// set are recorded in metadata.managed_fields. Errors: as for Create and Update of the kind.
+	// Fields that the previous Apply set and this request omits are removed, unless another manager
+	// owns them. All other fields keep the values that the registry or another client has set. A field
+	// with its default value in protobuf (0, "", an empty list) counts as omitted. Status and
+	// metadata.managed_fields are ignored. The fields that Apply has set are recorded in
+	// metadata.managed_fields, as those of the manager "apply". A field whose value Apply changes is taken
+	// from the other managers that own it, with a warning. Errors: as for Create and Update of the kind.
 	Apply(context.Context, *ApplyRequest) (*ApplyResponse, error)
 	mustEmbedUnimplementedApplyServiceServer()
 }

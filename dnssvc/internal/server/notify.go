@@ -12,6 +12,7 @@ import (
 	"portolan.dev/dnssvc/internal/zone"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/obs"
+	"portolan.dev/services/kit/wake"
 )
 
 // Notifier notifies secondaries of changes of the zones (RFC 1996), so that they need not wait for
@@ -24,8 +25,8 @@ type Notifier struct {
 // notifyTarget is one secondary.
 type notifyTarget struct {
 	addr    netip.AddrPort
-	key     *Key          // signs notifications; nil if they are not signed
-	changed chan struct{} // full if there is a change to notify
+	key     *Key        // signs notifications; nil if they are not signed
+	changed wake.Signal // sent when there is a change to notify
 	outage  obs.Outage
 }
 
@@ -34,7 +35,7 @@ func NewNotifier(names func() *zone.Snapshot, secondaries []Secondary, keys Keys
 	n := &Notifier{names: names}
 	for _, s := range secondaries {
 		h := &notifyTarget{
-			addr: s.Addr, changed: make(chan struct{}, 1),
+			addr: s.Addr, changed: wake.New(),
 			outage: obs.Outage{Log: log, Down: "secondary does not hear of changes", Up: "secondary hears of changes again"},
 		}
 		if key, ok := keys[s.Key]; ok {
@@ -48,10 +49,7 @@ func NewNotifier(names func() *zone.Snapshot, secondaries []Secondary, keys Keys
 // Changed records that zones have changed. It does not block.
 func (n *Notifier) Changed() {
 	for _, h := range n.secondaries {
-		select {
-		case h.changed <- struct{}{}:
-		default: // a notification is due already
-		}
+		h.changed.Send()
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"portolan.dev/services/kit/obs"
+	"portolan.dev/services/kit/wake"
 )
 
 const (
@@ -49,8 +50,8 @@ type Logs struct {
 	log     *slog.Logger
 	bytes   atomic.Int64 // waiting or being written, of all logs
 	dropped atomic.Int64 // the last time at which too many lines waited, in nanoseconds of Unix
-	wake    chan struct{}
-	hurry   chan struct{}
+	wake    wake.Signal
+	hurry   wake.Signal
 	closing chan struct{}
 	done    chan struct{}
 	once    sync.Once
@@ -83,7 +84,7 @@ func newLogs(o Options) (*Logs, error) {
 		root: root, node: o.Node, metrics: newMetrics(o.Metrics), log: o.Log, open: map[*Log]bool{},
 		disk: &obs.Outage{Log: o.Log, Down: "access logs cannot be written: lines are lost", Up: "access logs are written again"},
 		full: &obs.Outage{Log: o.Log, Down: "access logs come faster than the disk takes them: lines are lost", Up: "the disk takes all lines of access logs again"},
-		wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}),
+		wake: wake.New(), hurry: wake.New(), closing: make(chan struct{}), done: make(chan struct{}),
 	}, nil
 }
 
@@ -121,15 +122,7 @@ func (l *Logs) enqueue(log *Log) {
 	l.mu.Lock()
 	l.queue = append(l.queue, log)
 	l.mu.Unlock()
-	signal(l.wake)
-}
-
-// signal puts a value into a channel unless there is one.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
+	l.wake.Send()
 }
 
 // Close writes the lines that wait and gives all files their final names. It waits for at most 5

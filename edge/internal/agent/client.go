@@ -15,6 +15,7 @@ import (
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/wake"
 )
 
 const (
@@ -33,7 +34,7 @@ type Client struct {
 	conn    *grpc.ClientConn // nil: the edge has no agent
 	changed func()
 	log     *slog.Logger
-	wake    chan struct{} // receives a token if a message is due
+	wake    wake.Signal // sent when a message is due
 
 	mu       sync.Mutex
 	wanted   []netip.Addr
@@ -48,7 +49,7 @@ type Client struct {
 // when IsLocal may have changed. It must return at once.
 func New(conn *grpc.ClientConn, changed func(), log *slog.Logger) *Client {
 	return &Client{
-		conn: conn, changed: changed, log: log, wake: make(chan struct{}, 1),
+		conn: conn, changed: changed, log: log, wake: wake.New(),
 		local: map[netip.Addr]bool{}, errs: map[netip.Addr]string{}, connErr: errNotYet,
 	}
 }
@@ -86,10 +87,7 @@ func (c *Client) update(change func() bool) {
 	if !change() {
 		return
 	}
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
+	c.wake.Send()
 }
 
 // IsLocal reports whether an address belongs to the node, so that a socket can be bound to it.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"portolan.dev/services/kit/wake"
 	"portolan.dev/services/probe"
 )
 
@@ -27,7 +28,7 @@ const (
 type Checker struct {
 	log     *slog.Logger
 	results *prometheus.CounterVec
-	wake    chan struct{}
+	wake    wake.Signal
 	attempt func(*Settings, netip.AddrPort) probe.Check // Settings.attempt, except in tests
 
 	mu       sync.Mutex
@@ -40,7 +41,7 @@ type Checker struct {
 // NewChecker returns a checker without groups.
 func NewChecker(log *slog.Logger, metrics prometheus.Registerer) *Checker {
 	c := &Checker{
-		log: log, wake: make(chan struct{}, 1), attempt: (*Settings).attempt, checks: map[key]*check{},
+		log: log, wake: wake.New(), attempt: (*Settings).attempt, checks: map[key]*check{},
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "portolan_edge_health_checks_total", Help: "Health checks of backends, by result (success, failure).",
 		}, []string{"result"}),
@@ -126,7 +127,7 @@ func (c *Checker) finish(ctx context.Context, check *check, err error) {
 		c.plan(check)
 	}
 	if full {
-		signal(c.wake)
+		c.wake.Send()
 	}
 }
 
@@ -152,15 +153,7 @@ func (c *Checker) judge(check *check, err error) {
 func (c *Checker) plan(check *check) {
 	heap.Push(&c.schedule, check)
 	if check.place == 0 {
-		signal(c.wake)
-	}
-}
-
-// signal puts a value into a channel unless there is one.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
+		c.wake.Send()
 	}
 }
 

@@ -11,6 +11,7 @@ func (p *port) setLog() {
 	s := p.plan.Settings.AccessLog
 	if !s.Enabled || p.server.opts.Logs == nil {
 		p.closeLog()
+		p.logProblem = ""
 		return
 	}
 	target := accesslog.Target{

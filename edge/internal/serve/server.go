@@ -12,6 +12,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/balancer"
+	"portolan.dev/services/kit/wake"
 	"portolan.dev/services/object"
 
 	"portolan.dev/edge/internal/accesslog"
@@ -59,7 +60,7 @@ type Limits struct {
 type Server struct {
 	opts    Options
 	metrics *metrics
-	wake    chan struct{}
+	wake    wake.Signal
 	life    context.Context // ends connections that drain
 	end     context.CancelFunc
 	running sync.WaitGroup // what drains
@@ -79,7 +80,7 @@ type Server struct {
 // New returns a server that serves nothing yet.
 func New(o Options) *Server {
 	s := &Server{
-		opts: o, wake: make(chan struct{}, 1),
+		opts: o, wake: wake.New(),
 		services: map[object.Name]*service{}, claims: map[netip.AddrPort]map[object.Name]plan.Port{},
 		ports: map[netip.AddrPort]*port{}, closed: map[*port]struct{}{}, draining: map[*port]struct{}{},
 	}
@@ -90,10 +91,7 @@ func New(o Options) *Server {
 
 // Changed makes the server look again at the view and at what belongs to the machine.
 func (s *Server) Changed() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	s.wake.Send()
 }
 
 // CertificatesChanged makes the server look again at what is wrong with certificates.

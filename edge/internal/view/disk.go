@@ -40,22 +40,23 @@ func (v *View) objects() ([]object.Object, uint64) {
 	return out, v.revision
 }
 
-// Load fills an empty view from path and returns the time at which the file was known to be current.
+// Load fills an empty view from path and returns its revision of the log, and the time at which the file
+// was known to be current.
 // If the file is missing, the error is fs.ErrNotExist. If it is damaged or of another node, Load
 // returns an error and the view stays empty.
-func (v *View) Load(path string) (time.Time, error) {
+func (v *View) Load(path string) (revision uint64, at time.Time, err error) {
 	file, err := viewfile.Load(path, v.node)
 	if err != nil {
-		return time.Time{}, err
+		return 0, time.Time{}, err
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.complete || v.revision > 0 {
-		return time.Time{}, errors.New("the view is not empty")
+		return 0, time.Time{}, errors.New("the view is not empty")
 	}
 	for _, o := range file.Objects {
 		v.put(o)
 	}
 	v.revision = file.Revision
-	return file.At, nil
+	return file.Revision, file.At, nil
 }

@@ -120,7 +120,7 @@ func TestDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	loaded := view.New("here")
-	if _, err := loaded.Load(path); err != nil {
+	if _, _, err := loaded.Load(path); err != nil {
 		t.Fatal(err)
 	}
 	b := loaded.NextBatch()
@@ -131,7 +131,7 @@ func TestDisk(t *testing.T) {
 	if b := loaded.NextBatch(); b.Services[name("web")].Object != nil || len(b.Services) != 1 || len(b.Secrets) != 0 || b.Zone != "" {
 		t.Errorf("after an empty snapshot: %+v", b)
 	}
-	if _, err := view.New("there").Load(path); err == nil {
+	if _, _, err := view.New("there").Load(path); err == nil {
 		t.Error("the view of another node was loaded")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"portolan.dev/services/apply"
 	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
@@ -40,10 +41,11 @@ func (c *Codec) Write(from object.Object) Object {
 	to := c.New()
 	c.write(from, to)
 	to.GetObjectKind().SetGroupVersionKind(c.GroupVersionKind)
+	to.SetManagedFields(writeOwners(apply.Current(from)))
 	return to
 }
 
-// Read converts an object of Kubernetes. The error lists all values that Portolan cannot hold.
+// Read converts an object of Kubernetes, without the owners of its fields. The error lists all values that Portolan cannot hold.
 func (c *Codec) Read(from Object) (object.Object, error) {
 	r := &reader{}
 	to := c.read(r, from)

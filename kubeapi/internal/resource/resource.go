@@ -3,6 +3,8 @@ package resource
 import (
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"portolan.dev/kubeapi/internal/convert"
@@ -15,9 +17,21 @@ type Resource struct {
 	Short      []string
 	Categories []string
 	Namespaced bool
-	// Codec converts the objects. It is nil for a kind that Portolan does not have.
+	// Codec converts the objects. It is nil for a kind that Portolan does not have, and for a review.
 	Codec *convert.Codec
+	// Review makes an empty review. It is nil for resources with objects. A review is a question that a
+	// client creates and that is answered at once: there are no objects.
+	Review func() Review
 }
+
+// Review is a question of a client about itself.
+type Review interface {
+	runtime.Object
+	metav1.Object
+}
+
+// IsReview reports whether the resource has reviews, which can only be created.
+func (r *Resource) IsReview() bool { return r.Review != nil }
 
 // GroupVersion returns the version of the API that the resource belongs to.
 func (r *Resource) GroupVersion() schema.GroupVersion { return r.Kind.GroupVersion() }
@@ -38,6 +52,9 @@ func (r *Resource) IsNamespaces() bool { return r.Kind.Group == "" && r.Plural =
 
 // Verbs returns the verbs of the resource.
 func (r *Resource) Verbs() []string {
+	if r.IsReview() {
+		return []string{"create"}
+	}
 	if r.Codec == nil {
 		return []string{"get", "list", "watch"}
 	}
@@ -45,6 +62,18 @@ func (r *Resource) Verbs() []string {
 		return []string{"create", "delete", "get", "list", "patch", "update", "watch"}
 	}
 	return []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+}
+
+// Subresources returns the verbs of the subresources.
+func (r *Resource) Subresources() map[string][]string {
+	found := map[string][]string{}
+	if r.HasStatus() {
+		found["status"] = []string{"get", "patch", "update"}
+	}
+	if r.IsNamespaces() {
+		found["finalize"] = []string{"update"}
+	}
+	return found
 }
 
 // Find returns the resource with a plural name in a version of the API.

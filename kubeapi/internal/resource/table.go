@@ -3,6 +3,8 @@ package resource
 import (
 	"slices"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"portolan.dev/kubeapi/internal/convert"
@@ -12,7 +14,7 @@ import (
 var All = all()
 
 func all() []*Resource {
-	served := make([]*Resource, 0, len(convert.All())+len(empty))
+	served := make([]*Resource, 0, len(convert.All())+len(empty)+len(reviews))
 	for _, codec := range convert.All() {
 		kind := codec.Kind
 		r := &Resource{Kind: codec.GroupVersionKind, Plural: kind.Plural, Short: kind.Short, Namespaced: kind.Namespaced, Codec: codec}
@@ -24,14 +26,17 @@ func all() []*Resource {
 	for i := range empty {
 		served = append(served, &empty[i])
 	}
+	for i := range reviews {
+		served = append(served, &reviews[i])
+	}
 	slices.SortStableFunc(served, func(a, b *Resource) int { return rank(a) - rank(b) })
 	return served
 }
 
 // groups are the versions of the API in the order of discovery, which is that of Kubernetes.
 var groups = []schema.GroupVersion{
-	{Version: "v1"}, apps, {Group: "events.k8s.io", Version: "v1"}, batch, networking,
-	{Group: "coordination.k8s.io", Version: "v1"}, {Group: "discovery.k8s.io", Version: "v1"},
+	{Version: "v1"}, apps, {Group: "events.k8s.io", Version: "v1"}, authenticationv1.SchemeGroupVersion, authorizationv1.SchemeGroupVersion, batch,
+	networking, {Group: "coordination.k8s.io", Version: "v1"}, {Group: "discovery.k8s.io", Version: "v1"},
 }
 
 func rank(r *Resource) int { return slices.Index(groups, r.GroupVersion()) }
@@ -46,6 +51,11 @@ var (
 // empty lists the resources of kinds that Portolan does not have.
 var empty = []Resource{
 	{Kind: core.WithKind("ConfigMap"), Plural: "configmaps", Short: []string{"cm"}, Namespaced: true},
+	{Kind: core.WithKind("LimitRange"), Plural: "limitranges", Short: []string{"limits"}, Namespaced: true},
+	{Kind: core.WithKind("PersistentVolume"), Plural: "persistentvolumes", Short: []string{"pv"}},
+	{Kind: core.WithKind("PersistentVolumeClaim"), Plural: "persistentvolumeclaims", Short: []string{"pvc"}, Namespaced: true},
+	{Kind: core.WithKind("ReplicationController"), Plural: "replicationcontrollers", Short: []string{"rc"}, Categories: []string{"all"}, Namespaced: true},
+	{Kind: core.WithKind("ResourceQuota"), Plural: "resourcequotas", Short: []string{"quota"}, Namespaced: true},
 	{Kind: core.WithKind("Secret"), Plural: "secrets", Namespaced: true},
 	{Kind: core.WithKind("ServiceAccount"), Plural: "serviceaccounts", Short: []string{"sa"}, Namespaced: true},
 	{Kind: apps.WithKind("DaemonSet"), Plural: "daemonsets", Short: []string{"ds"}, Categories: []string{"all"}, Namespaced: true},
@@ -59,4 +69,20 @@ var empty = []Resource{
 	{Kind: networking.WithKind("IPAddress"), Plural: "ipaddresses", Short: []string{"ip"}},
 	{Kind: networking.WithKind("NetworkPolicy"), Plural: "networkpolicies", Short: []string{"netpol"}, Namespaced: true},
 	{Kind: networking.WithKind("ServiceCIDR"), Plural: "servicecidrs"},
+}
+
+// reviews lists the resources by which clients ask who they are and what they may do.
+var reviews = []Resource{
+	{
+		Kind: authenticationv1.SchemeGroupVersion.WithKind("SelfSubjectReview"), Plural: "selfsubjectreviews",
+		Review: func() Review { return &authenticationv1.SelfSubjectReview{} },
+	},
+	{
+		Kind: authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectAccessReview"), Plural: "selfsubjectaccessreviews",
+		Review: func() Review { return &authorizationv1.SelfSubjectAccessReview{} },
+	},
+	{
+		Kind: authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectRulesReview"), Plural: "selfsubjectrulesreviews",
+		Review: func() Review { return &authorizationv1.SelfSubjectRulesReview{} },
+	},
 }

@@ -27,19 +27,24 @@ func (req *request) send(code int, format wire.Format, o runtime.Object) error {
 }
 
 func (req *request) sendBytes(code int, contentType string, body []byte) {
-	header := req.w.Header()
-	header.Set("Content-Type", contentType)
-	header.Set("Cache-Control", "no-cache, private")
-	header.Set("X-Content-Type-Options", "nosniff")
-	req.code = code
-	req.limitUnread()
-	req.w.WriteHeader(code)
+	req.w.Header().Set("Cache-Control", "no-cache, private")
+	req.begin(code, contentType)
 	for part := range slices.Chunk(body, partSize) {
 		req.extendDeadline()
 		if _, err := req.w.Write(part); err != nil {
 			return // the client is gone
 		}
 	}
+}
+
+// begin sends the headers of an answer.
+func (req *request) begin(code int, contentType string) {
+	header := req.w.Header()
+	header.Set("Content-Type", contentType)
+	header.Set("X-Content-Type-Options", "nosniff")
+	req.code = code
+	req.limitUnread()
+	req.w.WriteHeader(code)
 }
 
 // limitUnread sets the time that the client has to send a body that no handler has read. The library
@@ -60,12 +65,6 @@ const partSize = 256 << 10
 func (req *request) extendDeadline() {
 	// A connection without deadlines, such as a pipe of a test, has none.
 	_ = http.NewResponseController(req.w).SetWriteDeadline(time.Now().Add(req.server.cfg.SendTimeout))
-}
-
-// clearDeadline ends the deadline of the last write. With HTTP/2 a deadline resets the stream even if
-// nothing is being written.
-func (req *request) clearDeadline() {
-	_ = http.NewResponseController(req.w).SetWriteDeadline(time.Time{}) // as above
 }
 
 // sendStatus answers with a Status, in the encoding that the client accepts.

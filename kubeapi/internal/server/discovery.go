@@ -82,24 +82,12 @@ func resourceList(version schema.GroupVersion) *metav1.APIResourceList {
 			Name: r.Plural, SingularName: r.Singular(), Namespaced: r.Namespaced, Kind: r.Kind.Kind, Verbs: r.Verbs(), ShortNames: r.Short, Categories: r.Categories,
 		}
 		list.APIResources = append(list.APIResources, one)
-		for sub, verbs := range subresources(r) {
+		for sub, verbs := range r.Subresources() {
 			list.APIResources = append(list.APIResources, metav1.APIResource{Name: r.Plural + "/" + sub, Namespaced: r.Namespaced, Kind: r.Kind.Kind, Verbs: verbs})
 		}
 	}
 	slices.SortFunc(list.APIResources, func(a, b metav1.APIResource) int { return strings.Compare(a.Name, b.Name) })
 	return list
-}
-
-// subresources returns the verbs of the subresources of a resource.
-func subresources(r *resource.Resource) map[string][]string {
-	found := map[string][]string{}
-	if r.HasStatus() {
-		found[subStatus] = []string{"get", "patch", "update"}
-	}
-	if r.IsNamespaces() {
-		found[subFinalize] = []string{"update"}
-	}
-	return found
 }
 
 // legacyRoot answers /api: the versions of the group "".
@@ -172,7 +160,7 @@ func resourceDiscovery(r *resource.Resource) discoveryv2.APIResourceDiscovery {
 	if r.Namespaced {
 		one.Scope = discoveryv2.ScopeNamespace
 	}
-	subs := subresources(r)
+	subs := r.Subresources()
 	for _, name := range slices.Sorted(maps.Keys(subs)) {
 		one.Subresources = append(one.Subresources, discoveryv2.APISubresourceDiscovery{Subresource: name, ResponseKind: kind, Verbs: subs[name]})
 	}

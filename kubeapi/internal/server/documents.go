@@ -10,12 +10,13 @@ import (
 	"portolan.dev/kubeapi/internal/wire"
 )
 
-// documents are the handlers of the paths without a resource.
+// documents are the handlers of the paths without a resource, without a slash at their end.
 var documents = func() map[string]func(*request) error {
 	all := map[string]func(*request) error{
 		"/version": sendVersion, "/livez": live, "/healthz": live, "/readyz": ready, "/api": legacyRoot, "/apis": groupsRoot,
 	}
 	addDiscovery(all)
+	addOpenAPI(all)
 	return all
 }()
 

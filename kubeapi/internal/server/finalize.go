@@ -27,11 +27,7 @@ func (w *writing) finalized(from convert.Object) (convert.Object, error) {
 
 // current returns the stored object.
 func (w *writing) current() (convert.Object, error) {
-	revision, err := w.server.cfg.Registry.Head(w.ctx)
-	if err != nil {
-		return nil, err
-	}
-	stored, err := w.server.cfg.Registry.Get(w.ctx, w.codec.Kind, w.namespace, w.name, revision)
+	stored, err := w.newest()
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}),
 		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "portolan_kubeapi_watches_ended_total",
-			Help: "Watches that ended, by reason: timeout, client (it went away, or did not read), expired (it was behind the history, or the log began anew) or refused (its certificate expired or was revoked).",
+			Help: "Watches that ended, by reason: timeout, client (it went away, or did not read), expired (it was behind the history, or the log began anew) or refused (its certificate or token expired or was revoked).",
 		}, []string{"reason"}),
 	}
 	reg.MustRegister(m.requests, m.seconds, m.events, m.ended)

@@ -55,6 +55,9 @@ func (req *request) patch() error {
 	if err != nil {
 		return err
 	}
+	if req.isApply() {
+		return w.apply(body)
+	}
 	apply, err := w.patcher(body)
 	if err != nil {
 		return err
@@ -101,7 +104,7 @@ func (w *writing) patcher(body []byte) (patcher, error) {
 			return patched, nil
 		}, nil
 	}
-	return nil, wire.UnsupportedMediaType(string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType))
+	return nil, wire.UnsupportedMediaType(string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType), string(types.ApplyYAMLPatchType))
 }
 
 // items returns the number of the items of all lists in a tree.
@@ -170,10 +173,11 @@ func (w *writing) jsonPatcher(body []byte) (patcher, error) {
 // patchOnce applies a patch to the stored object. repeatable says that the patch does not name a version
 // of the object, so that it can be applied again after a conflict.
 func (w *writing) patchOnce(apply patcher, verb kinds.Verb) (written upstream.Written, repeatable bool, err error) {
-	stored, err := w.current()
+	base, err := w.newest()
 	if err != nil {
 		return written, false, err
 	}
+	stored := w.codec.Write(base)
 	original, err := json.Marshal(stored)
 	if err != nil {
 		return written, false, err
@@ -195,6 +199,11 @@ func (w *writing) patchOnce(apply patcher, verb kinds.Verb) (written upstream.Wr
 	converted, err := w.read(patched)
 	if err != nil {
 		return written, false, err
+	}
+	if repeatable { // otherwise the write is a conflict
+		if err := w.own(base, converted, patched.GetManagedFields()); err != nil {
+			return written, false, err
+		}
 	}
 	written, err = w.server.cfg.Registry.Write(w.ctx, w.codec.Kind, verb, converted, w.dryRun)
 	return written, repeatable, err

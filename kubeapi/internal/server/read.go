@@ -87,6 +87,9 @@ func (req *request) list() error {
 	if err != nil {
 		return err
 	}
+	if options.ofAnyAge() && req.resource.Codec != nil && format.Joins() {
+		return req.listCached(format, options)
+	}
 	var page upstream.Page
 	var empty runtime.Object
 	if codec := req.resource.Codec; codec != nil {
@@ -120,6 +123,9 @@ func listMeta(page upstream.Page) metav1.ListMeta {
 
 // readList reads a page of a list, or the whole list if the client sets no limit.
 func (req *request) readList(options listOptions) (upstream.Page, error) {
+	if options.ofAnyAge() {
+		return req.readCached(options)
+	}
 	query := upstream.Query{
 		Namespace: req.namespace, Labels: options.labels, Fields: options.fields, Limit: int32(min(options.limit, largestPage)), Page: options.page, // #nosec G115 -- limited
 	}

@@ -43,6 +43,7 @@ type request struct {
 	ctx    context.Context //nolint:containedctx // it has the identity of the client, and lives as long as the request
 	query  url.Values
 	begun  time.Time
+	client Client // the zero value without TLS
 
 	verb        string
 	resource    *resource.Resource // nil: the path is none of a resource
@@ -135,6 +136,11 @@ func (req *request) findVerb() error {
 func (req *request) checkVerb() error {
 	reads := req.verb == verbGet || req.verb == verbList || req.verb == verbWatch
 	switch {
+	case req.resource.IsReview():
+		if req.verb != verbCreate {
+			return errNotAllowed
+		}
+		return nil
 	case req.resource.Codec == nil && !reads:
 		return req.missing()
 	case req.subresource == subStatus && req.resource.HasStatus() && (req.verb == verbGet || req.verb == verbUpdate || req.verb == verbPatch):

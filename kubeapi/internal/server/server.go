@@ -17,23 +17,22 @@ import (
 	"portolan.dev/kubeapi/internal/watchcache"
 	"portolan.dev/services/access"
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/audit"
 	"portolan.dev/services/kit/health"
-	"portolan.dev/services/kit/identity"
 )
 
-// Config is the configuration of a server. All fields but Identify must be given.
+// Config is the configuration of a server. All fields but Identify and Audit must be given.
 type Config struct {
 	Registry *upstream.Client
 	Cache    *watchcache.Cache
 	Log      *slog.Logger
 	Metrics  prometheus.Registerer
 	Health   *health.Registry
-	// Identify returns the identity of the client of a request. It is nil if there is no TLS; then every
-	// client may do everything.
-	Identify func(*http.Request) (identity.ID, error)
-	// OnDenied calls a function once when the certificate of the client of a request expires or is revoked,
-	// until stop is called. It is nil if there is no TLS.
-	OnDenied func(r *http.Request, denied func(error)) (stop func())
+	// Identify returns who the client of a request is. It is nil if there is no TLS; then every client may
+	// do everything.
+	Identify func(*http.Request) (Client, error)
+	// Audit is the audit log; nil: none.
+	Audit *audit.Log
 	// Version is the version of the program.
 	Version string
 	// MaxRequests is the number of requests, besides watches, that are served at a time.
@@ -73,10 +72,12 @@ func New(cfg Config) *Server {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	req := &request{server: s, w: w, r: r, ctx: r.Context(), query: r.URL.Query(), begun: time.Now()}
 	defer req.recover()
-	if err := req.serve(); err != nil {
+	err := req.serve()
+	if err != nil {
 		req.fail(err)
 	}
 	s.metrics.done(req)
+	req.record(err)
 }
 
 // recover answers a request whose handler panicked, unless the answer has begun.
@@ -89,8 +90,10 @@ func (req *request) recover() {
 		panic(p)
 	}
 	req.server.cfg.Log.Error("handler panicked", "method", req.r.Method, "path", req.r.URL.Path, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-	req.fail(apierr.Internal(fmt.Errorf("panic: %v", p)))
+	err := apierr.Internal(fmt.Errorf("panic: %v", p))
+	req.fail(err)
 	req.server.metrics.done(req)
+	req.record(err)
 }
 
 // serve answers a request. The error is one that no answer was sent for.
@@ -108,15 +111,31 @@ func (req *request) serve() error {
 	if req.verb == verbWatch {
 		return req.watch()
 	}
+	return req.server.limited(req.answer)
+}
+
+// limited calls a function, unless too many requests are under way.
+func (s *Server) limited(do func() error) error {
 	select {
-	case req.server.requests <- struct{}{}:
-		defer func() { <-req.server.requests }()
+	case s.requests <- struct{}{}:
+		defer func() { <-s.requests }()
+		return do()
 	default:
 		return apierr.Throttled("max-requests", "too many requests are under way at this server: try again later", time.Second)
 	}
+}
+
+// answer answers a request for a resource that is no watch.
+func (req *request) answer() error {
 	var cancel context.CancelFunc
 	req.ctx, cancel = context.WithTimeout(req.ctx, requestTimeout)
 	defer cancel()
+	if req.resource.IsReview() {
+		return req.review()
+	}
+	if err := req.authorizeAll(); err != nil {
+		return err
+	}
 	return handlers[req.verb](req)
 }
 
@@ -127,23 +146,6 @@ const requestTimeout = 60 * time.Second
 var handlers = map[string]func(*request) error{
 	verbGet: (*request).get, verbList: (*request).list, verbCreate: (*request).create, verbUpdate: (*request).update, verbPatch: (*request).patch,
 	verbDelete: (*request).delete, verbDeleteCollection: (*request).deleteCollection,
-}
-
-// identify finds out who the client is.
-func (req *request) identify() error {
-	if req.server.cfg.Identify == nil {
-		return nil
-	}
-	id, err := req.server.cfg.Identify(req.r)
-	if err != nil {
-		req.w.Header().Set("Connection", "close") // the client connects again with another certificate
-		return apierr.Unauthenticated(fmt.Sprintf("the client's certificate %v", err))
-	}
-	if err := access.CheckRepresented(id); err != nil {
-		return err
-	}
-	req.ctx = identity.Represent(req.ctx, id)
-	return nil
 }
 
 // fail answers with the Status of an error.

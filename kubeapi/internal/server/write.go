@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -29,6 +30,7 @@ type writing struct {
 	format     wire.Format
 	dryRun     bool
 	validation string
+	manager    string // owns the fields that are written
 }
 
 // newWriting reads the options of a write.
@@ -41,6 +43,7 @@ func (req *request) newWriting() (*writing, error) {
 	dryRun, errs := dryRun(req.query["dryRun"])
 	errs = append(errs, w.checkOptions()...)
 	w.dryRun = dryRun
+	w.manager = w.managerName()
 	if w.validation == "" {
 		w.validation = metav1.FieldValidationWarn
 	}
@@ -52,9 +55,14 @@ var optionsOf = map[string]string{verbCreate: "CreateOptions", verbUpdate: "Upda
 
 // checkOptions checks the options of a write besides dryRun.
 func (w *writing) checkOptions() (errs field.ErrorList) {
-	if w.verb == verbPatch && w.query.Has("force") && wire.MediaType(w.r) != string(types.ApplyPatchType) {
+	manager := w.query.Get("fieldManager")
+	switch {
+	case w.verb == verbPatch && !w.isApply() && w.query.Has("force"):
 		errs = append(errs, field.Forbidden(field.NewPath("force"), "may not be specified for non-apply patch"))
+	case w.isApply() && manager == "":
+		errs = append(errs, field.Required(field.NewPath("fieldManager"), "is required for apply patch"))
 	}
+	errs = append(errs, validation.ValidateFieldManager(manager, field.NewPath("fieldManager"))...)
 	known := []string{"", metav1.FieldValidationIgnore, metav1.FieldValidationStrict, metav1.FieldValidationWarn}
 	if !slices.Contains(known, w.validation) {
 		errs = append(errs, field.NotSupported(field.NewPath("fieldValidation"), w.validation, known))
@@ -105,7 +113,7 @@ func (w *writing) checkStrict(mistakes []error) error {
 	case len(mistakes) == 0 || w.validation == metav1.FieldValidationIgnore:
 		return nil
 	case w.validation == metav1.FieldValidationStrict:
-		return wire.CannotHandle(w.codec.GroupVersionKind, w.codec.GroupVersionKind.Kind, fmt.Errorf("strict decoding error: %v", joined(mistakes)))
+		return wire.CannotHandle(w.resource.Kind, w.resource.Kind.Kind, fmt.Errorf("strict decoding error: %v", joined(mistakes)))
 	}
 	for _, mistake := range mistakes {
 		// The mistakes of a YAML document are one error with a line for each.
@@ -197,6 +205,9 @@ func (w *writing) createFrom(o convert.Object) error {
 	if err != nil {
 		return err
 	}
+	if err := w.own(nil, converted, o.GetManagedFields()); err != nil {
+		return err
+	}
 	return w.write(kinds.Create, converted, http.StatusCreated)
 }
 
@@ -247,30 +258,49 @@ func (req *request) update() error {
 	if err != nil {
 		return err
 	}
-	if err := w.checkUID(uid); err != nil {
-		return err
-	}
 	verb := w.verbOfUpdate()
-	err = w.write(verb, converted, http.StatusOK)
+	err = w.replace(converted, uid, o.GetManagedFields(), verb)
 	if apierr.IsNotFound(err) && verb == kinds.Update && createsOnUpdate[w.codec.Kind.Name] && o.GetResourceVersion() == "" && uid == "" {
 		return w.createFrom(o)
 	}
 	return err
 }
 
+// replace replaces the stored object. An update without a version is made again if the object changes
+// meanwhile, because the owners of its fields belong to a version.
+func (w *writing) replace(o object.Object, uid types.UID, sent []metav1.ManagedFieldsEntry, verb kinds.Verb) error {
+	wanted := o.GetMetadata().GetResourceVersion()
+	for attempt := 0; ; attempt++ {
+		stored, err := w.base(wanted)
+		if err != nil {
+			return err
+		}
+		if err := w.checkUID(uid, stored); err != nil {
+			return err
+		}
+		meta := object.MetaOf(o)
+		if wanted == 0 {
+			meta.ResourceVersion = stored.GetMetadata().GetResourceVersion()
+		}
+		meta.ManagedFields = nil
+		if meta.ResourceVersion == stored.GetMetadata().GetResourceVersion() { // otherwise the write is a conflict
+			if err := w.own(stored, o, sent); err != nil {
+				return err
+			}
+		}
+		err = w.write(verb, o, http.StatusOK)
+		if wanted != 0 || !apierr.IsConflict(err) || attempt == patchAttempts-1 {
+			return err
+		}
+	}
+}
+
 // createsOnUpdate lists the kinds whose update creates an absent object, as in Kubernetes.
 var createsOnUpdate = map[string]bool{"Service": true, "Endpoints": true, "Lease": true, "Event": true}
 
 // checkUID returns a conflict if the stored object is not the one that the client means.
-func (w *writing) checkUID(want types.UID) error {
-	if want == "" {
-		return nil
-	}
-	stored, err := w.server.cfg.Registry.Get(w.ctx, w.codec.Kind, w.namespace, w.name, 0)
-	if err != nil {
-		return err
-	}
-	if have := stored.GetMetadata().GetUid(); have != string(want) {
+func (w *writing) checkUID(want types.UID, stored object.Object) error {
+	if have := stored.GetMetadata().GetUid(); want != "" && have != string(want) {
 		return apierrors.NewConflict(w.resource.GroupResource(), w.name, fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", want, have)) //nolint:staticcheck // Kubernetes' words
 	}
 	return nil

@@ -17,6 +17,7 @@ var ErrExpired = errors.New("the history of changes does not go back so far")
 // Cache holds the objects and the recent changes. It is safe for concurrent use.
 type Cache struct {
 	limit int // changes of a kind that are kept
+	forms forms
 
 	mu       sync.RWMutex
 	synced   bool
@@ -29,17 +30,17 @@ type Cache struct {
 
 // kindHistory holds the objects of one kind and their recent changes.
 type kindHistory struct {
-	objects map[object.Key]object.Object
-	events  []*Event      // in the order of revisions
-	floor   uint64        // events has all changes after this revision
-	changed chan struct{} // closed when there are more events, or when the history is discarded
+	objects map[object.Key]*Event // each is the creation of the object as it is now
+	events  []*Event              // in the order of revisions
+	floor   uint64                // events has all changes after this revision
+	changed chan struct{}         // closed when there are more events, or when the history is discarded
 }
 
 // New returns an empty cache of the given kinds that keeps at least limit changes of each.
 func New(limit int, kinds []string) *Cache {
-	c := &Cache{limit: limit, advanced: make(chan struct{}), kinds: make(map[string]*kindHistory, len(kinds))}
+	c := &Cache{limit: limit, forms: forms{limit: maxForms}, advanced: make(chan struct{}), kinds: make(map[string]*kindHistory, len(kinds))}
 	for _, kind := range kinds {
-		c.kinds[kind] = &kindHistory{objects: map[object.Key]object.Object{}, changed: make(chan struct{})}
+		c.kinds[kind] = &kindHistory{objects: map[object.Key]*Event{}, changed: make(chan struct{})}
 	}
 	return c
 }
@@ -81,17 +82,14 @@ func compare(a, b uint64) int {
 func (c *Cache) apply(change *changes.Change, record bool) {
 	kind := c.kinds[change.Kind]
 	if change.New != nil {
-		kind.objects[change.Key] = change.New
+		kind.objects[change.Key] = &Event{Revision: change.Revision, New: change.New, forms: &c.forms}
 	} else {
 		delete(kind.objects, change.Key)
 	}
 	if !record {
 		return
 	}
-	kind.events = append(kind.events, &Event{Revision: change.Revision, Old: change.Old, New: change.New})
-	if n := len(kind.events); n > sharedEvents {
-		kind.events[n-1-sharedEvents].forget()
-	}
+	kind.events = append(kind.events, &Event{Revision: change.Revision, Old: change.Old, New: change.New, forms: &c.forms})
 	if len(kind.events) >= 2*c.limit {
 		kept := len(kind.events) - c.limit
 		kind.floor = kind.events[kept-1].Revision
@@ -152,9 +150,9 @@ func (c *Cache) At(revision uint64) Position {
 	return Position{Revision: revision, era: c.era}
 }
 
-// List returns the objects of a kind in no order, and the position after them. A kind that the cache
-// does not have has none.
-func (c *Cache) List(kind string) ([]object.Object, Position) {
+// List returns the objects of a kind in no order, and the position after them. Each is in an event that
+// creates it, so that its encoded forms are shared, too. A kind that the cache does not have has none.
+func (c *Cache) List(kind string) ([]*Event, Position) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	at := Position{Revision: c.revision, era: c.era}
@@ -162,7 +160,7 @@ func (c *Cache) List(kind string) ([]object.Object, Position) {
 	if history == nil {
 		return nil, at
 	}
-	objects := make([]object.Object, 0, len(history.objects))
+	objects := make([]*Event, 0, len(history.objects))
 	for _, o := range history.objects {
 		objects = append(objects, o)
 	}

@@ -125,6 +125,8 @@ func TestWaitFor(t *testing.T) {
 	}
 }
 
+// TestEncodedFormsAreShared checks that a form is made once, and that the oldest ones are dropped when the
+// newer ones take too much memory.
 func TestEncodedFormsAreShared(t *testing.T) {
 	c := watchcache.New(1000, []string{"Service"})
 	c.Apply(nil, 1, "one")
@@ -147,13 +149,50 @@ func TestEncodedFormsAreShared(t *testing.T) {
 	if made != 1 {
 		t.Errorf("made %d times", made)
 	}
-	for revision := uint64(3); revision < 500; revision++ {
+	large := make([]byte, 1<<20)
+	for revision := uint64(3); revision < 80; revision++ {
 		c.Apply([]changes.Change{put("a", revision, nil)}, revision, "one")
+		events, _, _, err := c.Since("Service", c.At(revision-1))
+		if err != nil || len(events) != 1 {
+			t.Fatal(len(events), err)
+		}
+		if _, err := events[0].Encoded("json", func() ([]byte, error) { return large, nil }); err != nil {
+			t.Fatal(err)
+		}
 	}
 	use()
 	use()
-	if made != 3 {
-		t.Errorf("an old event keeps its forms, or they were made %d times", made)
+	if made != 2 {
+		t.Errorf("made %d times, want a second time after 77 MB of newer forms, and only then", made)
+	}
+}
+
+// TestObjectsShareForms checks that the objects of a list have forms until they change.
+func TestObjectsShareForms(t *testing.T) {
+	c := watchcache.New(1000, []string{"Service"})
+	c.Apply([]changes.Change{put("a", 1, nil)}, 1, "one")
+	form := func() (text string) {
+		t.Helper()
+		objects, _ := c.List("Service")
+		if len(objects) != 1 {
+			t.Fatal(len(objects))
+		}
+		encoded, err := objects[0].Encoded("json", func() ([]byte, error) {
+			return fmt.Append(nil, objects[0].New.GetMetadata().GetResourceVersion(), " anew"), nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = string(encoded)
+		copy(encoded, "-") // so that a second one made by this function would differ
+		return text
+	}
+	if first, second := form(), form(); first != "1 anew" || second != "- anew" {
+		t.Errorf("%q, then %q", first, second)
+	}
+	c.Apply([]changes.Change{put("a", 2, nil)}, 2, "one")
+	if changed := form(); changed != "2 anew" {
+		t.Errorf("%q after a change", changed)
 	}
 }
 

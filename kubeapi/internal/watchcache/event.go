@@ -6,11 +6,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// sharedEvents is the number of the newest changes of each kind that keep their encoded forms. Watches
-// are at the end of the history, except for a moment after they have begun.
-const sharedEvents = 256
-
-// Event is a change of one object. Its objects are shared and never change.
+// Event is a change of one object, or the creation of an object that exists. Its objects are shared and never change.
 type Event struct {
 	Revision uint64
 	// Old is the object before the change, nil if the change created it.
@@ -18,33 +14,42 @@ type Event struct {
 	// New is the object after the change, nil if the change deleted it.
 	New object.Object
 
+	forms *forms
+
 	mu      sync.Mutex
-	old     bool // the event is not among the newest
-	encoded map[string][]byte
+	encoded map[string][]byte // guarded by mu
 }
 
 // Encoded returns the form of the event with a name, which all watches share. encode makes it for the
 // first of them.
 func (e *Event) Encoded(name string, encode func() ([]byte, error)) ([]byte, error) {
+	form, added, err := e.form(name, encode)
+	if added {
+		e.forms.add(e, name, len(form))
+	}
+	return form, err
+}
+
+// form returns a form, and reports whether it is new.
+func (e *Event) form(name string, encode func() ([]byte, error)) (form []byte, added bool, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if form, ok := e.encoded[name]; ok {
-		return form, nil
+		return form, false, nil
 	}
-	form, err := encode()
-	if err != nil || e.old {
-		return form, err
+	if form, err = encode(); err != nil {
+		return nil, false, err
 	}
 	if e.encoded == nil {
 		e.encoded = map[string][]byte{}
 	}
 	e.encoded[name] = form
-	return form, nil
+	return form, true, nil
 }
 
-// forget drops the encoded forms.
-func (e *Event) forget() {
+// forget drops a form.
+func (e *Event) forget(name string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.old, e.encoded = true, nil
+	delete(e.encoded, name)
 }

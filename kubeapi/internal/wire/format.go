@@ -79,7 +79,7 @@ func Negotiate(r *http.Request, transforms ...Transform) (Format, error) {
 			return format, nil
 		}
 	}
-	return Default, notAcceptable(known)
+	return Default, NotAcceptable(known, JSON, YAML, Protobuf)
 }
 
 // transform takes the transform from the parameters of a media type. It reports whether the server can
@@ -95,15 +95,14 @@ func (f *Format) transform(params map[string]string, allowed []Transform) bool {
 	return slices.Contains(allowed, f.As) && slices.Contains(versions[f.As][params["g"]], f.Version)
 }
 
-// notAcceptable returns the error for a client that accepts nothing that the server has. known reports
-// whether the server has one of the media types, in another form.
-func notAcceptable(known bool) error {
+// NotAcceptable returns the error for a client that accepts none of the media types that the answer can
+// have. known reports whether the client accepts one of them, in another form.
+func NotAcceptable(known bool, types ...string) error {
 	status := metav1.Status{Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable}
-	types := strings.Join([]string{JSON, YAML, Protobuf}, ", ")
-	if known {
-		status.Message = "only the following media types are accepted: " + types
+	if list := strings.Join(types, ", "); known {
+		status.Message = "only the following media types are accepted: " + list
 	} else {
-		status.Message, status.Details = "406: Not Acceptable\n\nAvailable representations: "+types, &metav1.StatusDetails{}
+		status.Message, status.Details = "406: Not Acceptable\n\nAvailable representations: "+list, &metav1.StatusDetails{}
 	}
 	return &apierrors.StatusError{ErrStatus: status}
 }

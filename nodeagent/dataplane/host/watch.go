@@ -7,20 +7,22 @@ import (
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"portolan.dev/services/kit/wake"
 )
 
 // Watch receives the kernel's notifications about changes.
 type Watch struct {
 	conn     *netlink.Conn
 	relevant func(*netlink.Message) bool
-	changed  chan struct{} // receives a token
+	changed  wake.Signal
 	done     chan struct{}
 }
 
 // NewWatch subscribes, in a namespace, to groups of a netlink family (a bit each). The function
 // relevant selects the messages to report.
 func NewWatch(netns string, family int, groups uint32, relevant func(*netlink.Message) bool) (*Watch, error) {
-	w := &Watch{relevant: relevant, changed: make(chan struct{}, 1), done: make(chan struct{})}
+	w := &Watch{relevant: relevant, changed: wake.New(), done: make(chan struct{})}
 	err := Within(netns, func() (err error) {
 		w.conn, err = netlink.Dial(family, &netlink.Config{Groups: groups})
 		return err
@@ -62,8 +64,5 @@ func (w *Watch) listen() {
 }
 
 func (w *Watch) notify() {
-	select {
-	case w.changed <- struct{}{}:
-	default:
-	}
+	w.changed.Send()
 }

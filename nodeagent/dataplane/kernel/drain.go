@@ -18,10 +18,7 @@ const sweepPause = time.Second
 // maintain checks.
 func (p *Plane) watchDraining(s *service) {
 	p.draining[s] = true
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
+	p.wake.Send()
 }
 
 // maintain removes backends when their connections have ended or their drain time is over, and

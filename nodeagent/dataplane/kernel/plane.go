@@ -14,6 +14,8 @@ import (
 	"portolan.dev/nodeagent/dataplane/kernelmode"
 	"portolan.dev/nodeagent/dataplane/userspace"
 	"portolan.dev/nodeagent/plan"
+
+	"portolan.dev/services/kit/wake"
 )
 
 // Options configure a Plane.
@@ -55,8 +57,8 @@ type Plane struct {
 	loopback *userspace.Plane
 	stop     chan struct{}
 	stopped  chan struct{}
-	wake     chan struct{} // a backend drains
-	auditing sync.Mutex    // held while all servers are read; taken before mu
+	wake     wake.Signal // a backend drains
+	auditing sync.Mutex  // held while all servers are read; taken before mu
 
 	// mu guards the fields below.
 	mu          sync.Mutex
@@ -92,7 +94,7 @@ func New(o Options, open func() (Balancer, error)) (*Plane, error) {
 		o.Host = linux{netns: o.Namespace}
 	}
 	p := &Plane{
-		opts: o, log: o.Log, stop: make(chan struct{}), stopped: make(chan struct{}), wake: make(chan struct{}, 1),
+		opts: o, log: o.Log, stop: make(chan struct{}), stopped: make(chan struct{}), wake: wake.New(),
 		fronts: map[plan.Frontend]*frontendState{}, services: map[plan.Frontend]*service{}, standIns: newStandIns(),
 		routedAddrs: map[netip.Addr]int{}, draining: map[*service]bool{}, uncertain: map[plan.Frontend]uncertainServer{},
 	}

@@ -8,6 +8,8 @@ import (
 
 	"portolan.dev/nodeagent/dataplane/host"
 	"portolan.dev/nodeagent/plan"
+
+	"portolan.dev/services/kit/wake"
 )
 
 // inherit takes over the state of another plane.
@@ -48,7 +50,7 @@ type Predecessor struct{ plane *Plane }
 // is no predecessor.
 func OpenPredecessor(o Options, open func() (Balancer, error)) (*Predecessor, error) {
 	p := &Plane{
-		opts: o, log: slog.New(slog.DiscardHandler), wake: make(chan struct{}, 1),
+		opts: o, log: slog.New(slog.DiscardHandler), wake: wake.New(),
 		fronts: map[plan.Frontend]*frontendState{}, services: map[plan.Frontend]*service{}, standIns: newStandIns(), routedAddrs: map[netip.Addr]int{},
 		draining: map[*service]bool{},
 	}

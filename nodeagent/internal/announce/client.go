@@ -14,6 +14,7 @@ import (
 	loadbalancerv1 "portolan.dev/api/loadbalancer/v1"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/wake"
 )
 
 const (
@@ -60,7 +61,7 @@ type Client struct {
 	// no longer.
 	followed func(began, ended []netip.Addr)
 	log      *slog.Logger
-	wake     chan struct{}
+	wake     wake.Signal
 
 	mu        sync.Mutex
 	connected string // the address of the lbctl; empty: none
@@ -68,15 +69,12 @@ type Client struct {
 }
 
 func newClient(controllers []Controller, holder *Holder, state func() State, handOver func([]handOver), followed func(began, ended []netip.Addr), log *slog.Logger) *Client {
-	return &Client{controllers: controllers, holder: holder, state: state, handOver: handOver, followed: followed, log: log, wake: make(chan struct{}, 1)}
+	return &Client{controllers: controllers, holder: holder, state: state, handOver: handOver, followed: followed, log: log, wake: wake.New()}
 }
 
 // Wake sends a message at once, because the state has changed.
 func (c *Client) Wake() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
+	c.wake.Send()
 }
 
 // Run keeps a stream until ctx is done, and then sends the last state.

@@ -15,6 +15,8 @@ import (
 
 	"portolan.dev/nodeagent/machine"
 	"portolan.dev/nodeagent/plan"
+
+	"portolan.dev/services/kit/wake"
 )
 
 // Options are the settings of an Advertiser. All fields are required.
@@ -40,7 +42,7 @@ type Advertiser struct {
 	opts    Options
 	peers   []machine.SpeakerPeer
 	metrics *metrics
-	wake    chan struct{}
+	wake    wake.Signal
 
 	mu         sync.Mutex
 	table      Table
@@ -56,7 +58,7 @@ type Advertiser struct {
 // New returns an advertiser. The configuration must be valid.
 func New(o Options) *Advertiser {
 	a := &Advertiser{
-		opts: o, wake: make(chan struct{}, 1), advertised: map[netip.Addr]bool{}, sessions: map[machine.SpeakerPeer]session{},
+		opts: o, wake: wake.New(), advertised: map[netip.Addr]bool{}, sessions: map[machine.SpeakerPeer]session{},
 	}
 	for _, text := range o.Peers {
 		peer, err := ParsePeer(text)
@@ -107,10 +109,7 @@ func (a *Advertiser) Synced() {
 
 // Wake makes the advertiser look again whether the node may take traffic.
 func (a *Advertiser) Wake() {
-	select {
-	case a.wake <- struct{}{}:
-	default:
-	}
+	a.wake.Send()
 }
 
 // Run advertises until ctx is done. Then routers keep the routes if the kernel goes on forwarding and

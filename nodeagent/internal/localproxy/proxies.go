@@ -13,6 +13,8 @@ import (
 
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 	"portolan.dev/nodeagent/machine"
+
+	"portolan.dev/services/kit/wake"
 )
 
 const (
@@ -49,7 +51,7 @@ type Options struct {
 type Proxies struct {
 	nodeagentv1.UnsafeLocalProxyServiceServer
 	opts   Options
-	wake   chan struct{}
+	wake   wake.Signal
 	routes machine.LocalRoutes // nil: none are open; used by one goroutine at a time
 	// keepRoutes and awaitProxy are the constants, except in tests.
 	keepRoutes, awaitProxy time.Duration
@@ -78,7 +80,7 @@ type state struct {
 // New returns the proxies of a node. Open must be called before Run.
 func New(o Options) *Proxies {
 	p := &Proxies{
-		opts: o, wake: make(chan struct{}, 1), keepRoutes: keepRoutes, awaitProxy: awaitProxy, stopping: func() bool { return false },
+		opts: o, wake: wake.New(), keepRoutes: keepRoutes, awaitProxy: awaitProxy, stopping: func() bool { return false },
 		state: state{local: map[netip.Addr]bool{}},
 	}
 	p.register(o.Metrics)
@@ -133,10 +135,7 @@ func (p *Proxies) Run(ctx context.Context) error {
 
 // Wake makes the proxies look again at the services, and whether the node may take traffic.
 func (p *Proxies) Wake() {
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
+	p.wake.Send()
 }
 
 // Served returns the addresses at which the proxy takes connections, ordered.

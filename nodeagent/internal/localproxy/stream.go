@@ -17,6 +17,7 @@ import (
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/identity"
+	"portolan.dev/services/kit/wake"
 )
 
 // The limits of a message and of a stream.
@@ -36,15 +37,12 @@ type proxyStream = grpc.BidiStreamingServer[nodeagentv1.ServeRequest, nodeagentv
 
 // stream is an open stream of a proxy.
 type stream struct {
-	wake  chan struct{} // receives a token if an answer is due
-	ended chan error    // receives the reason why the agent ends the stream
+	wake  wake.Signal // sent when an answer is due
+	ended chan error  // receives the reason why the agent ends the stream
 }
 
 func (st *stream) wakeUp() {
-	select {
-	case st.wake <- struct{}{}:
-	default:
-	}
+	st.wake.Send()
 }
 
 // end ends the stream. Only the first reason counts.
@@ -67,7 +65,7 @@ func (p *Proxies) Serve(conn proxyStream) error {
 	if id, err := identity.Caller(conn.Context()); err == nil && (id.Role != identity.Edge || id.Name != p.opts.Node) {
 		return apierr.PermissionDenied(fmt.Sprintf("%s may not serve addresses on node %q: use the certificate of edge/%s", id, p.opts.Node, p.opts.Node))
 	}
-	st := &stream{wake: make(chan struct{}, 1), ended: make(chan error, 1)}
+	st := &stream{wake: wake.New(), ended: make(chan error, 1)}
 	defer p.closed(st)
 	received := make(chan error, 1)
 	go func() { received <- p.receiveAll(st, conn) }() // ends with the stream, when Serve returns

@@ -19,6 +19,7 @@ import (
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/obs"
+	"portolan.dev/services/kit/wake"
 	"portolan.dev/services/object"
 )
 
@@ -56,7 +57,7 @@ type RegistrarOptions struct {
 // when the object changes. So if the Node of a running agent is deleted, it is created again.
 type Registrar struct {
 	opts RegistrarOptions
-	wake chan struct{}
+	wake wake.Signal
 
 	mu         sync.Mutex
 	addrs      []netip.Addr // the main one first
@@ -65,15 +66,12 @@ type Registrar struct {
 
 // NewRegistrar returns a registrar. It does nothing before Run.
 func NewRegistrar(opts RegistrarOptions) *Registrar {
-	return &Registrar{opts: opts, wake: make(chan struct{}, 1)}
+	return &Registrar{opts: opts, wake: wake.New()}
 }
 
 // Wake makes the registrar compare the Node with its status.
 func (r *Registrar) Wake() {
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
+	r.wake.Send()
 }
 
 // SetAddresses sets the node's addresses, the main one first.

@@ -9,6 +9,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/wake"
 	"portolan.dev/services/object"
 )
 
@@ -18,7 +19,7 @@ type podProber struct {
 	prober *Prober
 	key    object.Key
 	cancel context.CancelFunc
-	wake   chan struct{} // tells the writer to compare again
+	wake   wake.Signal // tells the writer to compare again
 
 	mu         sync.Mutex
 	pod        *corev1.Pod // as last seen in the registry
@@ -34,7 +35,7 @@ type containerProber struct {
 }
 
 func newPodProber(p *Prober, pod *corev1.Pod) *podProber {
-	pp := &podProber{prober: p, key: object.KeyOf(pod), pod: pod, wake: make(chan struct{}, 1), cancel: func() {}}
+	pp := &podProber{prober: p, key: object.KeyOf(pod), pod: pod, wake: wake.New(), cancel: func() {}}
 	known := object.IsReady(pod.GetStatus().GetConditions())
 	for _, c := range probed(pod) {
 		pp.containers = append(pp.containers, &containerProber{
@@ -91,10 +92,7 @@ func (pp *podProber) updatePod(pod *corev1.Pod) {
 }
 
 func (pp *podProber) wakeWriter() {
-	select {
-	case pp.wake <- struct{}{}:
-	default:
-	}
+	pp.wake.Send()
 }
 
 // start starts the goroutines. The caller holds the prober's lock.

@@ -94,8 +94,5 @@ func (s *Syncer) Progress() <-chan struct{} { return s.heartbeatDue }
 
 // announceProgress requests a heartbeat soon.
 func (s *Syncer) announceProgress() {
-	select {
-	case s.heartbeatDue <- struct{}{}:
-	default:
-	}
+	s.heartbeatDue.Send()
 }

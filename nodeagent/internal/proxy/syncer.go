@@ -15,6 +15,7 @@ import (
 	"portolan.dev/nodeagent/internal/view"
 	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/kit/tracing"
+	"portolan.dev/services/kit/wake"
 	"portolan.dev/services/object"
 )
 
@@ -68,9 +69,9 @@ type Syncer struct {
 	metrics    *metrics
 	log        *slog.Logger
 	programmed func() // see Options
-	wake       chan struct{}
+	wake       wake.Signal
 	// heartbeatDue receives a token when the next heartbeat has news.
-	heartbeatDue chan struct{}
+	heartbeatDue wake.Signal
 
 	// mu guards the fields for work that waits to be planned.
 	mu           sync.Mutex
@@ -111,7 +112,7 @@ type Syncer struct {
 func New(opts Options) *Syncer {
 	s := &Syncer{
 		view: opts.View, plane: opts.Plane, listens: opts.Listens, checks: opts.Checks, routes: opts.Routes, events: opts.Events,
-		log: opts.Log, programmed: opts.Programmed, wake: make(chan struct{}, 1), heartbeatDue: make(chan struct{}, 1),
+		log: opts.Log, programmed: opts.Programmed, wake: wake.New(), heartbeatDue: wake.New(),
 		table: plan.NewTable(), failing: failures{}, conflicts: map[object.Name]struct{}{},
 		reported: map[object.Name]string{}, lastTrigger: map[object.Name]time.Time{}, dropping: map[object.Name]int{},
 	}
@@ -154,10 +155,7 @@ func (s *Syncer) notify() {
 	if s.waitingSince.IsZero() {
 		s.waitingSince = time.Now()
 	}
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	s.wake.Send()
 }
 
 // QueueAge returns the time since the oldest change that is not programmed yet arrived, or 0 if all

@@ -127,7 +127,7 @@ func TestDiskThenSnapshot(t *testing.T) {
 	}
 
 	v := view.New("here")
-	at, err := v.Load(path)
+	_, at, err := v.Load(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestSaveAndLoadAreEqual(t *testing.T) {
 			rt.Fatal(err)
 		}
 		again := view.New("here")
-		if _, err := again.Load(path); err != nil {
+		if _, _, err := again.Load(path); err != nil {
 			rt.Fatal(err)
 		}
 		if want := v.ServiceNames(); !slices.Equal(want, again.ServiceNames()) || len(again.NextBatch(false).Services) != len(want) {

@@ -291,6 +291,16 @@ func (d *developer) readHTTP(t *testing.T) {
 			}
 		}
 	}
+	for authorization, want := range map[string]int{
+		"": http.StatusUnauthorized, "Bearer guess": http.StatusUnauthorized, "Basic Og==": http.StatusUnauthorized, // a colon alone
+		"Basic cG9ydG9sYW46Z3Vlc3M=": http.StatusUnauthorized, headers[token.Header]: http.StatusOK,
+	} {
+		for _, path := range []string{"/api", "/version", "/api/v1/services"} {
+			if got := get("http://127.0.0.1:7405"+path, authorization); got != want {
+				t.Errorf("%s at kubeapi with %.10q: %d, want %d", path, authorization, got, want)
+			}
+		}
+	}
 }
 
 // lookForToken runs a program that prints its environment.

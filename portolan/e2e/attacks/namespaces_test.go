@@ -30,6 +30,7 @@ func objectsOf(namespace string) []object.Object {
 		&corev1.Namespace{Metadata: &corev1.ObjectMeta{Name: "made-in-" + namespace}},
 		&corev1.Node{Metadata: &corev1.ObjectMeta{Name: "made-in-" + namespace}},
 		&corev1.Revocation{Metadata: &corev1.ObjectMeta{Name: "made-in-" + namespace}, Spec: &corev1.RevocationSpec{Identity: "monitor/none-in-" + namespace}},
+		&corev1.Token{Metadata: &corev1.ObjectMeta{Name: "made-in-" + namespace}, Spec: &corev1.TokenSpec{Identity: "viewer", Sha256: make([]byte, 32)}},
 		&corev1.Secret{Metadata: meta("it"), Data: map[string][]byte{"password": []byte(podPassword)}},
 		&corev1.Service{Metadata: meta("web"), Spec: &corev1.ServiceSpec{Ports: []*corev1.ServicePort{{Port: 80}}}},
 		newPod("it", namespace, "n1", ""),

@@ -147,6 +147,10 @@ func TestClientsHaveTheirOwnRights(t *testing.T) {
 		{"viewer", "PATCH", "/api/v1/namespaces/shop/services/web", `{}`, 403, "", ""},
 		{"viewer/shop", "GET", services, "", 200, `"namespace":"shop"`, `"namespace":"other"`},
 		{"viewer/shop", "GET", services + "?watch=1&timeoutSeconds=1", "", 200, `"namespace":"shop"`, `"namespace":"other"`},
+		{"viewer/shop", "GET", services + "?resourceVersion=0", "", 200, `"namespace":"shop"`, `"namespace":"other"`},
+		{"viewer/shop", "GET", "/api/v1/namespaces/other/services?resourceVersion=0", "", 403, "", ""},
+		{"viewer/shop", "GET", "/api/v1/nodes?resourceVersion=0", "", 403, "", ""},
+		{"workload/n1", "GET", services + "?resourceVersion=0", "", 403, "", ""},
 		{"viewer/shop", "GET", "/api/v1/namespaces/other/services/web", "", 403, "", ""},
 		{"viewer/shop", "GET", "/api/v1/namespaces/other/services?watch=1&timeoutSeconds=1", "", 403, "", ""},
 		{"viewer/shop", "GET", "/api/v1/nodes?watch=1&timeoutSeconds=1", "", 403, "", ""},
@@ -166,9 +170,6 @@ func TestClientsHaveTheirOwnRights(t *testing.T) {
 		if a.code >= 400 && a.object(t).GetKind() != "Status" {
 			t.Errorf("%s %s %s: no Status: %s", c.who, c.method, c.path, a.body)
 		}
-	}
-	if _, err := (&http.Client{Transport: &http.Transport{TLSClientConfig: i.noCertificate()}}).Get(i.url + "/version"); err == nil {
-		t.Error("a client without a certificate got an answer")
 	}
 }
 

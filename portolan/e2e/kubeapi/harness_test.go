@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -41,8 +42,11 @@ type installation struct {
 	network        *rpc.MemoryNetwork
 	registry, nats string // addresses
 	logs           string // the folder of the audit logs, with TLS
-	url            string // of kubeapi
+	url, address   string // of kubeapi
 	http           *http.Client
+	config         kubeapi.Config
+	stopKubeAPI    func()
+	metrics        map[string]*prometheus.Registry // of the latest daemon of each name
 }
 
 // reserved is a network with a listener that was opened before its daemon, so that another daemon could
@@ -55,12 +59,21 @@ type reserved struct {
 // Listen implements rpc.Network.
 func (r reserved) Listen(string) (net.Listener, error) { return r.listener, nil }
 
-// install starts an installation. Functions in change set further options of kubeapi.
+// serviceRanges are the ranges of cluster IPs of an installation with two families.
+var serviceRanges = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16"), netip.MustParsePrefix("fd00:96::/112")}
+
+// install starts an installation with IPv4. Functions in change set further options of kubeapi.
 func install(t *testing.T, secured bool, change ...func(*kubeapi.Config)) *installation {
 	t.Helper()
-	i := &installation{T: t, url: "http://", http: http.DefaultClient, network: rpc.Memory(), logs: t.TempDir()}
+	return installIn(t, secured, serviceRanges[:1], change...)
+}
+
+// installIn is install with ranges of cluster IPs.
+func installIn(t *testing.T, secured bool, ranges []netip.Prefix, change ...func(*kubeapi.Config)) *installation {
+	t.Helper()
+	i := &installation{T: t, http: http.DefaultClient, network: rpc.Memory(), logs: t.TempDir(), metrics: map[string]*prometheus.Registry{}}
 	if secured {
-		i.certs, i.url = kittest.NewCertificates(t), "https://"
+		i.certs = kittest.NewCertificates(t)
 		i.http = i.as("operator")
 	}
 	_, i.nats = kittest.NATS(t)
@@ -71,31 +84,48 @@ func install(t *testing.T, secured bool, change ...func(*kubeapi.Config)) *insta
 	i.registry = listener.Addr().String()
 	var a allocator.Config
 	config.Defaults(&a)
-	a.Addr, a.Registry, a.DataDir, a.ServiceCIDR = "127.0.0.1:0", i.registry, filepath.Join(t.TempDir(), "allocator"), []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")}
+	a.Addr, a.Registry, a.DataDir, a.ServiceCIDR = "127.0.0.1:0", i.registry, filepath.Join(t.TempDir(), "allocator"), ranges
 	claims := run(i, "allocator", i.network, a, allocator.New)
 	var r registry.Config
 	config.Defaults(&r)
 	r.Allocator, r.Store, r.ServiceCIDR = claims.Addr().String(), "sqlite:"+filepath.Join(t.TempDir(), "registry"), a.ServiceCIDR
 	r.ExternalIPs = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
 	run(i, "registry", reserved{i.network, listener}, r, registry.New)
-	var k kubeapi.Config
-	config.Defaults(&k)
-	k.Addr, k.Registry = "127.0.0.1:0", i.registry
+	config.Defaults(&i.config)
+	i.config.Addr, i.config.Registry = "127.0.0.1:0", i.registry
 	for _, fn := range change {
-		fn(&k)
+		fn(&i.config)
 	}
-	i.url += run(i, "kubeapi", i.network, k, kubeapi.New).Addr().String()
-	kittest.Eventually(t, "kubeapi", func() error {
+	i.startKubeAPI()
+	return i
+}
+
+// startKubeAPI starts kubeapi, also again after stopKubeAPI.
+func (i *installation) startKubeAPI() {
+	i.Helper()
+	daemon, stop := launch(i, "kubeapi", i.network, i.config, kubeapi.New)
+	i.address, i.stopKubeAPI = daemon.Addr().String(), stop
+	i.url = "http://" + i.address
+	if i.certs != nil {
+		i.url = "https://" + i.address
+	}
+	kittest.Eventually(i, "kubeapi", func() error {
 		if answer := i.get("/api/v1/services?resourceVersion=1"); answer.code != http.StatusOK {
 			return fmt.Errorf("%d: %s", answer.code, answer.body)
 		}
 		return nil
 	})
-	return i
 }
 
 // run runs a daemon until the test ends.
 func run[C any, D app.Daemon](i *installation, name string, network rpc.Network, cfg C, build func(context.Context, C, app.Host) (D, error)) D {
+	i.Helper()
+	d, _ := launch(i, name, network, cfg, build)
+	return d
+}
+
+// launch runs a daemon until the test ends, or until stop is called.
+func launch[C any, D app.Daemon](i *installation, name string, network rpc.Network, cfg C, build func(context.Context, C, app.Host) (D, error)) (d D, stop func()) {
 	i.Helper()
 	host := kittest.Host(i, network, i.nats)
 	if i.certs != nil {
@@ -111,22 +141,45 @@ func run[C any, D app.Daemon](i *installation, name string, network rpc.Network,
 		}
 		i.Cleanup(host.Audit.Close)
 	}
+	i.metrics[name] = host.Metrics
 	d, err := build(i.Context(), cfg, host)
 	if err != nil {
 		i.Fatal(err)
 	}
-	kittest.Run(i, name, d.Run)
-	return d
+	return d, kittest.Run(i, name, d.Run)
 }
 
-// as returns a client with the certificate of a role.
-func (i *installation) as(who string) *http.Client {
-	files := i.certs.Issue(who, lifetime)
-	certificate, err := tls.LoadX509KeyPair(files.Cert, files.Key)
-	if err != nil {
+// kubeconfig writes a kubeconfig with the certificate of a role, or without one if there is no TLS, and
+// returns its path.
+func (i *installation) kubeconfig(who, url string) string {
+	i.Helper()
+	cluster, user := "server: "+url, "{}"
+	if i.certs != nil {
+		files := i.certs.Issue(who, lifetime)
+		cluster += fmt.Sprintf(", certificate-authority: %q", files.CA)
+		user = fmt.Sprintf("{client-certificate: %q, client-key: %q}", files.Cert, files.Key)
+	}
+	path := filepath.Join(i.TempDir(), "config")
+	text := fmt.Sprintf("apiVersion: v1\nkind: Config\ncurrent-context: test\nclusters: [{name: test, cluster: {%s}}]\nusers: [{name: test, user: %s}]\n"+
+		"contexts: [{name: test, context: {cluster: test, user: test}}]\n", cluster, user)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		i.Fatal(err)
 	}
-	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, RootCAs: i.authority(), MinVersion: tls.VersionTLS13}}
+	return path
+}
+
+// as returns a client with the certificate of a role; "": with none.
+func (i *installation) as(who string) *http.Client {
+	config := &tls.Config{RootCAs: i.authority(), MinVersion: tls.VersionTLS13}
+	if who != "" {
+		files := i.certs.Issue(who, lifetime)
+		certificate, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+		if err != nil {
+			i.Fatal(err)
+		}
+		config.Certificates = []tls.Certificate{certificate}
+	}
+	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: config}
 	i.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
 }
@@ -200,6 +253,12 @@ func (i *installation) sendAs(client *http.Client, method, path, body string, he
 	for n := 0; n < len(headers); n += 2 {
 		request.Header.Set(headers[n], headers[n+1])
 	}
+	return i.do(client, request)
+}
+
+// do sends a request and reads the answer.
+func (i *installation) do(client *http.Client, request *http.Request) answer {
+	i.Helper()
 	response, err := client.Do(request)
 	if err != nil {
 		i.Fatal(err)
@@ -266,9 +325,4 @@ func (i *installation) watch(client *http.Client, path string, headers ...string
 		}
 	}()
 	return events
-}
-
-// noCertificate returns the settings of a client that trusts the server and has no certificate.
-func (i *installation) noCertificate() *tls.Config {
-	return &tls.Config{RootCAs: i.authority(), MinVersion: tls.VersionTLS13}
 }

@@ -3,13 +3,14 @@ package kubeapi
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"testing"
 	"time"
 
 	kubev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/features"
+	featurestesting "k8s.io/client-go/features/testing"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -40,7 +41,7 @@ func TestInformers(t *testing.T) {
 	for _, watchList := range []bool{true, false} {
 		for _, mediaType := range []string{"application/json", "application/vnd.kubernetes.protobuf"} {
 			t.Run(fmt.Sprintf("watch list %v %s", watchList, mediaType), func(t *testing.T) {
-				t.Setenv("KUBE_FEATURE_WatchListClient", strconv.FormatBool(watchList))
+				featurestesting.SetFeatureDuringTest(t, features.WatchListClient, watchList)
 				follow(t, clientOf(i, mediaType))
 			})
 		}

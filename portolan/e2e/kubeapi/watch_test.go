@@ -172,7 +172,7 @@ func TestWatchInOtherForms(t *testing.T) {
 	if e := kittest.Receive(t, "a table", table); e.Type != "ADDED" || !strings.Contains(string(e.Object), `"rows":[{"cells":["a","ClusterIP"`) {
 		t.Errorf("%s %s", e.Type, e.Object)
 	}
-	if e := expect(t, partial, "ADDED a"); strings.Contains(string(e.Object), "spec") || !strings.Contains(string(e.Object), `"kind":"PartialObjectMetadata"`) {
+	if e := expect(t, partial, "ADDED a"); strings.Contains(string(e.Object), `"spec":`) || !strings.Contains(string(e.Object), `"kind":"PartialObjectMetadata"`) {
 		t.Errorf("%s", e.Object)
 	}
 }

@@ -47,7 +47,8 @@ func newCertsRevoke(flags *connection) *cobra.Command {
 		Long: `revoke writes a Revocation to the registry. All daemons refuse the certificates within seconds, and end their open streams and connections.
 
 With an identity, such as nodeagent/n1, it revokes all certificates that were issued to it until now, wherever they are. Use this if a key was stolen:
-whoever has it may have renewed the certificate. One that is issued two seconds later is accepted. With a file or --serial it revokes one certificate.
+whoever has it may have renewed the certificate. One that is issued two seconds later is accepted. Tokens that stand for the identity, or were made by it, are
+refused too. With a file or --serial it revokes one certificate.
 
 In the folder of the authority revoke also records the identity, so that "portolan certs nats-config" leaves it out. NATS lets it in until its
 servers have that configuration.`,
@@ -145,7 +146,7 @@ func storeRevocation(ctx context.Context, flags *connection, wanted *corev1.Revo
 	}
 	defer func() { _ = conn.Close() }()
 	answer, err := registryv1.NewRevocationServiceClient(conn).CreateRevocation(ctx, &registryv1.CreateRevocationRequest{Revocation: &corev1.Revocation{
-		Metadata: &corev1.ObjectMeta{GenerateName: spec.RevocationPrefix(cmp.Or(wanted.GetIdentity(), "serial-"+wanted.GetSerial()))}, Spec: wanted,
+		Metadata: &corev1.ObjectMeta{GenerateName: spec.IdentityPrefix(cmp.Or(wanted.GetIdentity(), "serial-"+wanted.GetSerial()))}, Spec: wanted,
 	}})
 	return answer.GetRevocation(), err
 }

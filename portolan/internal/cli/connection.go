@@ -52,6 +52,7 @@ const (
 	allocatorPort   = 7401
 	endpointctlPort = 7402
 	dnssvcPort      = 7403
+	kubeapiPort     = 7405
 	edgePort        = 7407
 )
 
@@ -146,19 +147,24 @@ func (c *connection) identity() (source *identity.Source, err error) {
 }
 
 func (c *connection) openIdentity() (*identity.Source, error) {
-	files := c.files
-	if files.Cert == "" && files.Key == "" && files.CA == "" {
-		if c.certs == "" {
-			return nil, nil
-		}
-		var err error
-		if files, err = c.filesOf(c.certs); err != nil {
-			return nil, err
-		}
-		files.TrustDomain = c.files.TrustDomain
+	files, err := c.tlsFiles()
+	if err != nil || files.Cert == "" && files.Key == "" && files.CA == "" {
+		return nil, err
+	}
+	if files != c.files {
 		renewOwn(c.certs, files)
 	}
 	return identity.Open(identity.Options{Files: files, Log: cmp.Or(c.log, slog.New(slog.DiscardHandler)), Store: certs.CopyStore(files)})
+}
+
+// tlsFiles returns the files of the certificate, given or of the folder. They are empty if there is neither.
+func (c *connection) tlsFiles() (identity.Files, error) {
+	if c.files.Cert != "" || c.files.Key != "" || c.files.CA != "" || c.certs == "" {
+		return c.files, nil
+	}
+	files, err := c.filesOf(c.certs)
+	files.TrustDomain = c.files.TrustDomain
+	return files, err
 }
 
 // filesOf returns the files of the certificate in a folder that can do most: an operator's or

@@ -25,7 +25,8 @@ Event, and "portolan explain" says what to do.
 
 Other users of the machine cannot use the installation: APIs and metrics answer only clients that send the token in the file "token" of the data
 directory, which only your user can read. portolan finds it when it runs in the same folder as dev; elsewhere give --token-file or
-PORTOLAN_TOKEN_FILE. Services and names are open to all users of the machine, as every port on loopback is.
+PORTOLAN_TOKEN_FILE. Clients of Kubernetes find the API of Kubernetes, at port 7405, and the token in the file "kubeconfig" of the same directory:
+kubectl --kubeconfig .portolan/kubeconfig get services. Services and names are open to all users of the machine, as every port on loopback is.
 
 With IPv6 ranges beside those of IPv4 the installation is dual-stack. IPv6 has one loopback address only, so the ranges have to be made local
 first, as root: ip -6 route add local fd00:7f60::/112 dev lo, the same for the pods, and sysctl -w net.ipv6.ip_nonlocal_bind=1.

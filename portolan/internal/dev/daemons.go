@@ -9,6 +9,7 @@ import (
 	"portolan.dev/dnssvc"
 	"portolan.dev/edge"
 	"portolan.dev/endpointctl"
+	"portolan.dev/kubeapi"
 	"portolan.dev/lbctl"
 	"portolan.dev/nodeagent"
 	"portolan.dev/nodeagent/machine"
@@ -21,7 +22,7 @@ import (
 // daemons returns the task of every daemon. Settings that are not set here have the daemon's own
 // defaults.
 func (i *Installation) daemons() []app.Task {
-	return []app.Task{i.allocator(), i.registry(), i.endpointctl(), i.lbctl(), i.dnssvc(), i.nodeagent(), i.edge()}
+	return []app.Task{i.allocator(), i.registry(), i.endpointctl(), i.lbctl(), i.dnssvc(), i.nodeagent(), i.edge(), i.kubeapi()}
 }
 
 // common returns the settings that all daemons share.
@@ -129,6 +130,14 @@ func (i *Installation) edge() app.Task {
 	cfg.AccessLogDir = i.options.dir("access-logs")
 	cfg.LameDuck, cfg.StopTimeout = 0, 0 // there is no other node, and the backends of a laptop end with it
 	return daemonTask(i, "edge", cfg, cfg.Common, edge.New)
+}
+
+func (i *Installation) kubeapi() app.Task {
+	var cfg kubeapi.Config
+	config.Defaults(&cfg)
+	cfg.Common = i.common(kubeapiPort)
+	cfg.Registry = i.options.addr(registryPort)
+	return daemonTask(i, "kubeapi", cfg, cfg.Common, kubeapi.New)
 }
 
 // userspaceAgent builds an agent that leaves the kernel alone, so that dev needs no root.

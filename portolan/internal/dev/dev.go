@@ -56,6 +56,10 @@ func Run(ctx context.Context, options Options, out *os.File) error {
 		return err
 	}
 	defer func() { _ = secret.Remove() }()
+	if err := writeKubeconfig(&options, secret); err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(options.kubeconfig()) }()
 	bus := broker.New(broker.Options{MaxMsgs: streamMessages})
 	defer bus.Close()
 	log, level := obs.NewLogger(os.Stderr, options.LogLevel, obs.FormatAuto)

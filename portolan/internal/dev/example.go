@@ -124,10 +124,11 @@ Try, in another terminal:
   curl -s http://%s/
   dig +short @%s -p %d %s.%s.svc.%s
   TOKEN=$(cat %s) grpcurl -plaintext -expand-headers -H 'authorization: Bearer ${TOKEN}' %s portolan.registry.v1.ServiceService/ListServices
+  kubectl --kubeconfig %s get services,endpointslices,pods
   %s --server %s --token-file %s explain service %s
 
 Ctrl-C stops everything; %s keeps what was applied.`,
 		net.JoinHostPort(service.GetSpec().GetClusterIp(), strconv.Itoa(int(port))),
 		i.options.DNSAddr.Addr(), i.options.DNSAddr.Port(), meta.GetName(), meta.GetNamespace(), i.options.Zone,
-		secret, i.options.addr(registryPort), os.Args[0], i.options.addr(registryPort), secret, meta.GetName(), i.options.DataDir)
+		secret, i.options.addr(registryPort), i.options.kubeconfig(), os.Args[0], i.options.addr(registryPort), secret, meta.GetName(), i.options.DataDir)
 }

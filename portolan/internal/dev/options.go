@@ -144,6 +144,7 @@ const (
 	lbctlPort       = 7406
 	dnssvcPort      = 7403
 	nodeagentPort   = 7404
+	kubeapiPort     = 7405
 	edgePort        = 7407
 	httpOffset      = 100
 )

@@ -52,6 +52,7 @@ func (i *Installation) announceReady(ctx context.Context) error {
 func (i *Installation) printReady(started time.Time) {
 	i.out.printf("portolan ready after %d ms: registry %s, names %s, services %s, data in %s", time.Since(started).Milliseconds(),
 		i.options.addr(registryPort), i.options.DNSAddr, join(i.options.ServiceCIDR), i.options.DataDir)
+	i.out.printf("Kubernetes' API at %s: kubectl --kubeconfig %s get services", i.options.addr(kubeapiPort), i.options.kubeconfig())
 	i.out.printf("names for the programs of this machine: portolan dns system --nameserver %s --zone %s shows what to tell its resolver",
 		i.options.DNSAddr, i.options.Zone)
 }

@@ -115,6 +115,13 @@ var layouts = map[string]kindLayout{
 		age,
 		columnOf("REASON", func(r *corev1.Revocation) string { return r.GetSpec().GetReason() }),
 	}},
+	"Token": {columns: []column{
+		name,
+		columnOf("IDENTITY", func(t *corev1.Token) string { return t.GetSpec().GetIdentity() }),
+		columnOf("EXPIRES", func(t *corev1.Token) string { return moment(t.GetSpec().GetExpires()) }),
+		columnOf("CREATED-BY", func(t *corev1.Token) string { return t.GetSpec().GetCreatedBy() }),
+		age,
+	}},
 }
 
 // columnOf makes a column of a function on the kind's own type.

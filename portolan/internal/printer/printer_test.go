@@ -82,6 +82,9 @@ func TestTables(t *testing.T) {
 		"revocation": {Options{}, &corev1.Revocation{Metadata: &corev1.ObjectMeta{Name: "r", CreationTimestamp: timestamppb.New(now)}, Spec: &corev1.RevocationSpec{
 			Identity: "nodeagent/n1", IssuedBefore: timestamppb.New(now), Expires: timestamppb.New(now.Add(time.Hour)), Reason: "stolen",
 		}}, "NAME  DENIES  ISSUED UNTIL  FORGOTTEN  AGE  REASON\nr  nodeagent/n1  2026-11-22T12:00:00Z  2026-11-22T13:00:00Z  0s  stolen\n"},
+		"token": {Options{}, &corev1.Token{Metadata: meta("ci", time.Minute), Spec: &corev1.TokenSpec{
+			Identity: "viewer/shop", Sha256: []byte("the hash"), Expires: timestamppb.New(now.Add(time.Hour)), CreatedBy: "operator",
+		}}, "NAME  IDENTITY  EXPIRES  CREATED-BY  AGE\nci  viewer/shop  2026-11-22T13:00:00Z  operator  60s\n"},
 		"revocation of one": {Options{NoHeader: true}, &corev1.Revocation{Metadata: meta("r", time.Second), Spec: &corev1.RevocationSpec{
 			Serial: "a1", Expires: timestamppb.New(now),
 		}}, "r  serial a1  <none>  2026-11-22T12:00:00Z  1s  <none>\n"},

@@ -57,6 +57,10 @@ func testOnly(pkg string) bool {
 	return strings.HasPrefix(pkg, ours) && strings.HasSuffix(pkg, "test") || moduleOf(pkg) == "faults"
 }
 
+// ownerFormat are the packages with Kubernetes' format of the owners of fields. They are small, and import
+// nothing else of Kubernetes.
+var ownerFormat = []string{"sigs.k8s.io/structured-merge-diff/v6/fieldpath", "sigs.k8s.io/structured-merge-diff/v6/value"}
+
 // importRefusal returns the reason why from may not import to, or "" if it may. Tests may import
 // more.
 func importRefusal(from, to string, test bool) string {
@@ -79,7 +83,9 @@ func importRefusal(from, to string, test bool) string {
 		return "NATS is known to these only: " + strings.Join(natsPlaces, ", ")
 	case isBelow(to, "github.com/osrg/gobgp") && !isBelow(from, speaker), isBelow(to, speaker) && !isBelow(from, speaker, ours+"nodeagent/internal/linux"):
 		return "only an agent that is a program of its own links the library of BGP"
-	case isBelow(to, "k8s.io", "sigs.k8s.io") && a != "kubeapi" && (a != "portolan" || !test):
+	case isBelow(to, ownerFormat...) && isBelow(from, ours+"services/apply"):
+		return ""
+	case isBelow(to, "k8s.io", "sigs.k8s.io") && a != "kubeapi" && (a != "portolan" || !test) && from != ours+"tools/kubectl":
 		return "only kubeapi, and tests of portolan, use Kubernetes' libraries, which take long to build; portolan/internal/manifest/kube has the types"
 	case isBelow(to, "k8s.io/apiserver", "k8s.io/client-go") && a == "kubeapi" && !test:
 		return "kubeapi is a server on Kubernetes' types; k8s.io/apiserver would bring a second store, and client-go is for tests"
@@ -108,6 +114,9 @@ func TestRefuse(t *testing.T) {
 		test, ok bool
 	}{
 		{"portolan.dev/api/core/v1", "google.golang.org/protobuf/proto", inCode, true},
+		{"portolan.dev/services/apply", "sigs.k8s.io/structured-merge-diff/v6/fieldpath", inCode, true},
+		{"portolan.dev/services/apply", "sigs.k8s.io/structured-merge-diff/v6/typed", inCode, false},
+		{"portolan.dev/services/spec", "sigs.k8s.io/structured-merge-diff/v6/fieldpath", inCode, false},
 		{"portolan.dev/api/core/v1", "portolan.dev/services/spec", inCode, false},
 		{"portolan.dev/services/spec", "portolan.dev/api/core/v1", inCode, true},
 		{"portolan.dev/services/spec", "portolan.dev/registry", inCode, false},

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"time"
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/registry/internal/rules"
@@ -15,19 +16,19 @@ import (
 const notApplied = "the object was not made by apply: what the manifest leaves out stays as it is; from now on, what is taken out of the manifest is removed"
 
 // Apply creates an object, or merges it into the stored one. Fields that were applied before and
-// are no longer in o are removed. Fields that were set by the registry or by other clients stay.
-// See package apply.
+// are no longer in o are removed, unless another manager owns them. Fields that were set by the
+// registry or by other clients stay. See package apply.
 func (w *Writer) Apply(ctx context.Context, o object.Object, options Options) (*Result, error) {
-	paths := apply.FieldsOf(o) // before defaults, which are not applied fields
+	application := apply.New(o) // before defaults, which are not applied fields
 	setNamespace(o)
 	for attempt := 0; ; attempt++ {
 		if w.View.State().Get(object.KeyOf(o)) == nil {
-			result, err := w.createManaged(ctx, object.Clone(o), apply.Remember(nil, paths), options)
+			result, err := w.createManaged(ctx, object.Clone(o), application.Created(time.Now()), options)
 			if !apierr.IsAlreadyExists(err) || attempt == maxRetries {
 				return result, err
 			}
 		}
-		result, err := w.merge(ctx, o, paths, options)
+		result, err := w.update(ctx, o, options, mergeOf(application))
 		if !apierr.IsNotFound(err) || attempt == maxRetries {
 			return result, err
 		}
@@ -41,28 +42,17 @@ func setNamespace(o object.Object) {
 	}
 }
 
-// merge applies an object to the stored one.
-func (w *Writer) merge(ctx context.Context, o object.Object, paths []string, options Options) (*Result, error) {
-	first := false
-	result, err := w.update(ctx, o, options, func(old object.Object) (object.Object, []*corev1.ManagedFields) {
-		first = isFirstApply(old)
-		return mergeInto(old, o, paths)
-	})
-	if err == nil && first {
-		result.Warnings = append(result.Warnings, notApplied)
+// mergeOf returns the renewal of an application.
+func mergeOf(application *apply.Application) renewal {
+	return func(old object.Object) (object.Object, ownership) {
+		merged := application.Merge(old)
+		rules.Of(merged).Default(merged)
+		return merged, func(updated object.Object) ([]*corev1.ManagedFields, []string) {
+			entries, warnings := application.Applied(old, updated, time.Now())
+			if application.IsFirst(old) {
+				warnings = append(warnings, notApplied)
+			}
+			return entries, warnings
+		}
 	}
-	return result, err
-}
-
-// mergeInto returns an object merged into the stored one, and the managed fields of the result.
-func mergeInto(old, o object.Object, paths []string) (object.Object, []*corev1.ManagedFields) {
-	merged := apply.Merge(old, o)
-	rules.Of(o).Default(merged)
-	return merged, apply.Remember(old.GetMetadata().GetManagedFields(), paths)
-}
-
-// isFirstApply reports whether no apply has set a field of a stored object.
-func isFirstApply(old object.Object) bool {
-	_, applied := apply.Remembered(old)
-	return !applied
 }

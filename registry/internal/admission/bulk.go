@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/registry/internal/allocator"
@@ -240,7 +241,11 @@ func (w *Writer) prepareStep(ctx context.Context, x *Write, options Options) (*s
 	o := x.Object
 	row := rules.Of(o)
 	if x.Action == Create {
-		return w.newObject(ctx, row, o, nil, options)
+		managed, err := entriesOfNew(o)
+		if err != nil {
+			return nil, err
+		}
+		return w.newObject(ctx, row, o, managed, options)
 	}
 	if err := checkSize(o); err != nil {
 		return nil, err
@@ -253,13 +258,12 @@ func (w *Writer) prepareStep(ctx context.Context, x *Write, options Options) (*s
 		row.Default(o)
 		return w.modification(ctx, row, x.Key, options, w.statusUpdateOf(ctx, o, options))
 	}
-	paths := apply.FieldsOf(o) // before defaults, which are not applied fields
+	application := apply.New(o) // before defaults, which are not applied fields
 	setNamespace(o)
 	if w.View.State().Get(x.Key) == nil {
-		return w.newObject(ctx, row, object.Clone(o), apply.Remember(nil, paths), options)
+		return w.newObject(ctx, row, object.Clone(o), application.Created(time.Now()), options)
 	}
-	renew := func(old object.Object) (object.Object, []*corev1.ManagedFields) { return mergeInto(old, o, paths) }
-	return w.modification(ctx, row, x.Key, options, w.updateOf(ctx, o, options, renew))
+	return w.modification(ctx, row, x.Key, options, w.updateOf(ctx, o, options, mergeOf(application)))
 }
 
 // newObject returns the step that creates an object with a given name.

@@ -177,9 +177,6 @@ func (r *bulkRound) finished(x *Write, s *step, result *Result) *Result {
 	if x.Action == Delete || x.Action == UpdateStatus {
 		return result
 	}
-	result.Warnings = r.options.warnings(s.row, result.Object)
-	if x.Action == Apply && s.old != nil && isFirstApply(s.old.Object) {
-		result.Warnings = append(result.Warnings, notApplied)
-	}
+	result.Warnings = append(r.options.warnings(s.row, result.Object), s.warnings...)
 	return result
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -13,6 +14,7 @@ import (
 	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/internal/view"
 	"portolan.dev/registry/store"
+	"portolan.dev/services/apply"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/tracing"
 	"portolan.dev/services/object"
@@ -20,7 +22,17 @@ import (
 
 // Create stores a new object. It modifies o.
 func (w *Writer) Create(ctx context.Context, o object.Object, options Options) (*Result, error) {
-	return w.createManaged(ctx, o, nil, options)
+	managed, err := entriesOfNew(o)
+	if err != nil {
+		return nil, err
+	}
+	return w.createManaged(ctx, o, managed, options)
+}
+
+// entriesOfNew returns the managed fields of an object to create, as the client sent them.
+func entriesOfNew(o object.Object) ([]*corev1.ManagedFields, error) {
+	entries := apply.AfterUpdate(rules.Of(o).New(), o, o.GetMetadata().GetManagedFields(), false, time.Now())
+	return entries, invalid(o, apply.Validate(entries))
 }
 
 // createManaged creates an object with the given managed fields.
@@ -138,10 +150,10 @@ func (w *Writer) checkNotExists(ctx context.Context, key object.Key) error {
 
 // countRepetition counts a repetition of an existing object instead of creating a new one.
 func (w *Writer) countRepetition(ctx context.Context, row *rules.Kind, key object.Key, o object.Object, options Options) (*Result, error) {
-	return w.modify(ctx, row, key, options, func(old *view.Item) (object.Object, bool, error) {
+	return w.modify(ctx, row, key, options, func(old *view.Item) (changed, error) {
 		existing := object.Clone(old.Object)
 		row.CountRepetition(w.validationContext(options), existing, o)
-		return existing, false, nil
+		return changed{object: existing}, nil
 	})
 }
 

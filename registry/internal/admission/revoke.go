@@ -21,7 +21,7 @@ import (
 func (w *Writer) revoke(ctx context.Context, row *rules.Kind, old *view.Item) error {
 	for _, path := range row.IdentitiesOf(old.Object) {
 		revocation := &corev1.Revocation{
-			Metadata: &corev1.ObjectMeta{GenerateName: spec.RevocationPrefix(path)},
+			Metadata: &corev1.ObjectMeta{GenerateName: spec.IdentityPrefix(path)},
 			Spec:     &corev1.RevocationSpec{Identity: path, Reason: fmt.Sprintf("%s %s was deleted", old.Key.Kind, old.Key.Name)},
 		}
 		if _, err := w.Create(ctx, revocation, Options{}); err != nil {

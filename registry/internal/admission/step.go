@@ -22,6 +22,8 @@ type step struct {
 
 	// conditional is set if the client named a version.
 	conditional bool
+	// warnings are about the change, for people.
+	warnings []string
 }
 
 // perform makes the write. If it loses a race, the error is a [*store.ConflictError],

@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"errors"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -11,6 +12,7 @@ import (
 	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/internal/view"
 	"portolan.dev/registry/store"
+	"portolan.dev/services/apply"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/tracing"
 	"portolan.dev/services/object"
@@ -23,15 +25,31 @@ func (w *Writer) Update(ctx context.Context, o object.Object, options Options) (
 	return w.update(ctx, o, options, replaceBy(o))
 }
 
-// renewal returns the object that replaces a stored version, and its managed fields, which clients
-// cannot set. It is called again with a newer version if the write loses a race.
-type renewal func(old object.Object) (object.Object, []*corev1.ManagedFields)
+// renewal returns the object that replaces a stored version, and the function that returns the
+// object's managed fields once it is complete. It is called again with a newer version if the write
+// loses a race.
+type renewal func(old object.Object) (object.Object, ownership)
+
+// ownership returns the managed fields of the object that replaces a stored version, and warnings
+// about fields that a manager has lost.
+type ownership func(updated object.Object) (entries []*corev1.ManagedFields, warnings []string)
 
 // replaceBy returns the renewal of an update.
 func replaceBy(o object.Object) renewal {
-	return func(old object.Object) (object.Object, []*corev1.ManagedFields) {
-		return object.Clone(o), old.GetMetadata().GetManagedFields() // shared, because entries are never changed
+	return func(old object.Object) (object.Object, ownership) {
+		return object.Clone(o), func(updated object.Object) ([]*corev1.ManagedFields, []string) {
+			return apply.AfterUpdate(old, updated, sentEntries(o), false, time.Now()), nil
+		}
 	}
+}
+
+// sentEntries returns the managed fields of an update. Those of an update without a version are left
+// out, because they may be older than the stored ones.
+func sentEntries(o object.Object) []*corev1.ManagedFields {
+	if o.GetMetadata().GetResourceVersion() == 0 {
+		return nil
+	}
+	return o.GetMetadata().GetManagedFields()
 }
 
 // update replaces the stored version by the object that renew returns for it. o is the client's
@@ -43,26 +61,47 @@ func (w *Writer) update(ctx context.Context, o object.Object, options Options, r
 	row := rules.Of(o)
 	result, err := w.modify(ctx, row, object.KeyOf(o), options, w.updateOf(ctx, o, options, renew))
 	if err == nil {
-		result.Warnings = options.warnings(row, result.Object)
+		result.Warnings = append(options.warnings(row, result.Object), result.Warnings...)
 	}
 	return result, err
 }
 
-// change returns the object that replaces a version, and whether the client named a version, which
-// makes the write conditional.
-type change func(old *view.Item) (updated object.Object, conditional bool, err error)
+// change returns the change of a stored version.
+type change func(old *view.Item) (changed, error)
+
+// changed is an object that replaces a stored version.
+type changed struct {
+	object      object.Object
+	conditional bool     // the client named a version
+	warnings    []string // about the change, for people
+}
 
 // updateOf returns the change of an update.
 func (w *Writer) updateOf(ctx context.Context, o object.Object, options Options, renew renewal) change {
-	return func(old *view.Item) (object.Object, bool, error) {
+	return func(old *view.Item) (changed, error) {
 		if err := w.checkVersion(ctx, o, old); err != nil {
-			return nil, false, err
+			return changed{}, err
 		}
-		updated, managed := renew(old.Object)
-		err := w.prepareUpdate(rules.Of(o), updated, old.Object, options)
-		object.MetaOf(updated).ManagedFields = managed
-		return updated, o.GetMetadata().GetResourceVersion() != 0, err
+		updated, ownership := renew(old.Object)
+		if err := w.prepareUpdate(rules.Of(o), updated, old.Object, options); err != nil {
+			return changed{}, err
+		}
+		entries, warnings := ownership(updated)
+		err := setOwners(updated, old.Object, entries)
+		return changed{updated, o.GetMetadata().GetResourceVersion() != 0, warnings}, err
 	}
+}
+
+// setOwners sets the managed fields of an object that replaces a stored one. If nothing but their
+// times would change, the object keeps the stored ones, so that it is equal to the stored object.
+func setOwners(updated, old object.Object, entries []*corev1.ManagedFields) error {
+	had, meta := old.GetMetadata().GetManagedFields(), object.MetaOf(updated)
+	meta.ManagedFields = had
+	if len(entries) == len(had) && (len(had) == 0 || apply.EqualWithoutTimes(entries, had) && equal(updated, old)) {
+		return nil
+	}
+	meta.ManagedFields = entries
+	return invalid(updated, apply.Validate(entries))
 }
 
 // prepareUpdate completes and validates an update.
@@ -99,9 +138,9 @@ func (w *Writer) UpdateStatus(ctx context.Context, o object.Object, options Opti
 // statusUpdateOf returns the change of an update of the status.
 func (w *Writer) statusUpdateOf(ctx context.Context, o object.Object, options Options) change {
 	row := rules.Of(o)
-	return func(old *view.Item) (object.Object, bool, error) {
+	return func(old *view.Item) (changed, error) {
 		if err := w.checkVersion(ctx, o, old); err != nil {
-			return nil, false, err
+			return changed{}, err
 		}
 		updated := object.Clone(o)
 		row.PrepareStatusUpdate(updated, old.Object)
@@ -109,7 +148,11 @@ func (w *Writer) statusUpdateOf(ctx context.Context, o object.Object, options Op
 		if row.CheckStatus != nil {
 			found = append(found, row.CheckStatus(w.validationContext(options), updated, old.Object)...)
 		}
-		return updated, o.GetMetadata().GetResourceVersion() != 0, invalid(updated, found)
+		if err := invalid(updated, found); err != nil {
+			return changed{}, err
+		}
+		err := setOwners(updated, old.Object, apply.AfterUpdate(old.Object, updated, sentEntries(o), true, time.Now()))
+		return changed{object: updated, conditional: o.GetMetadata().GetResourceVersion() != 0}, err
 	}
 }
 
@@ -156,6 +199,9 @@ func (w *Writer) modify(ctx context.Context, row *rules.Kind, key object.Key, op
 		}
 		old := s.old
 		result, err := w.perform(ctx, s, options)
+		if err == nil {
+			result.Warnings = s.warnings
+		}
 		// An unchanged object is not written, so the store has not checked the version. The object
 		// may have been compared with an outdated one.
 		if err == nil && !result.Changed {
@@ -184,15 +230,15 @@ func (w *Writer) modification(ctx context.Context, row *rules.Kind, key object.K
 		return nil, err
 	}
 	_, span := tracing.Start(ctx, "admission")
-	updated, conditional, err := change(old)
+	changed, err := change(old)
 	if span.End(err); err != nil {
 		return nil, err
 	}
-	if err := options.checkLimit(updated, old.Object); err != nil {
+	if err := options.checkLimit(changed.object, old.Object); err != nil {
 		return nil, err
 	}
-	s := w.replacement(row, old, updated, options)
-	s.conditional = conditional
+	s := w.replacement(row, old, changed.object, options)
+	s.conditional, s.warnings = changed.conditional, changed.warnings
 	return s, nil
 }
 

@@ -54,6 +54,8 @@ type Options struct {
 	Limit access.WriteLimit
 	// Operator is set if an operator makes the write, also one whose writes are limited.
 	Operator bool
+	// Writer is the path of the identity that makes the write. It is empty without TLS.
+	Writer string
 }
 
 // checkLimit returns an error if the client's role may not make this write.
@@ -99,8 +101,8 @@ const (
 
 func (w *Writer) validationContext(options Options) rules.Context {
 	return rules.Context{
-		ByController: options.byController(),
-		Rules:        w.Rules, Families: w.Families, Indexes: w.Indexes,
+		ByController: options.byController(), Writer: options.Writer,
+		Rules: w.Rules, Families: w.Families, Indexes: w.Indexes,
 		Revision: w.View.State().Revision(), Now: time.Now().Truncate(time.Millisecond), RevocationTTL: w.RevocationTTL,
 	}
 }

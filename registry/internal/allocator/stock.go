@@ -9,6 +9,8 @@ import (
 
 	allocatorv1 "portolan.dev/api/allocator/v1"
 	corev1 "portolan.dev/api/core/v1"
+
+	"portolan.dev/services/kit/wake"
 )
 
 // stock holds the values of this process's reserve. A value is in one of four places: free, taken
@@ -19,7 +21,7 @@ import (
 //
 // The methods may be called concurrently. None of them waits.
 type stock struct {
-	wake chan struct{} // has an element if the next call may be due earlier
+	wake wake.Signal // sent when the next call may be due earlier
 
 	mu      sync.Mutex
 	holder  *holder // nil: there is no reserve
@@ -64,15 +66,12 @@ type taken struct {
 }
 
 func newStock() *stock {
-	return &stock{wake: make(chan struct{}, 1), shelves: map[corev1.IPFamily]*shelf{}, values: map[string]*stocked{}}
+	return &stock{wake: wake.New(), shelves: map[corev1.IPFamily]*shelf{}, values: map[string]*stocked{}}
 }
 
 // rouse makes the loop that calls the allocator look when the next call is due.
 func (s *stock) rouse() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	s.wake.Send()
 }
 
 // begin makes h the holder of the stock, which is empty then.

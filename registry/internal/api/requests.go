@@ -15,6 +15,7 @@ import (
 	"portolan.dev/registry/store"
 	"portolan.dev/services/access"
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/object"
 )
 
@@ -122,6 +123,9 @@ func checkGrace(row *rules.Kind, seconds int64) error {
 // options returns the options of a write from the request and its metadata.
 func options(ctx context.Context, req any) (admission.Options, error) {
 	o := admission.Options{Limit: access.WriteLimitOf(ctx), Operator: access.IsOperator(ctx)}
+	if id, err := identity.Caller(ctx); err == nil {
+		o.Writer = id.Path()
+	}
 	if d, ok := req.(dryRun); ok {
 		o.DryRun = d.GetDryRun()
 	}

@@ -3,6 +3,7 @@ package gc
 import (
 	"sync"
 
+	"portolan.dev/services/kit/wake"
 	"portolan.dev/services/object"
 )
 
@@ -10,11 +11,11 @@ import (
 type queue struct {
 	mu       sync.Mutex
 	keys     map[object.Key]uint64 // value: the revision at which the object's service was deleted, or 0
-	nonEmpty chan struct{}         // has an element while the queue may not be empty
+	nonEmpty wake.Signal           // sent when the queue may not be empty
 }
 
 func newQueue() *queue {
-	return &queue{keys: map[object.Key]uint64{}, nonEmpty: make(chan struct{}, 1)}
+	return &queue{keys: map[object.Key]uint64{}, nonEmpty: wake.New()}
 }
 
 func (q *queue) add(keys ...object.Key) {
@@ -32,10 +33,7 @@ func (q *queue) addOrphan(key object.Key, goneAt uint64) {
 }
 
 func (q *queue) signal() {
-	select {
-	case q.nonEmpty <- struct{}{}:
-	default:
-	}
+	q.nonEmpty.Send()
 }
 
 // next returns one key, and wakes another worker if there are more.

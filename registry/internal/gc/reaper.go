@@ -29,7 +29,7 @@ type ReaperConfig struct {
 }
 
 // Reaper bounds the number and the size of the events and of the change log, and removes
-// Revocations that have expired. It runs periodically, so what is written within one interval may
+// Revocations and Tokens that have expired. It runs periodically, so what is written within one interval may
 // exceed the bounds. The rates of the writers (package quota) bound that.
 //
 // If the log exceeds its size, its oldest changes are pruned although they are within the
@@ -128,7 +128,7 @@ func (r *Reaper) reap(ctx context.Context) error {
 			r.metrics.dropped.WithLabelValues(due.limit).Inc()
 		}
 	}
-	for _, item := range r.expiredRevocations(time.Now()) {
+	for _, item := range append(r.expiredRevocations(time.Now()), r.expiredTokens(time.Now())...) {
 		if err := r.writer.Remove(ctx, item); err != nil {
 			return fmt.Errorf("remove %s: %w", item.Key, err)
 		}

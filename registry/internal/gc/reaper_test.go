@@ -8,10 +8,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/registry/internal/gc"
+	"portolan.dev/registry/store"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/kit/obs"
+	"portolan.dev/services/object"
 )
 
 // event creates an event.
@@ -73,6 +77,41 @@ func TestEventsGoWhenTheyAreOld(t *testing.T) {
 		f.wantEvents("after 59 minutes", "fresh")
 		time.Sleep(2 * time.Minute)
 		f.wantEvents("after 61 minutes")
+	})
+}
+
+// TestTokensGoAWeekAfterTheirEnd checks that expired Tokens are kept for a week, and others stay.
+func TestTokensGoAWeekAfterTheirEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		const week = 7 * 24 * time.Hour
+		for name, life := range map[string]time.Duration{"first": -week, "second": time.Minute - week, "third": time.Hour - week, "valid": week} {
+			token := &corev1.Token{Metadata: &corev1.ObjectMeta{Name: name, Uid: name}, Spec: &corev1.TokenSpec{Identity: "viewer", Expires: timestamppb.New(time.Now().Add(life))}}
+			data, err := store.Encode(token)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// The writer refuses a token that has expired.
+			if _, err := f.store.Submit(t.Context(), store.Op{Action: store.Create, Key: object.KeyOf(token), UID: name, Data: data, Object: token}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(2 * time.Second) // the view looks for changes every second
+		want := func(when string, want ...string) {
+			t.Helper()
+			synctest.Wait()
+			var names []string
+			for item := range f.View.State().All("Token", "") {
+				names = append(names, item.Key.Name)
+			}
+			if slices.Sort(names); !slices.Equal(names, want) {
+				t.Errorf("%s: %q, want %q", when, names, want)
+			}
+		}
+		f.reap(gc.ReaperConfig{EventTTL: time.Hour, Events: manyEvents(10), Retention: 1000, LogBytes: 1 << 20})
+		want("at once", "second", "third", "valid")
+		time.Sleep(time.Minute)
+		want("a minute later", "third", "valid")
 	})
 }
 

@@ -23,6 +23,8 @@ type Context struct {
 	// ByController is set if the writer is a controller, according to the lease that the write
 	// names or to its certificate.
 	ByController bool
+	// Writer is the path of the writer's identity. It is empty without TLS, and for the registry itself.
+	Writer string
 }
 
 // Kind is a kind with its hooks, which may be nil. old is nil on a create, and a hook must not
@@ -84,6 +86,7 @@ var hooksByKind = map[string]Kind{
 	"Event":      {SetRegistryFields: setEventTimes, FindRepeated: findRepeatedEvent, CountRepetition: countEventRepetition},
 	"Revocation": {Complete: completeRevocation},
 	"Secret":     {Warn: warnOfCertificate},
+	"Token":      {Complete: completeToken, Check: checkTokenLife},
 }
 
 // All lists every kind, in the order of kinds.All.

@@ -19,6 +19,8 @@ type Entry struct {
 	Identity string `json:"identity,omitempty"`
 	// Via is the path of the SPIFFE ID of the daemon that made the call on behalf of Identity.
 	Via string `json:"via,omitempty"`
+	// Token is the name of the token by which Identity was proved, instead of by a certificate.
+	Token string `json:"token,omitempty"`
 	// Serial is the serial number of the caller's certificate, in hexadecimal digits.
 	Serial string `json:"serial,omitempty"`
 	// Peer is the address of the caller's end of the connection.
@@ -79,7 +81,7 @@ const maxText = 256
 func (e *Entry) append(line []byte, origin origin) []byte {
 	line = origin.append(line, e.Time)
 	for _, text := range [...]struct{ key, value string }{
-		{"identity", e.Identity}, {"via", e.Via}, {"serial", e.Serial}, {"peer", e.Peer}, {"method", e.Method},
+		{"identity", e.Identity}, {"via", e.Via}, {"token", e.Token}, {"serial", e.Serial}, {"peer", e.Peer}, {"method", e.Method},
 	} {
 		line = appendText(line, text.key, text.value)
 	}

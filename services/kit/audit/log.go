@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"portolan.dev/services/kit/obs"
+	"portolan.dev/services/kit/wake"
 )
 
 const (
@@ -52,8 +53,8 @@ type Log struct {
 	outage  *obs.Outage
 	log     *slog.Logger
 	reads   bool
-	wake    chan struct{} // gets a value with the first line
-	hurry   chan struct{} // gets a value with hurryAt bytes
+	wake    wake.Signal // sent with the first line
+	hurry   wake.Signal // sent with hurryAt bytes
 	closing chan struct{}
 	done    chan struct{} // closed when the last line is written
 
@@ -107,7 +108,7 @@ func Open(o Options) (*Log, error) {
 	l := &Log{
 		out: out, origin: newOrigin(o.Daemon, instance), metrics: newMetrics(o.Metrics), log: o.Log, reads: o.Reads,
 		outage: &obs.Outage{Log: o.Log, Down: "the audit log cannot be written: its lines are lost", Up: "the audit log is written again"},
-		wake:   make(chan struct{}, 1), hurry: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}),
+		wake:   make(chan struct{}, 1), hurry: wake.New(), closing: make(chan struct{}), done: make(chan struct{}),
 	}
 	go l.run()
 	return l, nil
@@ -157,18 +158,10 @@ func (l *Log) enqueue(line []byte) {
 	l.waiting = append(l.waiting, line...)
 	l.lines++
 	if l.lines == 1 {
-		signal(l.wake)
+		l.wake.Send()
 	}
 	if len(l.waiting) >= hurryAt {
-		signal(l.hurry)
-	}
-}
-
-// signal puts a value into a channel unless there is one.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
+		l.hurry.Send()
 	}
 }
 

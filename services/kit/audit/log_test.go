@@ -25,7 +25,7 @@ func TestLinesAreJSON(t *testing.T) {
 		}))
 		want := audit.Entry{
 			Time:     time.UnixMicro(rapid.Int64Range(0, 1<<50).Draw(rt, "time")).UTC(),
-			Identity: text.Draw(rt, "identity"), Via: text.Draw(rt, "via"), Serial: text.Draw(rt, "serial"), Peer: text.Draw(rt, "peer"), Method: text.Draw(rt, "method"), Bulk: rapid.Bool().Draw(rt, "bulk"),
+			Identity: text.Draw(rt, "identity"), Via: text.Draw(rt, "via"), Token: text.Draw(rt, "token"), Serial: text.Draw(rt, "serial"), Peer: text.Draw(rt, "peer"), Method: text.Draw(rt, "method"), Bulk: rapid.Bool().Draw(rt, "bulk"),
 			Code: "OK", Reason: text.Draw(rt, "reason"), TraceID: text.Draw(rt, "trace"), Seconds: float64(rapid.IntRange(0, 1e6).Draw(rt, "ms")) / 1000,
 			Object: audit.Object{
 				Kind: text.Draw(rt, "kind"), Namespace: text.Draw(rt, "namespace"), Name: text.Draw(rt, "name"), UID: text.Draw(rt, "uid"),
@@ -47,7 +47,7 @@ func TestLinesAreJSON(t *testing.T) {
 			rt.Fatalf("%d lines, %d bytes", len(got), len(content))
 		}
 		want.Daemon, want.Instance = "registry", got[0].Instance
-		for _, s := range []*string{&want.Identity, &want.Via, &want.Serial, &want.Peer, &want.Method, &want.Reason, &want.TraceID, &want.Kind, &want.Namespace, &want.Name, &want.UID} {
+		for _, s := range []*string{&want.Identity, &want.Via, &want.Token, &want.Serial, &want.Peer, &want.Method, &want.Reason, &want.TraceID, &want.Kind, &want.Namespace, &want.Name, &want.UID} {
 			*s = shown(*s)
 		}
 		if got[0].Entry != want {

@@ -11,7 +11,14 @@ import (
 // of all others that send it.
 const BehalfHeader = "portolan-on-behalf-of"
 
-type representedKey struct{}
+// TokenHeader is the request metadata with the name of the token by which that ID was proved. It is for
+// the audit log only.
+const TokenHeader = "portolan-token"
+
+type (
+	representedKey struct{}
+	tokenKey       struct{}
+)
 
 // Represent returns a context in which Caller returns id. A server calls it after it has read the
 // header of a call on behalf of id, or after it has identified a client in another way than by gRPC.
@@ -29,7 +36,23 @@ func Actor(ctx context.Context) (actor ID, ok bool) {
 	return client.id, client.err == nil
 }
 
+// WithToken returns a context in which TokenOf returns the name of the token by which the represented ID
+// was proved.
+func WithToken(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, tokenKey{}, name)
+}
+
+// TokenOf returns the name of the token by which the represented ID of ctx was proved. It is empty if it
+// was proved by a certificate.
+func TokenOf(ctx context.Context) string {
+	name, _ := ctx.Value(tokenKey{}).(string)
+	return name
+}
+
 // OnBehalfOf returns a context whose outgoing calls are on behalf of id.
 func OnBehalfOf(ctx context.Context, id ID) context.Context {
+	if name := TokenOf(ctx); name != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, TokenHeader, name)
+	}
 	return metadata.AppendToOutgoingContext(ctx, BehalfHeader, id.Path())
 }

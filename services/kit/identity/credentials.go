@@ -175,14 +175,21 @@ func (s *Source) ServerCredentials() credentials.TransportCredentials {
 
 // MutualTLS returns the settings of a server that requires from every client a certificate of a
 // trusted authority, for protocols other than gRPC. Client returns the client's identity.
-func (s *Source) MutualTLS() *tls.Config {
+func (s *Source) MutualTLS() *tls.Config { return s.clientsTLS(tls.RequireAndVerifyClientCert) }
+
+// OptionalTLS returns the settings of a server whose clients may have no certificate, because they prove
+// in another way who they are. A certificate that a client sends is verified as with MutualTLS. Client
+// returns an error for a client without one.
+func (s *Source) OptionalTLS() *tls.Config { return s.clientsTLS(tls.VerifyClientCertIfGiven) }
+
+func (s *Source) clientsTLS(clients tls.ClientAuthType) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 			m := s.current.Load()
 			return &tls.Config{
 				MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{m.cert},
-				ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: m.roots,
+				ClientAuth: clients, ClientCAs: m.roots,
 				VerifyConnection:       s.checkClient,
 				SessionTicketsDisabled: true, // so that every connection is verified
 			}, nil
@@ -191,8 +198,11 @@ func (s *Source) MutualTLS() *tls.Config {
 }
 
 // checkClient returns an error if a client's certificate is denied when its connection begins, or
-// comes from an issuer that may not give the client's role.
+// comes from an issuer that may not give the client's role. It returns nil for a client without one.
 func (s *Source) checkClient(state tls.ConnectionState) error {
+	if len(state.PeerCertificates) == 0 {
+		return nil
+	}
 	leaf := state.PeerCertificates[0]
 	if err := CheckIssuer(state.VerifiedChains); err != nil {
 		return fmt.Errorf("the client's certificate (%s) %w", leaf.Subject, err)
@@ -204,10 +214,13 @@ func (s *Source) checkClient(state tls.ConnectionState) error {
 	return nil
 }
 
-// Client returns the identity of the client that sends a request on a connection with MutualTLS.
-// The error is the reason why the client has no identity in this trust domain, or why its
+// Client returns the identity of the client that sends a request on a connection with MutualTLS or
+// OptionalTLS. The error is the reason why the client has no identity in this trust domain, or why its
 // certificate is denied by now.
 func (s *Source) Client(state tls.ConnectionState) (ID, error) {
+	if len(state.PeerCertificates) == 0 {
+		return ID{}, errMissing
+	}
 	id, err := s.identify(state)
 	if err == nil {
 		err = s.denied.check(certificateOf(state.PeerCertificates[0], id), atCall)

@@ -260,6 +260,18 @@ func (s *Source) OnClientRevoked(state tls.ConnectionState, revoked func(error))
 	return s.denied.guard(certificateOf(state.PeerCertificates[0], id), atStream, revoked)
 }
 
+// CheckIssued returns an error if what was issued to an identity, given by its path, at some time is
+// denied: a token, which has no serial number.
+func (l *DenyList) CheckIssued(path string, issued time.Time) error {
+	return l.check(certificate{path: path, issued: issued.Unix()}, atCall)
+}
+
+// OnIssuedDenied calls denied with the error of CheckIssued, in a goroutine of its own, once there is
+// one. The function that it returns ends the wait.
+func (l *DenyList) OnIssuedDenied(path string, issued time.Time, denied func(error)) (stop func()) {
+	return l.guard(certificate{path: path, issued: issued.Unix()}, atStream, denied)
+}
+
 // OnRevoked calls revoked with the error of CheckRevoked, in a goroutine of its own, once the
 // certificate of the client that opened the stream of ctx is denied. The function that it returns
 // ends the wait.

@@ -16,10 +16,11 @@ func Build(dir string, programs ...string) error {
 }
 
 // BuildAlone builds programs of a module outside the workspace. They are third-party tools in
-// pinned versions, so our changes do not affect them.
-func BuildAlone(module, dir string, programs ...string) error {
-	cmd := exec.Command("go", append([]string{"build", "-C", module, "-o", dir + "/"}, programs...)...)
-	cmd.Env = append(os.Environ(), "GOWORK=off")
+// pinned versions, so our changes do not affect them. Flags of the build come before the programs. cgo is
+// always off, so that tests with the race detector, which need cgo themselves, do not build the tools again.
+func BuildAlone(module, dir string, flagsAndPrograms ...string) error {
+	cmd := exec.Command("go", append([]string{"build", "-C", module, "-o", dir + "/"}, flagsAndPrograms...)...)
+	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
 	return build(cmd)
 }
 

@@ -49,6 +49,9 @@ func (s *Server) representing(ctx context.Context, info *tap.Info) (context.Cont
 	if err != nil || len(names) > 1 {
 		return ctx, apierr.Unauthenticated(fmt.Sprintf("%s: want the path of one identity, such as operator/shop", identity.BehalfHeader))
 	}
+	if tokens := info.Header.Get(identity.TokenHeader); len(tokens) > 0 {
+		ctx = identity.WithToken(ctx, tokens[0])
+	}
 	return identity.Represent(ctx, id), nil
 }
 

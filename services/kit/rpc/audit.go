@@ -66,7 +66,7 @@ func (s *Server) record(ctx context.Context, c call, code codes.Code, took time.
 		e.Identity = id.Path()
 	}
 	if actor, ok := identity.Actor(ctx); ok {
-		e.Via = actor.Path()
+		e.Via, e.Token = actor.Path(), identity.TokenOf(ctx)
 	}
 	if p, ok := peer.FromContext(ctx); ok {
 		e.Peer = p.Addr.String()

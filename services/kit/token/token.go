@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -91,6 +93,21 @@ func (t *Token) Check(values []string) error {
 		"portolan finds it in the folder where portolan dev was started, or by --token-file or PORTOLAN_TOKEN_FILE; "+
 		"other clients send it in the header %q", fault, t.path, Header+": "+scheme+"TOKEN"))
 }
+
+// CheckRequest checks a request over HTTP as Check does. It also accepts the token as the password of
+// basic authentication. Clients on Kubernetes' client-go send no bearer token without TLS, but they send
+// what the URL of their server has.
+func (t *Token) CheckRequest(r *http.Request) error {
+	values := r.Header.Values(Header)
+	if _, password, ok := r.BasicAuth(); ok && len(values) == 1 {
+		values = []string{scheme + password}
+	}
+	return t.Check(values)
+}
+
+// Userinfo returns the part of a URL with which clients send the token by basic authentication. The
+// name of the user has no meaning.
+func (t *Token) Userinfo() *url.Userinfo { return url.UserPassword("portolan", t.secret) }
 
 // GetRequestMetadata implements credentials.PerRPCCredentials.
 func (t *Token) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {

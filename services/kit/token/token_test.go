@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,6 +57,41 @@ func TestOnlyTheTokenIsAccepted(t *testing.T) {
 	}
 	if _, err := token.Read(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("after the end: %v", err)
+	}
+}
+
+// TestBasicAuthentication checks requests over HTTP that have the token as a password.
+func TestBasicAuthentication(t *testing.T) {
+	server, err := token.Create(filepath.Join(t.TempDir(), "token"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent, err := server.GetRequestMetadata(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	right := sent[token.Header]
+	password, _ := server.Userinfo().Password()
+	basic := func(password string) string {
+		request := http.Request{Header: http.Header{}}
+		request.SetBasicAuth(server.Userinfo().Username(), password)
+		return request.Header.Get(token.Header)
+	}
+	for _, c := range []struct {
+		values []string
+		want   codes.Code
+	}{
+		{[]string{right}, codes.OK}, {[]string{basic(password)}, codes.OK}, {nil, codes.Unauthenticated}, {[]string{basic("")}, codes.Unauthenticated},
+		{[]string{basic(password + "A")}, codes.Unauthenticated}, {[]string{basic(right)}, codes.Unauthenticated},
+		{[]string{basic(password), basic(password)}, codes.Unauthenticated}, {[]string{"Basic " + password}, codes.Unauthenticated},
+	} {
+		header := http.Header{}
+		for _, value := range c.values {
+			header.Add(token.Header, value)
+		}
+		if err := server.CheckRequest(&http.Request{Header: header}); status.Code(err) != c.want {
+			t.Errorf("header %q: %v, want %v", c.values, err, c.want)
+		}
 	}
 }
 

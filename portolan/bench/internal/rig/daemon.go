@@ -110,6 +110,9 @@ func (d *Daemon) Stop() {
 // CPU returns the CPU time that the daemon has used.
 func (d *Daemon) CPU() time.Duration { return cpuOf(d.cmd.Process.Pid) }
 
+// Resident returns the resident memory of the daemon, in bytes.
+func (d *Daemon) Resident() int64 { return residentOf(d.cmd.Process.Pid) }
+
 // Metrics returns the daemon's metrics by series, such as name{label="value"}.
 func (d *Daemon) Metrics(ctx context.Context) (map[string]float64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.HTTP+"/metrics", nil)
@@ -144,7 +147,11 @@ func (d *Daemon) Profile(ctx context.Context, seconds int, path string) error {
 // Profile returns the CPU profile of the next seconds of a process that serves profiles at an address,
 // as package net/http/pprof does.
 func Profile(ctx context.Context, addr string, seconds int) ([]byte, error) {
-	url := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", addr, seconds)
+	return read(ctx, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", addr, seconds))
+}
+
+// read returns what a server answers to a GET.
+func read(ctx context.Context, url string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
@@ -155,7 +162,13 @@ func Profile(ctx context.Context, addr string, seconds int) ([]byte, error) {
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("profile of %s: %s", addr, answer.Status)
+		return nil, fmt.Errorf("%s: %s", url, answer.Status)
 	}
 	return io.ReadAll(answer.Body)
+}
+
+// Collect makes the daemon collect its garbage.
+func (d *Daemon) Collect(ctx context.Context) error {
+	_, err := read(ctx, fmt.Sprintf("http://%s/debug/pprof/heap?gc=1", d.Debug))
+	return err
 }

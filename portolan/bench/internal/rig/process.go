@@ -54,6 +54,16 @@ func ticks(stat []string, fields ...int) time.Duration {
 // cpuOf returns the CPU time that a process has used.
 func cpuOf(pid int) time.Duration { return ticks(statFields(pid), 11, 12) }
 
+// residentOf returns the resident memory of a process in bytes.
+func residentOf(pid int) int64 {
+	stat := statFields(pid)
+	if len(stat) <= 21 {
+		return 0
+	}
+	pages, _ := strconv.ParseInt(stat[21], 10, 64)
+	return pages * int64(os.Getpagesize())
+}
+
 // cpuOfTree returns the CPU time that a process and its children have used in the program and in the
 // kernel, including children that have ended.
 func cpuOfTree(pid int) (user, system time.Duration) {

@@ -1,0 +1,60 @@
+package server
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/audit"
+)
+
+// record adds a request to the audit log if it writes, if it is refused, or if the log has reads too, as
+// the servers of gRPC do with calls. The registry records the write as well, with the object's revision.
+// This line has what the registry does not know: the address of the client, and who was refused here.
+func (req *request) record(err error) {
+	log := req.server.cfg.Audit
+	refused := req.code == http.StatusUnauthorized || req.code == http.StatusForbidden
+	if log == nil || !refused && !log.Reads() && !req.writes() {
+		return
+	}
+	e := audit.Entry{
+		Time: req.begun, Token: req.client.Token, Serial: req.client.Serial, Peer: req.r.RemoteAddr, Method: req.r.Method + " " + req.r.URL.Path,
+		Code: codeOf(req.code), Reason: apierr.Summary(err), Seconds: time.Since(req.begun).Seconds(),
+		Object: audit.Object{Namespace: req.namespace, Name: req.name, DryRun: req.query.Has("dryRun")},
+	}
+	if req.client.ID.Role != "" {
+		e.Identity = req.client.ID.Path()
+	}
+	if req.resource != nil {
+		e.Kind = req.resource.Kind.Kind
+	}
+	log.Record(&e)
+}
+
+// writes reports whether the request changes objects if it succeeds.
+func (req *request) writes() bool {
+	changes := slices.Contains([]string{verbCreate, verbUpdate, verbPatch, verbDelete, verbDeleteCollection}, req.verb)
+	return changes && !req.resource.IsReview()
+}
+
+// codeOf returns the gRPC code with the meaning of an HTTP code, as the audit logs of all daemons have it.
+func codeOf(code int) string {
+	switch {
+	case code < http.StatusBadRequest:
+		return "OK"
+	case code == http.StatusUnauthorized:
+		return "UNAUTHENTICATED"
+	case code == http.StatusForbidden:
+		return "PERMISSION_DENIED"
+	case code == http.StatusNotFound:
+		return "NOT_FOUND"
+	case code == http.StatusConflict:
+		return "ABORTED"
+	case code == http.StatusTooManyRequests:
+		return "RESOURCE_EXHAUSTED"
+	case code < http.StatusInternalServerError:
+		return "INVALID_ARGUMENT"
+	}
+	return "UNAVAILABLE"
+}

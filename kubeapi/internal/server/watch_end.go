@@ -1,0 +1,42 @@
+package server
+
+import (
+	"errors"
+
+	"k8s.io/apimachinery/pkg/watch"
+
+	"portolan.dev/kubeapi/internal/failure"
+	"portolan.dev/kubeapi/internal/watchcache"
+	"portolan.dev/kubeapi/internal/wire"
+	"portolan.dev/services/kit/apierr"
+)
+
+// end sends the last event of a watch, and returns the reason for its end. A client that watches for
+// bookmarks gets one, so that its next watch begins where this one ended.
+func (w *watcher) end(err error) string {
+	switch {
+	case errors.Is(err, errTimeout):
+		if w.options.bookmarks {
+			_ = w.bookmark(nil) // the client may be gone
+		}
+		return "timeout"
+	case errors.Is(err, watchcache.ErrExpired):
+		w.sendError(expired(w.at.Revision))
+		return "expired"
+	case apierr.ReasonOf(err) == apierr.ReasonUnauthenticated:
+		w.sendError(err)
+		return "refused"
+	}
+	return "client"
+}
+
+// sendError sends an error as the last event.
+func (w *watcher) sendError(err error) {
+	status := failure.StatusOf(err, w.resource, "")
+	format := w.format
+	format.As = wire.Untransformed
+	body, err := format.Encode(status)
+	if err == nil && w.writeObject(watch.Error, body) == nil {
+		_ = w.flush() // the client may be gone
+	}
+}

@@ -1,0 +1,173 @@
+package tokens_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/kubeapi/internal/tokens"
+	"portolan.dev/services/changes"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/bearer"
+	"portolan.dev/services/object"
+)
+
+// table is a table with a secret that all its tokens have.
+type table struct {
+	*tokens.Table
+	t      *testing.T
+	secret string
+}
+
+func newTable(t *testing.T) *table {
+	t.Helper()
+	return &table{tokens.New("portolan", nil), t, bearer.NewSecret()}
+}
+
+// put stores a token that lives for a time. Functions in change change the object.
+func (x *table) put(name, uid string, life time.Duration, change ...func(*corev1.Token)) {
+	x.t.Helper()
+	sum := bearer.Sum(x.secret)
+	o := &corev1.Token{
+		Metadata: &corev1.ObjectMeta{Name: name, Uid: uid, CreationTimestamp: timestamppb.Now()},
+		Spec:     &corev1.TokenSpec{Identity: "viewer/shop", Sha256: sum[:], Expires: timestamppb.New(time.Now().Add(life))},
+	}
+	for _, fn := range change {
+		fn(o)
+	}
+	x.Apply([]changes.Change{{Kind: tokens.Kind, Key: object.KeyOf(o), New: o}})
+}
+
+func (x *table) remove(name string) {
+	x.Apply([]changes.Change{{Kind: tokens.Kind, Key: object.Key{Kind: tokens.Kind, Name: name}}})
+}
+
+// find looks for a token, and returns the code of the error.
+func (x *table) find(name string) (*tokens.Token, codes.Code) {
+	x.t.Helper()
+	token, err := x.Find(bearer.Text(name, x.secret))
+	if (err == nil) != (token != nil) || err != nil && strings.Contains(err.Error(), x.secret) {
+		x.t.Errorf("%s: %v, %v", name, token, err)
+	}
+	return token, apierr.Code(err)
+}
+
+func TestFind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTable(t)
+		if _, code := x.find("ci"); code != codes.Unavailable {
+			t.Errorf("before anything was read: %s", code)
+		}
+		others := x.Apply([]changes.Change{{Kind: "Service"}})
+		if len(others) != 1 || others[0].Kind != "Service" {
+			t.Errorf("%v", others)
+		}
+		if _, code := x.find("ci"); code != codes.Unauthenticated {
+			t.Errorf("a token that does not exist: %s", code)
+		}
+		x.put("ci", "1", time.Hour)
+		token, code := x.find("ci")
+		if code != codes.OK || token.Name != "ci" || token.ID.String() != "spiffe://portolan/viewer/shop" {
+			t.Fatalf("%+v, %s", token, code)
+		}
+		for name, text := range map[string]string{"wrong secret": bearer.Text("ci", bearer.NewSecret()), "no token": "nonsense", "empty": ""} {
+			if _, err := x.Find(text); apierr.Code(err) != codes.Unauthenticated {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		time.Sleep(time.Hour - time.Second)
+		if _, code := x.find("ci"); code != codes.OK {
+			t.Errorf("a second before its end: %s", code)
+		}
+		time.Sleep(time.Second)
+		if _, err := x.Find(bearer.Text("ci", x.secret)); err == nil || !strings.Contains(err.Error(), "the token ci expired at") {
+			t.Errorf("after its end: %v", err)
+		}
+		if _, err := x.Find(bearer.Text("ci", bearer.NewSecret())); err == nil || strings.Contains(err.Error(), "expired") {
+			t.Errorf("a wrong secret after its end: %v", err)
+		}
+	})
+}
+
+// TestTokensThatAreNone stores objects that the registry would not accept, and one that is being deleted.
+func TestTokensThatAreNone(t *testing.T) {
+	x := newTable(t)
+	for name, change := range map[string]func(*corev1.Token){
+		"identity": func(o *corev1.Token) { o.Spec.Identity = "god" },
+		"no hash":  func(o *corev1.Token) { o.Spec.Sha256 = nil },
+		"short":    func(o *corev1.Token) { o.Spec.Sha256 = o.Spec.Sha256[:16] },
+		"no end":   func(o *corev1.Token) { o.Spec.Expires = nil },
+		"no spec":  func(o *corev1.Token) { o.Spec = nil },
+		"deleted":  func(o *corev1.Token) { o.Metadata.DeletionTimestamp = timestamppb.Now() },
+	} {
+		x.put("t", name, time.Hour, change)
+		if _, code := x.find("t"); code != codes.Unauthenticated {
+			t.Errorf("%s: %s", name, code)
+		}
+	}
+}
+
+// TestOnDenied checks what ends a token that is in use, and what does not.
+func TestOnDenied(t *testing.T) {
+	labelled := func(o *corev1.Token) { o.Metadata.Labels = map[string]string{"a": "b"} }
+	for name, c := range map[string]struct {
+		act  func(x *table)
+		want string // "": it goes on
+	}{
+		"deleted": {func(x *table) { x.remove("ci") }, "the token ci was revoked"},
+		"being deleted": {func(x *table) {
+			x.put("ci", "1", time.Hour, func(o *corev1.Token) { o.Metadata.DeletionTimestamp = timestamppb.Now() })
+		}, "the token ci was revoked"},
+		"made anew":   {func(x *table) { x.put("ci", "2", time.Hour) }, "the token ci was revoked"},
+		"expired":     {func(*table) { time.Sleep(time.Hour) }, "the token ci expired at 2000-01-01T01:00:00Z"},
+		"labelled":    {func(x *table) { x.put("ci", "1", time.Hour, labelled) }, ""},
+		"another":     {func(x *table) { x.put("other", "3", time.Hour); x.remove("other") }, ""},
+		"almost over": {func(*table) { time.Sleep(time.Hour - time.Second) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				x := newTable(t)
+				x.put("ci", "1", time.Hour)
+				token, _ := x.find("ci")
+				var got []error
+				stop := x.OnDenied(token, func(err error) { got = append(got, err) })
+				stopped := x.OnDenied(token, func(err error) { t.Errorf("after stop: %v", err) })
+				stopped()
+				c.act(x)
+				synctest.Wait()
+				if text := fmt.Sprint(errors.Join(got...)); c.want == "" && len(got) > 0 || c.want != "" && text != c.want {
+					t.Errorf("%v, want %q", got, c.want)
+				}
+				stop()
+				if late := make(chan struct{}); c.want != "" && c.want != "the token ci expired at 2000-01-01T01:00:00Z" {
+					defer x.OnDenied(token, func(error) { close(late) })()
+					<-late // a watch that begins after the end of its token ends at once
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkFind measures a request with a good and with a wrong token, among many.
+func BenchmarkFind(b *testing.B) {
+	x := &table{tokens.New("portolan", nil), nil, bearer.NewSecret()}
+	x.t = &testing.T{}
+	for n := range 10_000 {
+		x.put(fmt.Sprint("t", n), "1", time.Hour)
+	}
+	for name, text := range map[string]string{"good": bearer.Text("t5000", x.secret), "wrong": bearer.Text("t5000", bearer.NewSecret()), "unknown": bearer.Text("u", x.secret)} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _ = x.Find(text)
+			}
+		})
+	}
+}

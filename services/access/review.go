@@ -1,0 +1,46 @@
+package access
+
+import (
+	"context"
+	"fmt"
+
+	"portolan.dev/services/kinds"
+	"portolan.dev/services/kit/identity"
+	"portolan.dev/services/object"
+)
+
+// Review returns the reason why the caller of ctx may not call the method of a verb for objects of a kind
+// in a namespace, or "" if it may. It asks the same table and limits as a call does, before there is one.
+// An empty namespace means all of them; a list or watch of all gives those that the caller may read. What
+// depends on the object's other fields, such as which pods are a workload's own, only the call decides.
+func Review(ctx context.Context, kind *kinds.Kind, verb kinds.Verb, namespace string) string {
+	id, err := identity.Caller(ctx)
+	if err != nil {
+		return "" // without TLS there are no roles
+	}
+	method := fmt.Sprintf("/portolan.registry.v1.%s/%s", kind.ServiceName(), kind.Method(verb))
+	if err := methods().Authorize(ctx, method); err != nil {
+		return err.Error()
+	}
+	reads := verb == kinds.Get || verb == kinds.List || verb == kinds.Watch
+	switch {
+	case !kind.Namespaced || id.Namespace == "":
+	case namespace == "" && (verb == kinds.List || verb == kinds.Watch):
+		return ""
+	case namespace == "":
+		return fmt.Sprintf("%s is bound to the namespace %q", id, id.Namespace)
+	default:
+		if reason := otherNamespace(id, namespace); reason != "" {
+			return reason
+		}
+	}
+	if limit := WriteLimitOf(ctx); !reads && limit != nil && isBound(id) {
+		o := kind.New()
+		meta := object.MetaOf(o)
+		meta.Namespace = namespace
+		if err := limit(o, o); err != nil {
+			return err.Error()
+		}
+	}
+	return ""
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// followed has the kinds of each version of the API, by the names of their resources.
+var followed = []struct {
+	path string
+	add  func(*runtime.Scheme) error
+	of   map[string]runtime.Object
+}{
+	{"/api", corev1.AddToScheme, map[string]runtime.Object{
+		"namespaces": &corev1.Namespace{}, "nodes": &corev1.Node{}, "pods": &corev1.Pod{}, "services": &corev1.Service{},
+		"endpoints": &corev1.Endpoints{}, "events": &corev1.Event{},
+	}},
+	{"/apis", discoveryv1.AddToScheme, map[string]runtime.Object{"endpointslices": &discoveryv1.EndpointSlice{}}},
+	{"/apis", coordinationv1.AddToScheme, map[string]runtime.Object{"leases": &coordinationv1.Lease{}}},
+	{"/apis", networkingv1.AddToScheme, map[string]runtime.Object{"networkpolicies": &networkingv1.NetworkPolicy{}}},
+}
+
+// newInformers returns informers by the names of resources. They are made without the typed clients and
+// the factory of client-go, which link every API of Kubernetes and take a minute to build.
+func newInformers(kubeconfig string, resync time.Duration) (map[string]cache.SharedIndexInformer, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	informers := map[string]cache.SharedIndexInformer{}
+	for _, version := range followed {
+		scheme := runtime.NewScheme()
+		if err := version.add(scheme); err != nil {
+			return nil, err
+		}
+		groupVersion := scheme.PrioritizedVersionsAllGroups()[0]
+		metav1.AddToGroupVersion(scheme, groupVersion)
+		own := rest.CopyConfig(config)
+		own.APIPath, own.GroupVersion = version.path, &groupVersion
+		own.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+		client, err := rest.RESTClientFor(own)
+		if err != nil {
+			return nil, err
+		}
+		for resource, object := range version.of {
+			source := cache.NewListWatchFromClient(client, resource, metav1.NamespaceAll, fields.Everything())
+			informers[resource] = cache.NewSharedIndexInformer(source, object, resync, cache.Indexers{})
+		}
+	}
+	return informers, nil
+}
