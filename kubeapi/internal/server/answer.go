@@ -48,10 +48,11 @@ func (req *request) begin(code int, contentType string) {
 }
 
 // limitUnread sets the time that the client has to send a body that no handler has read. The library
-// reads some of it before it answers, and would wait for it without end.
+// reads some of it before it answers, and would wait for it without end. The other half of SendTimeout
+// is left for the answer, whose deadline has begun.
 func (req *request) limitUnread() {
 	if !req.bodyRead && req.r.ContentLength != 0 {
-		_ = http.NewResponseController(req.w).SetReadDeadline(time.Now().Add(req.server.cfg.SendTimeout)) // a pipe of a test has none
+		_ = http.NewResponseController(req.w).SetReadDeadline(time.Now().Add(req.server.cfg.SendTimeout / 2)) // a pipe of a test has none
 	}
 }
 

@@ -188,7 +188,7 @@ func TestSlowBody(t *testing.T) {
 		"POST " + services + "?dryRun=x": http.StatusUnprocessableEntity, "GET " + services + "?watch=1&timeoutSeconds=1&resourceVersion=0": http.StatusOK,
 	} {
 		conn := i.connect()
-		if _, err := fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{", request); err != nil {
+		if _, err := fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{", request); err != nil {
 			t.Fatal(err)
 		}
 		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -228,10 +228,16 @@ func TestWatchesThatNobodyReads(t *testing.T) {
 		conns := make([]net.Conn, watches)
 		for n := range conns {
 			conns[n] = i.connect()
-			if _, err := fmt.Fprintf(conns[n], "GET %s?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n", services); err != nil {
+			if _, err := fmt.Fprintf(conns[n], "GET %s?watch=1 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", services); err != nil {
 				t.Fatal(err)
 			}
 		}
+		kittest.Eventually(t, "the limit of watches", func() error {
+			if a := i.get(services + "?watch=1"); a.code != http.StatusTooManyRequests || !strings.Contains(a.body, `"kind":"Status"`) {
+				return fmt.Errorf("another watch: %d %s", a.code, a.body)
+			}
+			return nil
+		})
 		text := strings.Repeat("x", 100<<10)
 		for n := range 50 {
 			i.must("POST", services, fmt.Sprintf(`{"metadata":{"name":"s%d","annotations":{"a":"%s"}},"spec":{"clusterIP":"None"}}`, n, text))
