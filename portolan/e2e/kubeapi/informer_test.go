@@ -13,6 +13,7 @@ import (
 	featurestesting "k8s.io/client-go/features/testing"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -72,17 +73,21 @@ func follow(t *testing.T, client *kubernetes.Clientset) {
 	if !cache.WaitForCacheSync(t.Context().Done(), synced...) {
 		t.Fatal("not synced")
 	}
-	if found, err := services.Lister().List(labels.Everything()); err != nil || len(found) != total {
-		t.Errorf("%d services, %v", len(found), err)
-	}
+	awaitServices(t, services.Lister(), total) // a list from resource version 0 may lack the newest
 	for n := range total {
 		if err := client.CoreV1().Services("default").Delete(t.Context(), fmt.Sprintf("s%d", n), metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	kittest.Eventually(t, "the end of all services", func() error {
-		if found, err := services.Lister().List(labels.Everything()); err != nil || len(found) != 0 {
-			return fmt.Errorf("%d services, %w", len(found), err)
+	awaitServices(t, services.Lister(), 0)
+}
+
+// awaitServices waits until an informer has a number of services.
+func awaitServices(t *testing.T, lister listers.ServiceLister, total int) {
+	t.Helper()
+	kittest.Eventually(t, "the services", func() error {
+		if found, err := lister.List(labels.Everything()); err != nil || len(found) != total {
+			return fmt.Errorf("%d services, want %d; %v", len(found), total, err)
 		}
 		return nil
 	})
