@@ -1,6 +1,7 @@
 package watchcache
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,7 +54,7 @@ func (c *Cache) Apply(batch []changes.Change, revision uint64, epoch string) {
 		return change.Revision <= c.revision // the view was wrong, and is repaired
 	})
 	batch = slices.Clone(batch)
-	slices.SortStableFunc(batch, func(a, b changes.Change) int { return compare(a.Revision, b.Revision) })
+	slices.SortStableFunc(batch, func(a, b changes.Change) int { return cmp.Compare(a.Revision, b.Revision) })
 	for i := range batch {
 		c.apply(&batch[i], !anew)
 	}
@@ -66,16 +67,6 @@ func (c *Cache) Apply(batch []changes.Change, revision uint64, epoch string) {
 		close(c.advanced)
 		c.advanced = make(chan struct{})
 	}
-}
-
-func compare(a, b uint64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // apply applies one change to the objects and, if record is set, adds it to the history.
@@ -182,6 +173,6 @@ func (c *Cache) Since(kind string, from Position) (events []*Event, next Positio
 	case from.Revision < history.floor:
 		return nil, from, nil, ErrExpired
 	}
-	first, _ := slices.BinarySearchFunc(history.events, from.Revision+1, func(e *Event, revision uint64) int { return compare(e.Revision, revision) })
+	first, _ := slices.BinarySearchFunc(history.events, from.Revision+1, func(e *Event, revision uint64) int { return cmp.Compare(e.Revision, revision) })
 	return slices.Clip(history.events[first:]), next, history.changed, nil
 }
