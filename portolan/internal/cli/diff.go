@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/portolan/internal/client"
 	"portolan.dev/portolan/internal/manifest"
@@ -27,7 +29,7 @@ func newDiff(flags *connection) *cobra.Command {
 		Use:   "diff -f FILE|DIR|-",
 		Short: "Show what apply would change",
 		Long: `diff prints, for every object of the manifests that apply would create or change, the difference between what is stored and what would be, as
-a unified diff of YAML. It changes nothing. The exit code is 0 without differences, 1 with some, and 2 when a manifest cannot be applied.`,
+a unified diff of YAML. Of the data of Secrets it prints the sizes. It changes nothing. The exit code is 0 without differences, 1 with some, and 2 when a manifest cannot be applied.`,
 		Example: `  portolan diff -f service.yaml
   portolan diff -f manifests/ || portolan apply -f manifests/`,
 		Args: arguments(cobra.NoArgs, "-f FILE"),
@@ -91,11 +93,11 @@ func diffObject(ctx context.Context, command *cobra.Command, registry *client.Cl
 
 // printDiff writes the difference between two versions of an object, of which the first may be nil.
 func printDiff(out io.Writer, before, after object.Object) (bool, error) {
-	old, err := diffable(before)
+	old, err := diffable(before, after, "stored")
 	if err != nil {
 		return false, err
 	}
-	merged, err := diffable(after)
+	merged, err := diffable(after, before, "applied")
 	if err != nil {
 		return false, err
 	}
@@ -106,15 +108,36 @@ func printDiff(out io.Writer, before, after object.Object) (bool, error) {
 }
 
 // diffable returns an object as YAML, without the fields that every write changes or that a new
-// object gets. It is empty for nil.
-func diffable(o object.Object) ([]byte, error) {
+// object gets, and without the data of a Secret. It is empty for nil. other is the version that it is
+// compared with, which may be nil, and version says which of the two it is.
+func diffable(o, other object.Object, version string) ([]byte, error) {
 	if o == nil {
 		return nil, nil
 	}
 	o = object.Clone(o)
 	meta := object.MetaOf(o)
 	meta.Uid, meta.ResourceVersion, meta.Generation, meta.CreationTimestamp = "", 0, 0, nil
+	masks := maskSecret(o, other, version)
 	var text bytes.Buffer
 	err := manifest.NewEncoder(&text, manifest.YAML).Encode(o)
-	return text.Bytes(), err
+	return []byte(strings.NewReplacer(masks...).Replace(text.String())), err
+}
+
+// maskSecret replaces the data of a Secret by their sizes. Data that differ from those of the other
+// version also have the word for this one, so that the difference shows. It returns pairs of texts: a size as a manifest has it, which is in base64, and in words.
+func maskSecret(o, other object.Object, version string) (masks []string) {
+	secret, ok := o.(*corev1.Secret)
+	if !ok {
+		return nil
+	}
+	before, _ := other.(*corev1.Secret)
+	for name, value := range secret.GetData() {
+		mask := fmt.Sprintf("*** (%d bytes)", len(value))
+		if had, ok := before.GetData()[name]; ok && !bytes.Equal(value, had) {
+			mask = fmt.Sprintf("*** (%d bytes, %s)", len(value), version)
+		}
+		secret.Data[name] = []byte(mask)
+		masks = append(masks, base64.StdEncoding.EncodeToString([]byte(mask)), mask)
+	}
+	return masks
 }
