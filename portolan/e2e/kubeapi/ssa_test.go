@@ -69,7 +69,6 @@ func TestApplyByManagers(t *testing.T) {
 		step{"PATCH", asA, applied("", `"misspelt":1`), applyPatch, 400, ".spec.misspelt: field not declared in schema"},
 		step{"PATCH", asA, "a: b: c", applyPatch, 400, "error decoding patch"},
 		step{"PATCH", asA, "a", applyPatch, 400, "error decoding patch"},
-		step{"PATCH", asA + "&force=x", applied("", port), applyPatch, 400, "force"},
 		step{"PATCH", asA, applied(`,"resourceVersion":"1"`, port), applyPatch, 409, "has been modified"},
 		step{"PATCH", asA, applied(`,"name":"other"`, port), applyPatch, 400, ""},
 		step{"PATCH", asA + "&fieldValidation=Strict", "apiVersion: v1\nkind: Service\nkind: Service\n", applyPatch, 400, "already set"},
