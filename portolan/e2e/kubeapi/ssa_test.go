@@ -67,7 +67,7 @@ func TestApplyByManagers(t *testing.T) {
 		step{"PATCH", asA, applied(`,"managedFields":[{}]`, port), applyPatch, 400, "metadata.managedFields must be nil"},
 		step{"PATCH", asA, strings.Replace(applied(label, port), "Service", "Pod", 1), applyPatch, 400, ""},
 		step{"PATCH", asA, applied("", `"misspelt":1`), applyPatch, 400, ".spec.misspelt: field not declared in schema"},
-		step{"PATCH", asA, "a: b: c", applyPatch, 400, "error decoding patch"},
+		step{"PATCH", asA, "a: b: c", applyPatch, 400, "error encoding patch"},
 		step{"PATCH", asA, "a", applyPatch, 400, "error decoding patch"},
 		step{"PATCH", asA, applied(`,"resourceVersion":"1"`, port), applyPatch, 409, "has been modified"},
 		step{"PATCH", asA, applied(`,"name":"other"`, port), applyPatch, 400, ""},
