@@ -3,9 +3,9 @@ package server
 import (
 	"errors"
 	"net/http"
-	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	kjson "k8s.io/apimachinery/pkg/util/json"
@@ -34,13 +34,8 @@ func (req *request) isApply() bool {
 
 // apply merges a configuration into the stored object, or creates the object.
 func (w *writing) apply(body []byte) error {
-	a := application{writing: w}
+	a := application{writing: w, force: boolean(w.query, "force")}
 	var err error
-	if text := w.query.Get("force"); text != "" {
-		if a.force, err = strconv.ParseBool(text); err != nil {
-			return badRequest("force: %q is neither true nor false", text)
-		}
-	}
 	if a.configuration, err = w.readConfiguration(body); err != nil {
 		return err
 	}
@@ -69,15 +64,21 @@ func (w *writing) readConfiguration(body []byte) (*unstructured.Unstructured, er
 	if mistake != nil { // a key that is there twice is no mistake of the syntax
 		var err error
 		if text, err = yaml.YAMLToJSON(body); err != nil {
-			return nil, badRequest("error decoding patch: %v", err)
+			return nil, badRequest("error encoding patch: %v", err)
+		}
+		if w.validation == metav1.FieldValidationStrict {
+			return nil, badRequest("error strict decoding patch: error converting YAML to JSON: %v", mistake)
 		}
 		if err := w.checkStrict([]error{mistake}); err != nil {
 			return nil, err
 		}
 	}
 	u := &unstructured.Unstructured{}
-	if err := kjson.Unmarshal(text, &u.Object); err != nil || u.Object == nil {
+	if err := kjson.Unmarshal(text, &u.Object); err != nil {
 		return nil, badRequest("error decoding patch: it is no object")
+	}
+	if u.Object == nil { // the tracker says that it has no kind
+		u.Object = map[string]any{}
 	}
 	return u, nil
 }

@@ -90,7 +90,8 @@ func setOwners(o object.Object, owners []metav1.ManagedFieldsEntry) {
 }
 
 // complete returns an object as the registry completes it: with the default values, and with the parts of
-// the stored object that the write leaves alone.
+// the stored object that the write leaves alone. A new object lacks what the registry derives from other
+// fields, such as the list clusterIPs from clusterIP, because nobody owns that, as in Kubernetes.
 func (w *writing) complete(stored, o object.Object) object.Object {
 	completed, kind := object.Clone(o), w.codec.Kind
 	switch {
@@ -99,7 +100,6 @@ func (w *writing) complete(stored, o object.Object) object.Object {
 		return completed
 	case stored == nil:
 		kind.Default(completed)
-		kind.PrepareCreate(completed)
 		return completed
 	}
 	kind.Default(completed)

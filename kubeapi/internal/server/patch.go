@@ -146,7 +146,7 @@ func (w *writing) invalidPatch(err error) error {
 	if known := apierrors.APIStatus(nil); errors.As(err, &known) {
 		return err
 	}
-	return badRequest("the patch cannot be applied: %v", err)
+	return badRequest("%v", err)
 }
 
 func (w *writing) jsonPatcher(body []byte) (patcher, error) {

@@ -168,8 +168,13 @@ func (c *caller) send(t *testing.T, x *exchange) (answerFields, any) {
 	}
 	tree := readTree(t, x, response)
 	for _, note := range x.notes {
-		if note[0] == "keep" {
+		switch note[0] {
+		case "keep":
 			keep(tree, strings.Split(note[1], "."), note[2], note[3:])
+		case "owners":
+			showOwners(tree)
+		case "sort":
+			sortItems(tree, note[1], note[2:])
 		}
 	}
 	if tree != nil {

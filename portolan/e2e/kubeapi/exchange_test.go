@@ -27,6 +27,8 @@ import (
 //
 //	@save NAME PATH          {{NAME}} in later requests of the file is the field of this answer
 //	@keep PATH FIELD VALUE…  of the lists at the path, keep the items whose field has one of the values
+//	@owners                  compare the owners of the fields too
+//	@sort PATH FIELD…        the list at the path has no order: compare it sorted by the fields
 //	@events N                a watch: read N events and close
 //	@protobuf VERSION KIND   the body is sent as Kubernetes' protobuf, and is JSON in the file
 type exchange struct {

@@ -27,8 +27,8 @@ func (f answerFields) paths() []string {
 	return slices.SortedFunc(maps.Keys(f), func(a, b string) int { return strings.Compare(key(a), key(b)) })
 }
 
-// add adds the fields of a tree below a path. Managed fields are left out: their order and times say
-// nothing here.
+// add adds the fields of a tree below a path. Managed fields are left out, because their order says
+// nothing: showOwners keeps them.
 func (f answerFields) add(path string, tree any) {
 	switch node := tree.(type) {
 	case map[string]any:
@@ -102,4 +102,42 @@ func at(tree any, path string) any {
 		}
 	}
 	return tree
+}
+
+// showOwners gives an object the field metadata.owners, which has the managed fields by their manager,
+// operation and subresource.
+func showOwners(tree any) {
+	meta, _ := at(tree, "metadata").(map[string]any)
+	entries, ok := meta["managedFields"].([]any)
+	if !ok {
+		return
+	}
+	owners := map[string]any{}
+	for _, entry := range entries {
+		fields, ok := entry.(map[string]any)
+		if !ok {
+			continue
+		}
+		var names []string
+		for _, field := range []string{"manager", "operation", "subresource"} {
+			if text, ok := fields[field].(string); ok {
+				names = append(names, text)
+			}
+			delete(fields, field)
+		}
+		owners[strings.Join(names, " ")] = fields
+	}
+	meta["owners"] = owners
+}
+
+// sortItems sorts the items of a list by fields.
+func sortItems(tree any, path string, fields []string) {
+	list, _ := at(tree, path).([]any)
+	key := func(item any) (texts []string) {
+		for _, field := range fields {
+			texts = append(texts, inJSON(at(item, field)))
+		}
+		return texts
+	}
+	slices.SortFunc(list, func(a, b any) int { return slices.Compare(key(a), key(b)) })
 }
