@@ -61,6 +61,9 @@ func (f *Follower) receive(ctx context.Context, m *nats.Msg) error {
 	if epoch != f.epoch {
 		return f.handleForeignEpoch(ctx)
 	}
+	if revision <= f.revision {
+		return nil // the view has it
+	}
 	if revision > f.revision+1 {
 		if err := f.readMissing(ctx, revision-1); err != nil {
 			return err

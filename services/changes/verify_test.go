@@ -381,6 +381,16 @@ func TestResync(t *testing.T) {
 	})
 }
 
+// TestRepeatedMessagesAskNothing repeats messages that the view has, while a later one was not compared
+// with the log yet. The registry is not asked because of them.
+func TestRepeatedMessagesAskNothing(t *testing.T) {
+	d := following(t, 1)
+	d.receive(d.sent(6))
+	d.receive(d.sent(3), d.sent(5), d.sent(6))
+	d.asked(0, 0)
+	d.at(6)
+}
+
 // TestResyncOfARunningFollower checks Resync and Check from another goroutine than the follower's,
 // with a real NATS server on which an attacker may publish everything.
 func TestResyncOfARunningFollower(t *testing.T) {
