@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -51,7 +50,7 @@ func (s *Objects) list(ctx context.Context, row *rules.Kind, req proto.Message, 
 	if next != nil {
 		token = s.Pages.store(query, state, *next)
 		if match == nil {
-			remaining = count(state.From(*next, query.namespace))
+			remaining = uint64(state.Count(*next, query.namespace)) // #nosec G115 -- a number of objects
 		}
 	}
 	message.EndList(token, state.Revision(), remaining)
@@ -82,13 +81,6 @@ func page(state *view.State, start object.Key, namespace string, match func(*vie
 		bytes += len(item.Field)
 	}
 	return message, nil
-}
-
-func count(items iter.Seq[*view.Item]) (n uint64) {
-	for range items {
-		n++
-	}
-	return n
 }
 
 // matcher returns a function that reports whether an object matches the selectors of a request and

@@ -44,7 +44,7 @@ func (s *State) Get(key object.Key) *Item { return s.kinds[key.Kind].get(key.Nam
 func (s *State) Len() int {
 	n := 0
 	for _, t := range s.kinds {
-		n += t.count
+		n += t.count()
 	}
 	return n
 }
@@ -65,6 +65,19 @@ func (s *State) From(start object.Key, namespace string) iter.Seq[*Item] {
 			}
 		}
 	}
+}
+
+// Count returns the number of objects that From yields. It does not visit them.
+func (s *State) Count(start object.Key, namespace string) int {
+	objects := s.kinds[start.Kind]
+	if namespace == "" {
+		return objects.countFrom(start.Namespace, start.Name)
+	}
+	if start.Namespace < namespace {
+		start.Namespace, start.Name = namespace, ""
+	}
+	after := namespace + "\x00" // the first text after the namespace
+	return max(0, objects.countFrom(start.Namespace, start.Name)-objects.countFrom(after, ""))
 }
 
 // All iterates over a kind's objects in one namespace, or in all namespaces if it is empty.

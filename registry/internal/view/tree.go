@@ -11,15 +11,26 @@ import (
 // tree is an immutable ordered map from namespace and name to items. It is a treap: the priority of
 // a node is a hash of its key, so the shape of the tree depends only on its keys. The zero value is
 // empty.
-type tree struct {
-	root  *node
-	count int
-}
+type tree struct{ root *node }
 
 type node struct {
 	item        *Item
 	priority    uint64
+	size        int // number of items of the node and below it
 	left, right *node
+}
+
+func sizeOf(n *node) int {
+	if n == nil {
+		return 0
+	}
+	return n.size
+}
+
+// resized returns n after its size was set from those of its children. n is not shared yet.
+func (n *node) resized() *node {
+	n.size = 1 + sizeOf(n.left) + sizeOf(n.right)
+	return n
 }
 
 var prioritySeed = maphash.MakeSeed()
@@ -41,6 +52,23 @@ func order(namespaceA, nameA string, b object.Key) int {
 	return strings.Compare(nameA, b.Name)
 }
 
+// count returns the number of items.
+func (t tree) count() int { return sizeOf(t.root) }
+
+// countFrom returns the number of items from the given key on.
+func (t tree) countFrom(namespace, name string) int {
+	found := 0
+	for n := t.root; n != nil; {
+		if order(namespace, name, n.item.Key) > 0 {
+			n = n.right
+			continue
+		}
+		found += 1 + sizeOf(n.right)
+		n = n.left
+	}
+	return found
+}
+
 func (t tree) get(namespace, name string) *Item {
 	for n := t.root; n != nil; {
 		switch c := order(namespace, name, n.item.Key); {
@@ -57,11 +85,8 @@ func (t tree) get(namespace, name string) *Item {
 
 // put returns the tree with item, and the item that it replaces.
 func (t tree) put(item *Item) (tree, *Item) {
-	root, old := insert(t.root, &node{item: item, priority: priorityOf(item.Key)})
-	if old == nil {
-		t.count++
-	}
-	return tree{root, t.count}, old
+	root, old := insert(t.root, &node{item: item, priority: priorityOf(item.Key), size: 1})
+	return tree{root}, old
 }
 
 func insert(n, fresh *node) (*node, *Item) {
@@ -85,29 +110,28 @@ func insert(n, fresh *node) (*node, *Item) {
 			return rotateLeft(&copied), old
 		}
 	}
-	return &copied, old
+	return copied.resized(), old
 }
 
 // rotateRight lifts the left child of n. Both were copied by insert.
 func rotateRight(n *node) *node {
 	up := n.left
 	n.left, up.right = up.right, n
-	return up
+	n.resized()
+	return up.resized()
 }
 
 func rotateLeft(n *node) *node {
 	up := n.right
 	n.right, up.left = up.left, n
-	return up
+	n.resized()
+	return up.resized()
 }
 
 // remove returns the tree without the item of this name, and that item.
 func (t tree) remove(namespace, name string) (tree, *Item) {
 	root, old := removeFrom(t.root, namespace, name)
-	if old != nil {
-		t.count--
-	}
-	return tree{root, t.count}, old
+	return tree{root}, old
 }
 
 func removeFrom(n *node, namespace, name string) (*node, *Item) {
@@ -132,7 +156,7 @@ func removeFrom(n *node, namespace, name string) (*node, *Item) {
 	} else {
 		copied.right = child
 	}
-	return &copied, old
+	return copied.resized(), old
 }
 
 // merge joins two trees. All keys of a must come before those in b.
@@ -145,11 +169,11 @@ func merge(a, b *node) *node {
 	case a.priority > b.priority:
 		copied := *a
 		copied.right = merge(a.right, b)
-		return &copied
+		return copied.resized()
 	default:
 		copied := *b
 		copied.left = merge(a, b.left)
-		return &copied
+		return copied.resized()
 	}
 }
 

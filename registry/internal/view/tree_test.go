@@ -42,11 +42,19 @@ func TestTree(t *testing.T) {
 			history = append(history, next)
 		}
 		start := object.Key{Kind: "Pod", Namespace: word.Draw(t, "namespace"), Name: word.Draw(t, "name")}
+		within := word.Draw(t, "within")
 		for _, v := range history {
-			if v.tree.count != len(v.want) {
-				t.Fatalf("count = %d, want %d", v.tree.count, len(v.want))
+			state := &State{kinds: map[string]tree{"Pod": v.tree}}
+			if got, want := state.Count(start, within), len(slices.Collect(state.From(start, within))); got != want {
+				t.Fatalf("count from %v in %q = %d, want %d", start, within, got, want)
+			}
+			if v.tree.count() != len(v.want) {
+				t.Fatalf("count = %d, want %d", v.tree.count(), len(v.want))
 			}
 			at, found := slices.BinarySearchFunc(v.want, start, object.Compare)
+			if got := v.tree.countFrom(start.Namespace, start.Name); got != len(v.want[at:]) {
+				t.Fatalf("count from %v = %d, want %d", start, got, len(v.want[at:]))
+			}
 			if got := keysFrom(v.tree, start); !slices.Equal(got, v.want[at:]) {
 				t.Fatalf("from %v: %v, want %v", start, got, v.want[at:])
 			}
