@@ -128,7 +128,7 @@ func (r *Reaper) reap(ctx context.Context) error {
 			r.metrics.dropped.WithLabelValues(due.limit).Inc()
 		}
 	}
-	for _, item := range append(r.expiredRevocations(time.Now()), r.expiredTokens(time.Now())...) {
+	for _, item := range r.expired(time.Now()) {
 		if err := r.writer.Remove(ctx, item); err != nil {
 			return fmt.Errorf("remove %s: %w", item.Key, err)
 		}
