@@ -4,21 +4,23 @@ import (
 	"encoding/json"
 	"net/http"
 	"runtime"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/version"
 
 	"portolan.dev/kubeapi/internal/wire"
 )
 
-// documents are the handlers of the paths without a resource, without a slash at their end.
-var documents = func() map[string]func(*request) error {
+// documents returns the handlers of the paths without a resource, without a slash at their end. They are
+// made for the first server, because the command line links this package too, and few of its commands serve.
+var documents = sync.OnceValue(func() map[string]func(*request) error {
 	all := map[string]func(*request) error{
 		"/version": sendVersion, "/livez": live, "/healthz": live, "/readyz": ready, "/api": legacyRoot, "/apis": groupsRoot,
 	}
 	addDiscovery(all)
 	addOpenAPI(all)
 	return all
-}()
+})
 
 // The version of Kubernetes' API whose types are served.
 const (

@@ -45,7 +45,7 @@ func TestOpenAPIHasWhatIsServed(t *testing.T) {
 	for name, o := range v3 {
 		method, path, _ := strings.Cut(name, " ")
 		path = strings.NewReplacer("{namespace}", "n", "{name}", "x").Replace(path)
-		if _, ok := documents[strings.TrimSuffix(path, "/")]; ok {
+		if _, ok := documents()[strings.TrimSuffix(path, "/")]; ok {
 			continue
 		}
 		req := &request{r: httptest.NewRequest(strings.ToUpper(method), path, nil)}
@@ -125,7 +125,7 @@ func TestOpenAPICountsAsARequest(t *testing.T) {
 	for limit, code := range map[int]codes.Code{0: codes.ResourceExhausted, 1: codes.OK} {
 		recorder := httptest.NewRecorder()
 		req := &request{server: &Server{requests: make(chan struct{}, limit)}, w: recorder, r: httptest.NewRequest(http.MethodGet, "/openapi/v2", nil)}
-		if err := documents["/openapi/v2"](req); status.Code(err) != code || (recorder.Body.Len() > 0) != (code == codes.OK) {
+		if err := documents()["/openapi/v2"](req); status.Code(err) != code || (recorder.Body.Len() > 0) != (code == codes.OK) {
 			t.Errorf("with room for %d: %v, %d bytes", limit, err, recorder.Body.Len())
 		}
 	}

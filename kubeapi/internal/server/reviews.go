@@ -82,7 +82,7 @@ func (req *request) answerReview(o resource.Review) error {
 		}
 		o.Status = authorizationv1.SubjectRulesReviewStatus{
 			ResourceRules:    req.resourceRules(o.Spec.Namespace),
-			NonResourceRules: []authorizationv1.NonResourceRule{{Verbs: []string{"get", "head"}, NonResourceURLs: slices.Sorted(maps.Keys(documents))}},
+			NonResourceRules: []authorizationv1.NonResourceRule{{Verbs: []string{"get", "head"}, NonResourceURLs: slices.Sorted(maps.Keys(documents()))}},
 		}
 	}
 	return nil
@@ -123,7 +123,7 @@ func (req *request) reviewAccess(spec *authorizationv1.SelfSubjectAccessReviewSp
 // all of them.
 func reviewPath(of *authorizationv1.NonResourceAttributes) string {
 	verb := strings.ToLower(of.Verb)
-	switch _, known := documents[of.Path]; {
+	switch _, known := documents()[of.Path]; {
 	case !known:
 		return "Portolan has no such path"
 	case verb != "get" && verb != "head":

@@ -101,7 +101,7 @@ func (req *request) serve() error {
 	if err := req.identify(); err != nil {
 		return err
 	}
-	if handler, ok := documents[strings.TrimSuffix(req.r.URL.Path, "/")]; ok {
+	if handler, ok := documents()[strings.TrimSuffix(req.r.URL.Path, "/")]; ok {
 		req.verb = "document"
 		return handler(req)
 	}
