@@ -18,8 +18,7 @@ func Review(ctx context.Context, kind *kinds.Kind, verb kinds.Verb, namespace st
 	if err != nil {
 		return "" // without TLS there are no roles
 	}
-	method := fmt.Sprintf("/portolan.registry.v1.%s/%s", kind.ServiceName(), kind.Method(verb))
-	if err := methods().Authorize(ctx, method); err != nil {
+	if err := methods().Authorize(ctx, kind.FullMethod(verb)); err != nil {
 		return err.Error()
 	}
 	reads := verb == kinds.Get || verb == kinds.List || verb == kinds.Watch

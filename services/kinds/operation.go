@@ -73,8 +73,12 @@ func (o Operation) Method() string {
 	if o.Verb == "" {
 		return registryv1.ApplyService_Apply_FullMethodName
 	}
-	return fullNames[o.Kind][o.Verb]
+	return o.Kind.FullMethod(o.Verb)
 }
+
+// FullMethod returns the full name of the method of a verb, as gRPC calls it. It returns "" if the kind
+// has no such method.
+func (k *Kind) FullMethod(verb Verb) string { return fullNames[k][verb] }
 
 // fullNames has the full names of the methods that kinds have.
 var fullNames = func() map[*Kind]map[Verb]string {

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -130,8 +129,7 @@ func (req *request) authorizeCached(kind *kinds.Kind, verb kinds.Verb) (namespac
 	if _, err := identity.Caller(req.ctx); err != nil {
 		return req.namespace, nil //nolint:nilerr // without TLS there are no roles
 	}
-	method := fmt.Sprintf("/portolan.registry.v1.%s/%s", kind.ServiceName(), kind.Method(verb))
-	if err := req.server.methods.Authorize(req.ctx, method); err != nil {
+	if err := req.server.methods.Authorize(req.ctx, kind.FullMethod(verb)); err != nil {
 		return "", err
 	}
 	return access.ListNamespace(req.ctx, req.namespace)

@@ -138,8 +138,7 @@ func (c *Client) call(ctx context.Context, kind *kinds.Kind, verb kinds.Verb, va
 	if id, err := identity.Caller(ctx); err == nil {
 		ctx = identity.OnBehalfOf(ctx, id)
 	}
-	path := fmt.Sprintf("/%s.%s/%s", registryPackage, kind.ServiceName(), method)
-	return answer, c.conn.Invoke(ctx, path, request.Interface(), answer.Interface())
+	return answer, c.conn.Invoke(ctx, kind.FullMethod(verb), request.Interface(), answer.Interface())
 }
 
 const registryPackage = "portolan.registry.v1"
