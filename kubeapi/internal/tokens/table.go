@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -54,6 +55,9 @@ func (t *Table) Apply(batch []changes.Change) (others []changes.Change) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.loaded = true
+	if !slices.ContainsFunc(batch, func(change changes.Change) bool { return change.Kind == Kind }) {
+		return batch
+	}
 	for _, change := range batch {
 		if change.Kind != Kind {
 			others = append(others, change)

@@ -5,11 +5,8 @@ import (
 	"context"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
-
-	"portolan.dev/services/kit/kittest"
 )
 
 // kubectl runs kubectl against an installation.
@@ -36,14 +33,8 @@ func distributed(t testing.TB) string {
 // minutes.
 func newest(t testing.TB) string {
 	t.Helper()
-	program := filepath.Join(programs, "kubectl")
-	if _, err := os.Stat(program); err != nil {
-		// Without a version kubectl takes itself for one of no release, and fails to compare it with the server's.
-		if err := kittest.BuildAlone("../../../tools/kubectl", programs, "-ldflags=-s -w -X k8s.io/component-base/version.gitVersion=v1.37.2", "."); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return program
+	// Without a version kubectl takes itself for one of no release, and fails to compare it with the server's.
+	return buildClient(t, "kubectl", "-ldflags=-s -w -X k8s.io/component-base/version.gitVersion=v1.37.2")
 }
 
 // kubectlOf returns a kubectl with the certificate of a role, or without one if there is no TLS.

@@ -82,8 +82,8 @@ func startReading(t *testing.T, command *exec.Cmd, each func(line []byte)) {
 	}()
 }
 
-// buildClient builds the program in a folder of tools, and returns its path.
-func buildClient(t *testing.T, folder string) string {
+// buildClient builds the program in a folder of tools, with flags of the build, and returns its path.
+func buildClient(t testing.TB, folder string, flags ...string) string {
 	t.Helper()
 	const tools = "../../testdata/repository/tools/"
 	if _, err := os.ReadDir(tools + folder); err != nil { // go test serves no old result if a file has changed that the test reads
@@ -92,7 +92,7 @@ func buildClient(t *testing.T, folder string) string {
 	built := filepath.Join(programs, filepath.Base(folder))
 	if _, err := os.Stat(built); err != nil {
 		module, inside, _ := strings.Cut(folder, "/")
-		if err := kittest.BuildAlone(tools+module, programs, "./"+inside); err != nil {
+		if err := kittest.BuildAlone(tools+module, programs, append(flags, "./"+inside)...); err != nil {
 			t.Fatal(err)
 		}
 	}

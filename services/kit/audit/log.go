@@ -108,7 +108,7 @@ func Open(o Options) (*Log, error) {
 	l := &Log{
 		out: out, origin: newOrigin(o.Daemon, instance), metrics: newMetrics(o.Metrics), log: o.Log, reads: o.Reads,
 		outage: &obs.Outage{Log: o.Log, Down: "the audit log cannot be written: its lines are lost", Up: "the audit log is written again"},
-		wake:   make(chan struct{}, 1), hurry: wake.New(), closing: make(chan struct{}), done: make(chan struct{}),
+		wake:   wake.New(), hurry: wake.New(), closing: make(chan struct{}), done: make(chan struct{}),
 	}
 	go l.run()
 	return l, nil
