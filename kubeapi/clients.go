@@ -13,8 +13,8 @@ import (
 	"portolan.dev/kubeapi/internal/tokens"
 )
 
-// clients finds out who sends requests. A client that sends a certificate is the one that the certificate
-// names, whatever token it sends, as in Kubernetes: the certificate was verified with the connection.
+// clients identifies the client of each request. If the client has a certificate, the certificate counts, and
+// a token in the request is ignored, as in Kubernetes.
 type clients struct {
 	api    *daemon.HTTPAPI
 	tokens *tokens.Table

@@ -55,8 +55,8 @@ func agentReads(node string, o object.Object) bool {
 	return false
 }
 
-// kubeAPIReads reports whether kubeapi may read an object. Of the private kinds it reads Tokens, whose hashes
-// it compares with what its clients send.
+// kubeAPIReads reports whether kubeapi may read an object. It may read Tokens, although the kind is private,
+// because it compares their hashes with the tokens of its clients.
 func kubeAPIReads(o object.Object) bool {
 	kind := kinds.Of(o)
 	return !kind.Private || kind.Name == "Token"

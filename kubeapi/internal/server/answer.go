@@ -48,8 +48,8 @@ func (req *request) begin(code int, contentType string) {
 }
 
 // limitUnread sets the time that the client has to send a body that no handler has read. The library
-// reads some of it before it answers, and would wait for it without end. The other half of SendTimeout
-// is left for the answer, whose deadline has begun.
+// reads some of it before it answers, and would wait for it without end. The client has half of SendTimeout
+// for the body, because the deadline of the answer, a whole SendTimeout, has begun already.
 func (req *request) limitUnread() {
 	if !req.bodyRead && req.r.ContentLength != 0 {
 		_ = http.NewResponseController(req.w).SetReadDeadline(time.Now().Add(req.server.cfg.SendTimeout / 2)) // a pipe of a test has none

@@ -9,9 +9,9 @@ import (
 	"portolan.dev/services/kit/audit"
 )
 
-// record adds a request to the audit log if it writes, if it is refused, or if the log has reads too, as
-// the servers of gRPC do with calls. The registry records the write as well, with the object's revision.
-// This line has what the registry does not know: the address of the client, and who was refused here.
+// record adds a request to the audit log if it is a write or was refused, or if the log has reads too. The
+// gRPC servers do the same with calls. The registry also records each write, with the object's revision.
+// Only this line has the client's address, and only this log has the requests that kubeapi refused itself.
 func (req *request) record(err error) {
 	log := req.server.cfg.Audit
 	refused := req.code == http.StatusUnauthorized || req.code == http.StatusForbidden

@@ -8,7 +8,7 @@ import (
 	"portolan.dev/services/kit/identity"
 )
 
-// Client is who sends a request.
+// Client is the client of a request, with its identity and the proof of it.
 type Client struct {
 	ID identity.ID
 	// Serial is the serial number of the client's certificate, in hexadecimal digits; empty: it has none.
@@ -20,7 +20,7 @@ type Client struct {
 	OnDenied func(denied func(error)) (stop func())
 }
 
-// identify finds out who the client is.
+// identify sets the client of the request, and refuses a client without an identity.
 func (req *request) identify() (err error) {
 	if req.server.cfg.Identify == nil {
 		return nil

@@ -75,7 +75,7 @@ func (w *writing) own(stored, o object.Object, sent []metav1.ManagedFieldsEntry)
 }
 
 // setOwners sets the owners of the fields of an object. One empty entry removes those that are stored. A
-// manager that came to own fields without a change of the object has no time yet.
+// manager that came to own fields without a change of the object has no time yet, and gets the present one.
 func setOwners(o object.Object, owners []metav1.ManagedFieldsEntry) {
 	entries := convert.ReadOwners(owners)
 	for _, entry := range entries {

@@ -123,7 +123,7 @@ func items(tree any) (n int) {
 	return n
 }
 
-// checkMerge checks a patch that is an object: how large it is, and whether it has fields twice.
+// checkMerge checks the size of a merge patch, and that no field appears twice in it.
 func (w *writing) checkMerge(body []byte) error {
 	if !json.Valid(body) {
 		return badRequest("invalid JSON patch")
@@ -209,7 +209,7 @@ func (w *writing) patchOnce(apply patcher, verb kinds.Verb) (written upstream.Wr
 	return written, repeatable, err
 }
 
-// decodePatched reads the patched object. A mistake in it is one of the patch.
+// decodePatched reads the patched object. The error of a mistake in it names the patch as the cause.
 func (w *writing) decodePatched(text []byte) (convert.Object, error) {
 	patched, strict, err := w.parse(text, wire.JSON)
 	if err == nil && w.validation == metav1.FieldValidationStrict && len(strict) > 0 {

@@ -23,8 +23,8 @@ var statusCallsOf = map[string][]kinds.Verb{
 }
 
 // mayUse returns why the client may not use a verb of a resource, or of one of its subresources, in a
-// namespace, or "" if it may. It promises what a request then gets, except that the object decides about
-// some.
+// namespace, or "" if it may. A request is decided in the same way, except that some decisions depend on
+// the object.
 func (req *request) mayUse(r *resource.Resource, subresource, verb, namespace string) string {
 	calls, verbs := callsOf[verb], r.Verbs()
 	if subresource != "" {
@@ -65,8 +65,8 @@ func (req *request) authorizeAll() error {
 // anything stands for all verbs, groups, versions or resources.
 const anything = "*"
 
-// reviewResource returns why the client may not make a request for a resource, or "" if it may. All verbs,
-// and all resources, are those that there are.
+// reviewResource returns why the client may not make a request for a resource, or "" if it may. An asterisk
+// stands for all verbs, or all resources, that the server has.
 func (req *request) reviewResource(of *authorizationv1.ResourceAttributes) string {
 	reason := "Portolan has nothing like it"
 	for _, r := range resource.All {

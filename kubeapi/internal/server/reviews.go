@@ -92,7 +92,7 @@ func (req *request) answerReview(o resource.Review) error {
 // insecure port that Kubernetes had.
 const unsecured = "system:unsecured"
 
-// userInfo returns who the client is.
+// userInfo returns the client's identity in the form of Kubernetes.
 func (req *request) userInfo() authenticationv1.UserInfo {
 	info := authenticationv1.UserInfo{Username: unsecured, Groups: []string{"system:authenticated"}}
 	if id, err := identity.Caller(req.ctx); err == nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // start finds the position at which the watch begins. It returns the objects that the client is to get
-// first, which are none if it knows them.
+// first. It returns none if the client has them already.
 func (w *watcher) start() ([]*watchcache.Event, error) {
 	o, s := &w.options, w.server
 	if w.sendsInitial() {

@@ -1,4 +1,4 @@
-// Package tokens has the Tokens of the registry, and finds out whose token a client sends.
+// Package tokens has the Tokens of the registry, and finds the identity for the token of a request.
 //
 // The table follows the registry's log, so a request costs a lookup in memory and one SHA-256, whether
 // the token is good or not, and a client that guesses leaves nothing behind. A token that is deleted, or

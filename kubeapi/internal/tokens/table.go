@@ -40,7 +40,7 @@ type Token struct {
 	expires   time.Time
 	created   time.Time
 	createdBy string // path of an identity; empty: none
-	// there is done when the object is deleted, which revoke makes it.
+	// there is a context that ends when the object is deleted. revoke ends it.
 	there  context.Context //nolint:containedctx // it is the lifetime of the token
 	revoke context.CancelFunc
 }
@@ -100,8 +100,8 @@ func (t *Table) parse(o *corev1.Token) *Token {
 	}
 }
 
-// unknown is the error text, which is the same for a name that does not exist and for a secret that is wrong, so that nobody
-// finds names by guessing.
+// unknown is the error text for a token that does not exist and for one with a wrong secret. It is the same
+// for both, so that guessing does not reveal the names of tokens.
 const unknown = "the token is not known: it was revoked, or it never was one (portolan token create makes them)"
 
 // Find returns the token with the text that a client has sent. The error is Unauthenticated, or
@@ -152,7 +152,7 @@ func (token *Token) errExpired() error {
 	return fmt.Errorf("the token %s expired at %s", token.Name, token.expires.UTC().Format(time.RFC3339))
 }
 
-// errRevoked returns the error for a token whose identity or creator was revoked.
+// errRevoked returns the error for a token that a Revocation denies, with the text for its client.
 func (token *Token) errRevoked(err error) error {
 	if denied, ok := errors.AsType[*identity.Denied](err); ok {
 		return fmt.Errorf("the token %s was revoked, with all that was issued to or by %s until %s", token.Name, denied.Path, denied.Denial.IssuedBefore.UTC().Format(time.RFC3339))

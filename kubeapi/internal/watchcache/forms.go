@@ -5,8 +5,8 @@ import "sync"
 const (
 	// maxForms is the memory of all encoded forms together, in bytes: as much as 30,000 services of ordinary
 	// size take in one form, or 60 seconds of 500 changes. A watch that is further behind encodes the events
-	// for itself, which takes it ten times as long, so a small limit would leave those behind that are
-	// already slow.
+	// for itself, which takes ten times as long. With a small limit a slow watch would therefore become slower
+	// still.
 	maxForms = 64 << 20
 	// formOverhead is the memory that a form takes besides its bytes, mostly for the objects of an event
 	// that has left the cache.

@@ -21,7 +21,7 @@ import (
 var protobufPrefix = []byte{'k', '8', 's', 0}
 
 // MediaType returns the media type of a request's body, without parameters. The default is JSON. A
-// malformed one is returned as it is, because no decoder has it.
+// malformed one is returned unchanged; no decoder knows it, so the request is refused.
 func MediaType(r *http.Request) string {
 	header := r.Header.Get("Content-Type")
 	if header == "" {

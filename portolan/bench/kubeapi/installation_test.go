@@ -28,7 +28,7 @@ import (
 // services is the number of services of an installation.
 const services = 10_000
 
-// description makes a service about as large as those of `make bench-registry`.
+// description is the annotation that makes a service about as large as those of `make bench-registry`.
 var description = strings.Repeat("0", 300)
 
 func name(i int) string { return fmt.Sprintf("svc-%05d", i) }

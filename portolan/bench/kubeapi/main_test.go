@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// TestMeasure measures, if it is told to.
+// TestMeasure measures, if the flag -measure is set.
 func TestMeasure(t *testing.T) {
 	if !*measure {
 		t.Skip("allowed: not told to measure; make bench-kubeapi does")

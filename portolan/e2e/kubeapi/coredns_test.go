@@ -221,8 +221,8 @@ func (i *installation) nameServer() string {
 	return run(i, "dnssvc", i.network, c, dnssvc.New).DNSAddrs()[0]
 }
 
-// compare asks both servers all questions. The error lists the answers that differ and are not in
-// otherAnswers, and those of otherAnswers that are not so.
+// compare asks both servers all questions. The error lists each difference that otherAnswers lacks, and
+// each difference in otherAnswers that no longer exists.
 func compare(ours, theirs string) error {
 	listed := map[string]otherAnswer{}
 	for _, d := range otherAnswers {

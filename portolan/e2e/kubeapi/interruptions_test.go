@@ -197,7 +197,7 @@ func newestClient(t *testing.T, kubeconfig string, v *view) {
 	}()
 }
 
-// handler tells v what an informer tells.
+// handler passes the notices of an informer to v.
 func handler(resource string, v *view) cache.ResourceEventHandler {
 	about := func(eventType string, object any) {
 		if last, ok := object.(cache.DeletedFinalStateUnknown); ok {

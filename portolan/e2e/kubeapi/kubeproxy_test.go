@@ -24,7 +24,8 @@ var proxied = []struct{ path, body string }{
 		"addressType":"IPv4","endpoints":[{"addresses":["10.64.0.1"]}],"ports":[{"name":"http","port":8080}]}`},
 }
 
-// limitsOfTheKernel leaves the limits of connection tracking as they are. They are not those of a namespace.
+// limitsOfTheKernel are the settings with which kube-proxy does not change the limits of connection
+// tracking. The limits are those of the whole machine, and the test has only a network namespace.
 const limitsOfTheKernel = "conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}\n"
 
 // TestKubeProxy has kube-proxy follow the services of Portolan. Connections to a cluster IP must reach the

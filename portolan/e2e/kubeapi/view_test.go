@@ -23,7 +23,7 @@ type notice struct {
 	Version       string // the resource version
 }
 
-// view is what a client has been told.
+// view has the objects that a client knows from its notices.
 type view struct {
 	mu       sync.Mutex
 	synced   bool
@@ -93,7 +93,7 @@ func (v *view) wasRepeated() error {
 	return nil
 }
 
-// contents returns what the registry has, as in a view.
+// contents returns the objects of the registry, in the form of a view.
 func (i *installation) contents() map[string]string {
 	i.Helper()
 	found := map[string]string{}

@@ -108,8 +108,8 @@ func printDiff(out io.Writer, before, after object.Object) (bool, error) {
 }
 
 // diffable returns an object as YAML, without the fields that every write changes or that a new
-// object gets, and without the data of a Secret. It is empty for nil. other is the version that it is
-// compared with, which may be nil, and version says which of the two it is.
+// object gets, and without the data of a Secret. It is empty for nil. other is the version that the object
+// is compared with, or nil. version is the word for the object itself: stored or applied.
 func diffable(o, other object.Object, version string) ([]byte, error) {
 	if o == nil {
 		return nil, nil
@@ -123,8 +123,9 @@ func diffable(o, other object.Object, version string) ([]byte, error) {
 	return []byte(strings.NewReplacer(masks...).Replace(text.String())), err
 }
 
-// maskSecret replaces the data of a Secret by their sizes. Data that differ from those of the other
-// version also have the word for this one, so that the difference shows. It returns pairs of texts: a size as a manifest has it, which is in base64, and in words.
+// maskSecret replaces each value of a Secret by its size. If the value differs from that of the other
+// version, the word for this version is added, so that the difference is visible. maskSecret returns pairs
+// of texts: the replacement in base64, as a manifest has it, and the replacement in words.
 func maskSecret(o, other object.Object, version string) (masks []string) {
 	secret, ok := o.(*corev1.Secret)
 	if !ok {

@@ -150,12 +150,12 @@ func kubeapiURL(address string) (string, error) {
 	return address, nil
 }
 
-// privateFile is a file that only this user can read. It appears when it is written, or not at all.
+// privateFile is a file that only this user can read. It appears under its name only once it is complete.
 type privateFile struct {
 	path  string
 	force bool
 	out   io.Writer // instead of a file; nil: a file
-	file  *os.File  // has another name until it is complete
+	file  *os.File  // the temporary file, which is renamed when it is complete
 }
 
 // openPrivate opens a file to be written; "-" is out. Without force a file that exists is an error.
@@ -191,7 +191,7 @@ func (p *privateFile) write(text []byte) error {
 	return nil
 }
 
-// discard removes what is left of the file under its other name.
+// discard removes the temporary file, if there is one.
 func (p *privateFile) discard() {
 	if p.file != nil {
 		_ = p.file.Close()           // it may be closed

@@ -85,7 +85,7 @@ func (f *tokenFlags) make(ctx context.Context, registry grpc.ClientConnInterface
 	return madeToken{answer.GetToken(), bearer.Text(answer.GetToken().GetMetadata().GetName(), secret)}, nil
 }
 
-// about says what a token is, for people.
+// about describes a token for people: its name, its identity and its end.
 func (m madeToken) about() string {
 	return fmt.Sprintf("token %s: %s until %s; portolan delete token %[1]s revokes it",
 		m.GetMetadata().GetName(), m.GetSpec().GetIdentity(), m.GetSpec().GetExpires().AsTime().Format(time.RFC3339))

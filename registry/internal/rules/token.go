@@ -15,9 +15,8 @@ const (
 	// tokenLife is the default lifetime of Tokens.
 	tokenLife = 30 * 24 * time.Hour
 	// maxTokenLife is the longest lifetime of a Token, a year. A token is a text in files of programs, which
-	// nobody renews automatically: a bound makes sure that a copy that was forgotten ends some time, and a
-	// year is what people renew by hand. Certificates of people, which end after a day by default, are
-	// renewed by the command line.
+	// no program renews. With a longest lifetime a forgotten copy becomes useless in the end, and once a year is
+	// often enough for people to replace tokens by hand.
 	maxTokenLife = 366 * 24 * time.Hour
 )
 

@@ -13,7 +13,7 @@ import (
 
 const suffix = ".gz"
 
-// write writes the documents that have changed, and removes files that are none.
+// write writes the documents that have changed, and removes files of documents that no longer exist.
 func write(folder string, want map[string][]byte) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err

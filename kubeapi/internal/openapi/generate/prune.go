@@ -29,7 +29,8 @@ func (d document) inlineParameters() {
 	})
 }
 
-// prune removes what is not served. definitions is the place of the definitions.
+// prune removes the paths, verbs, parameters and definitions that kubeapi does not serve. definitions is
+// the path of the definitions in the document.
 func (d document) prune(version string, all methods, definitions string) error {
 	d["info"] = map[string]any{"title": "Kubernetes", "version": version}
 	paths, _ := d["paths"].(map[string]any)
