@@ -42,7 +42,7 @@ func NewRecorder(component, node string, client registryv1.EventServiceClient, l
 func (r *Recorder) WarnService(svc *corev1.Service, reason, message string) {
 	meta := svc.GetMetadata()
 	r.log.Warn("problem of a service", "service", meta.GetNamespace()+"/"+meta.GetName(), "reason", reason, "message", message)
-	r.put(&corev1.ObjectReference{
+	r.Warn(&corev1.ObjectReference{
 		Kind: "Service", ApiVersion: "v1", Namespace: meta.GetNamespace(), Name: meta.GetName(), Uid: meta.GetUid(),
 	}, meta.GetNamespace(), reason, message)
 }
@@ -51,10 +51,11 @@ func (r *Recorder) WarnService(svc *corev1.Service, reason, message string) {
 // default one.
 func (r *Recorder) WarnNode(reason, message string) {
 	r.log.Warn("problem of the node", "reason", reason, "message", message)
-	r.put(&corev1.ObjectReference{Kind: "Node", ApiVersion: "v1", Name: r.node}, "default", reason, message)
+	r.Warn(&corev1.ObjectReference{Kind: "Node", ApiVersion: "v1", Name: r.node}, "default", reason, message)
 }
 
-func (r *Recorder) put(about *corev1.ObjectReference, namespace, reason, message string) {
+// Warn writes an event about any object, in the given namespace.
+func (r *Recorder) Warn(about *corev1.ObjectReference, namespace, reason, message string) {
 	event := &corev1.Event{
 		Metadata:  &corev1.ObjectMeta{GenerateName: about.GetName() + "-", Namespace: namespace},
 		Regarding: about,

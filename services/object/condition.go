@@ -30,3 +30,7 @@ const (
 	ConditionLoadBalancer = "portolan.dev/LoadBalancer"
 	ConditionAnnounced    = "portolan.dev/Announced"
 )
+
+// ConditionSourceReady is the condition of a registrar's pod that says whether the pod is ready in the
+// eyes of the source that it was registered from. It is a readiness gate of pods without a probe.
+const ConditionSourceReady = "portolan.dev/SourceReady"

@@ -17,6 +17,11 @@ const (
 	LabelSkipMirror = "endpointslice.kubernetes.io/skip-mirror"
 	// LabelZone names the zone of a node.
 	LabelZone = "topology.kubernetes.io/zone"
+
+	// LabelSource on a pod of a registrar names the source that it was registered from, such as docker.
+	LabelSource = "portolan.dev/source"
+	// LabelService is the label that services made by registrars select: the name of the service.
+	LabelService = "portolan.dev/service"
 )
 
 // Values of LabelManagedBy and LabelEndpointsManagedBy on objects that the endpoint controller
@@ -30,9 +35,9 @@ const (
 	ManagedByEndpoints = "endpoint-controller"
 )
 
-// AnnotationWorkload is the annotation of a pod that a workload registered. Its value is the path of
-// the workload's identity, such as workload/n1/default. The holder of that identity may change and
-// delete the pod; see package access.
+// AnnotationWorkload is the annotation of a pod that a workload or a registrar registered. Its value is
+// the path of the identity, such as workload/n1/default or registrar/n1. The holder of that identity may
+// change and delete the pod; see package access.
 const AnnotationWorkload = "portolan.dev/workload"
 
 // Annotations of a service.

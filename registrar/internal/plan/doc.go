@@ -1,0 +1,26 @@
+// Package plan says which objects a workload needs: its pod, and on demand its service and namespace. It
+// consists of pure functions, without registry and clock.
+//
+// # Labels
+//
+// The pod gets the labels that the service selects, so that a service that somebody made with a selector
+// of his own gets containers as backends without a change. A service made on demand selects
+// [object.LabelService]. Pods have this label in any case.
+//
+// # Ports
+//
+// A service made on demand refers to the ports of its pods by name. So containers of one service may
+// listen at different numbers, as published ports do.
+//
+// # Readiness
+//
+// A workload with a check has it as the pod's probe, and the node agent decides. Otherwise the source
+// knows whether the workload is ready, from Docker's HEALTHCHECK or systemd's notify, and the pod has a
+// readiness gate for the condition in which the registrar writes that. The registrar does not write the
+// condition Ready itself, because the node agent owns it and would write it again.
+//
+// # Names
+//
+// The name of a pod is that of the service with a hash of node, source and ID. It is the same after a
+// restart of the registrar, so a registrar that has lost its memory finds its pods by it.
+package plan

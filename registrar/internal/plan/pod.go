@@ -1,0 +1,132 @@
+package plan
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"math"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/registrar/source"
+	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
+)
+
+// Registrar is what all objects of a registrar have in common.
+type Registrar struct {
+	Node string
+	// Owner is the path of its identity, such as registrar/n1.
+	Owner string
+	// Namespace is that of workloads that name none.
+	Namespace string
+}
+
+// maxPodName leaves space for the hash in a pod's name, which is at most 63 bytes long to be a hostname.
+const maxPodName = 63 - 1 - 2*hashBytes
+
+const hashBytes = 5
+
+// ServiceName returns the service of a workload.
+func (r *Registrar) ServiceName(w *source.Workload) object.Name {
+	return object.Name{Namespace: cmp.Or(w.Namespace, r.Namespace), Name: w.Service}
+}
+
+// PodName returns the name of a workload's pod.
+func (r *Registrar) PodName(from string, w *source.Workload) object.Name {
+	service := r.ServiceName(w)
+	sum := sha256.Sum256([]byte(r.Node + "\x00" + from + "\x00" + w.ID))
+	return object.Name{
+		Namespace: service.Namespace,
+		Name:      strings.TrimRight(service.Name[:min(len(service.Name), maxPodName)], "-") + "-" + hex.EncodeToString(sum[:hashBytes]),
+	}
+}
+
+// Pod returns the pod of a workload, without conditions. The service is nil if there is none.
+func (r *Registrar) Pod(from string, w *source.Workload, service *corev1.Service) *corev1.Pod {
+	name := r.PodName(from, w)
+	labels := map[string]string{}
+	maps.Copy(labels, w.Labels)
+	maps.Copy(labels, service.GetSpec().GetSelector())
+	labels[object.LabelService], labels[object.LabelSource] = w.Service, from
+	pod := &corev1.Pod{
+		Metadata: &corev1.ObjectMeta{
+			Namespace: name.Namespace, Name: name.Name, Labels: labels, Annotations: map[string]string{object.AnnotationWorkload: r.Owner},
+		},
+		Spec: &corev1.PodSpec{
+			NodeName: r.Node, HostNetwork: w.HostNetwork, Weight: w.Weight,
+			Containers: []*corev1.Container{{Name: containerName(w.Name), Ports: ports(w.Ports), ReadinessProbe: w.Probe.CloneVT()}},
+		},
+		Status: &corev1.PodStatus{Phase: corev1.PodPhase_POD_PHASE_RUNNING, PodIps: w.Addresses},
+	}
+	if len(w.Addresses) > 0 {
+		pod.Status.PodIp = w.Addresses[0]
+	}
+	if w.Drain > 0 {
+		seconds := int64(math.Ceil(w.Drain.Seconds()))
+		pod.Spec.TerminationGracePeriodSeconds = &seconds
+	}
+	if w.Probe == nil {
+		pod.Spec.ReadinessGates = []*corev1.PodReadinessGate{{ConditionType: object.ConditionSourceReady}}
+	}
+	spec.DefaultPod(pod)
+	return pod
+}
+
+// containerName returns the name of the pod's container: that of the workload, as far as the syntax
+// allows.
+func containerName(name string) string {
+	label := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(name))
+	label = strings.Trim(label, "-")
+	return cmp.Or(strings.TrimRight(label[:min(len(label), 63)], "-"), "main")
+}
+
+func ports(ports []source.Port) []*corev1.ContainerPort {
+	out := make([]*corev1.ContainerPort, 0, len(ports))
+	for _, p := range ports {
+		out = append(out, &corev1.ContainerPort{Name: p.Name, ContainerPort: int32(p.Number), Protocol: p.Protocol})
+	}
+	return out
+}
+
+// Merge returns the pod to store in place of have, and whether metadata and spec, or the status, differ
+// from it. What others write stays: conditions, annotations, finalizers.
+func Merge(have, want *corev1.Pod, w *source.Workload) (merged *corev1.Pod, changed, statusChanged bool) {
+	merged = have.CloneVT()
+	merged.Metadata.Labels, merged.Spec = want.GetMetadata().GetLabels(), want.GetSpec()
+	changed = !maps.Equal(merged.GetMetadata().GetLabels(), have.GetMetadata().GetLabels()) || !merged.GetSpec().EqualVT(have.GetSpec())
+	if merged.Status == nil {
+		merged.Status = &corev1.PodStatus{}
+	}
+	status := want.GetStatus()
+	merged.Status.Phase, merged.Status.PodIp, merged.Status.PodIps = status.GetPhase(), status.GetPodIp(), status.GetPodIps()
+	if w.Probe == nil {
+		setSourceReady(merged.Status, w)
+	}
+	return merged, changed, !merged.GetStatus().EqualVT(have.GetStatus())
+}
+
+// setSourceReady writes the condition of a workload whose source knows whether it is ready.
+func setSourceReady(status *corev1.PodStatus, w *source.Workload) {
+	condition := object.Condition(status.GetConditions(), object.ConditionSourceReady)
+	if condition == nil {
+		condition = &corev1.Condition{Type: object.ConditionSourceReady}
+		status.Conditions = append(status.Conditions, condition)
+	}
+	wanted, reason, message := corev1.ConditionStatus_CONDITION_STATUS_TRUE, "", ""
+	if !w.Ready {
+		wanted, reason, message = corev1.ConditionStatus_CONDITION_STATUS_FALSE, "NotReady", spec.ShortenMessage(w.Reason)
+	}
+	condition.Reason, condition.Message = reason, message
+	if condition.GetStatus() != wanted {
+		condition.Status, condition.LastTransitionTime = wanted, timestamppb.Now()
+	}
+}

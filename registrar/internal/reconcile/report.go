@@ -1,0 +1,124 @@
+package reconcile
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"portolan.dev/registrar/internal/plan"
+	"portolan.dev/registrar/source"
+	"portolan.dev/services/object"
+)
+
+// sourceState is what a source reported last.
+type sourceState struct {
+	reported time.Time // of the last report without an error; zero: none yet
+	err      error     // of the last report
+	pods     map[object.Name]*source.Workload
+	problems []source.Problem // of workloads that are not registered
+}
+
+// Report takes a report of a source.
+func (r *Reconciler) Report(from string, report source.Report) {
+	r.mu.Lock()
+	state := r.sources[from]
+	if report.Err != nil {
+		state.err = report.Err
+		r.mu.Unlock()
+		return
+	}
+	pods, refused := r.sort(from, report)
+	state.problems = append(slices.Clone(report.Problems), refused...)
+	first := state.reported.IsZero()
+	due := changed(state.pods, pods)
+	for name := range state.pods {
+		delete(r.wanted, name)
+	}
+	for name, w := range pods {
+		r.wanted[name] = &wanted{from: from, workload: w}
+	}
+	state.pods, state.reported, state.err = pods, time.Now(), nil
+	found := slices.Concat(state.problems, partsLeftOut(pods), shared(&r.cfg.Registrar, pods))
+	r.mu.Unlock()
+
+	r.problems.set(from, object.Name{}, named(from, found))
+	if first {
+		due = append(due, r.cfg.View.Pods()...) // those without a workload are ghosts
+	}
+	for _, name := range due {
+		r.queue.Add(name, 1)
+	}
+}
+
+// sort returns the workloads of a report by the names of their pods, and the problems of those that may
+// not be registered.
+func (r *Reconciler) sort(from string, report source.Report) (map[object.Name]*source.Workload, []source.Problem) {
+	pods := make(map[object.Name]*source.Workload, len(report.Workloads))
+	var refused []source.Problem
+	for i := range report.Workloads {
+		w := &report.Workloads[i]
+		name := r.cfg.Registrar.PodName(from, w)
+		if r.cfg.Bound != "" && name.Namespace != r.cfg.Bound {
+			refused = append(refused, source.Problem{Object: w.Name, Reason: plan.ReasonOtherNamespace, Message: fmt.Sprintf(
+				"wants the namespace %s, and this registrar is bound to %s: leave out the namespace, or give the registrar a certificate for all namespaces", name.Namespace, r.cfg.Bound)})
+			continue
+		}
+		pods[name] = w
+	}
+	return pods, refused
+}
+
+// changed returns the names whose workloads differ.
+func changed(before, now map[object.Name]*source.Workload) []object.Name {
+	var names []object.Name
+	for name, w := range now {
+		if old := before[name]; old == nil || !reflect.DeepEqual(old, w) {
+			names = append(names, name)
+		}
+	}
+	for name := range before {
+		if now[name] == nil {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// partsLeftOut returns the problems of workloads that are registered all the same.
+func partsLeftOut(pods map[object.Name]*source.Workload) []source.Problem {
+	var found []source.Problem
+	for _, w := range pods {
+		found = append(found, w.Problems...)
+	}
+	return found
+}
+
+// shared returns a problem for each service that workloads of several origins want.
+func shared(registrar *plan.Registrar, pods map[object.Name]*source.Workload) []source.Problem {
+	origins := map[object.Name]map[string]string{} // by service: an object of each origin
+	for _, w := range pods {
+		service := registrar.ServiceName(w)
+		if w.Origin == "" {
+			continue
+		}
+		if origins[service] == nil {
+			origins[service] = map[string]string{}
+		}
+		if least := origins[service][w.Origin]; least == "" || w.Name < least {
+			origins[service][w.Origin] = w.Name
+		}
+	}
+	var found []source.Problem
+	for service, objects := range origins {
+		if len(objects) < 2 {
+			continue
+		}
+		names := slices.Sorted(maps.Keys(objects))
+		found = append(found, source.Problem{Object: objects[names[1]], Reason: plan.ReasonServiceShared, Message: fmt.Sprintf(
+			"is of the %s, and %s of the %s, and both are backends of the service %s: unless that is wanted, give one of them another service or namespace",
+			names[1], objects[names[0]], names[0], service)})
+	}
+	return found
+}
