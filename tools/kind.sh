@@ -57,5 +57,5 @@ if [ "$(wc -l <files)" -gt 4 ]; then
 fi
 go test ./services/kinds ./services/object ./services/spec ./services/access ./services/apply ./services/changes ./registry/store \
 	./registry/internal/api ./registry/internal/admission ./registry/internal/gc ./registry/internal/watch ./registry/internal/response \
-	./portolan/internal/client ./portolan/internal/manifest ./portolan/internal/printer ./portolan/internal/cli
+	./services/client ./services/manifest ./portolan/internal/printer ./portolan/internal/cli
 go test ./registry -run 'Kind|Backup|Namespace|Watch'

@@ -17,7 +17,7 @@
 // such as whether a kind has namespaces, is passed to them.
 //
 // The registry and the command line have functions of a kind that need their own types: hooks that
-// read other objects (registry/internal/rules), Kubernetes' types (portolan/internal/manifest), and
+// read other objects (registry/internal/rules), Kubernetes' types (services/manifest), and
 // columns. They are maps by the name of a kind, in which a kind without such functions does not
 // appear.
 package kinds

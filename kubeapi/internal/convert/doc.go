@@ -8,6 +8,6 @@
 // The other way loses what Portolan lacks, such as the volumes of a pod. Lost names these fields, so
 // that the client can be warned.
 //
-// The command line has conversions of its own (portolan/internal/manifest), with types of its own,
+// The command line has conversions of its own (services/manifest), with types of its own,
 // because the libraries of Kubernetes would triple its size and it reports mistakes by line.
 package convert

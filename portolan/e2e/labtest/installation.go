@@ -20,7 +20,7 @@ import (
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/nodeagent/kerneltest/topology"
-	"portolan.dev/portolan/internal/client"
+	"portolan.dev/services/client"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/kit/rpc"

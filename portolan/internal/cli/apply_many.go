@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	registryv1 "portolan.dev/api/registry/v1"
-	"portolan.dev/portolan/internal/client"
+	"portolan.dev/services/client"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 )

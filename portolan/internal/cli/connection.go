@@ -20,8 +20,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"portolan.dev/portolan/internal/certs"
-	"portolan.dev/portolan/internal/client"
 	"portolan.dev/portolan/internal/dev"
+	"portolan.dev/services/client"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/rpc"
 	"portolan.dev/services/kit/token"

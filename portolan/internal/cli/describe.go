@@ -9,14 +9,14 @@ import (
 	"github.com/spf13/cobra"
 
 	corev1 "portolan.dev/api/core/v1"
-	"portolan.dev/portolan/internal/client"
 	"portolan.dev/portolan/internal/printer"
 	"portolan.dev/portolan/internal/rollout"
-	"portolan.dev/portolan/internal/terminal"
+	"portolan.dev/services/client"
 	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
+	"portolan.dev/services/terminal"
 )
 
 func newDescribe(flags *connection) *cobra.Command {

@@ -11,11 +11,11 @@ import (
 	"github.com/spf13/cobra"
 
 	dnsv1 "portolan.dev/api/dns/v1"
-	"portolan.dev/portolan/internal/client"
-	"portolan.dev/portolan/internal/terminal"
 	"portolan.dev/portolan/internal/workload"
+	"portolan.dev/services/client"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/object"
+	"portolan.dev/services/terminal"
 )
 
 func newDNS(flags *connection) *cobra.Command {

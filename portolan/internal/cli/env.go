@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	registryv1 "portolan.dev/api/registry/v1"
-	"portolan.dev/portolan/internal/client"
+	"portolan.dev/services/client"
 	"portolan.dev/services/object"
 )
 

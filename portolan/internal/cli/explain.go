@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
-	"portolan.dev/portolan/internal/client"
 	"portolan.dev/portolan/internal/explain"
+	"portolan.dev/services/client"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/object"
 )

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"portolan.dev/portolan/internal/client"
+	"portolan.dev/services/client"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/object"
 )

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"portolan.dev/portolan/internal/client"
+	"portolan.dev/services/client"
 	"portolan.dev/services/kinds"
 	"portolan.dev/services/object"
 )

@@ -15,14 +15,14 @@ import (
 	"google.golang.org/grpc/codes"
 
 	corev1 "portolan.dev/api/core/v1"
-	"portolan.dev/portolan/internal/client"
 	"portolan.dev/portolan/internal/lbrules"
 	"portolan.dev/portolan/internal/printer"
-	"portolan.dev/portolan/internal/terminal"
+	"portolan.dev/services/client"
 	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
+	"portolan.dev/services/terminal"
 )
 
 // lbrulesOptions are the flags of get lbrules.

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"portolan.dev/portolan/internal/manifest"
+	"portolan.dev/services/manifest"
 )
 
 // document is a document of a manifest, with its source.

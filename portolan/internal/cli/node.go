@@ -14,13 +14,13 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 	registryv1 "portolan.dev/api/registry/v1"
-	"portolan.dev/portolan/internal/client"
 	"portolan.dev/portolan/internal/printer"
-	"portolan.dev/portolan/internal/terminal"
+	"portolan.dev/services/client"
 	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/nearest"
 	"portolan.dev/services/object"
+	"portolan.dev/services/terminal"
 )
 
 func newNode(flags *connection) *cobra.Command {

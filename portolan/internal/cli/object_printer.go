@@ -10,9 +10,9 @@ import (
 
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/portolan/internal/balancer"
-	"portolan.dev/portolan/internal/client"
-	"portolan.dev/portolan/internal/manifest"
 	"portolan.dev/portolan/internal/printer"
+	"portolan.dev/services/client"
+	"portolan.dev/services/manifest"
 	"portolan.dev/services/object"
 )
 

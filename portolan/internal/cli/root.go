@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"portolan.dev/portolan/internal/terminal"
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/terminal"
 )
 
 // usageError is the error of a command that was not understood.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"portolan.dev/portolan/internal/client"
 	"portolan.dev/portolan/internal/workload"
+	"portolan.dev/services/client"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/object"
 )

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	corev1 "portolan.dev/api/core/v1"
-	"portolan.dev/portolan/internal/client"
+	"portolan.dev/services/client"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )

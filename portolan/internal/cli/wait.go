@@ -13,13 +13,13 @@ import (
 	"google.golang.org/grpc/status"
 
 	registryv1 "portolan.dev/api/registry/v1"
-	"portolan.dev/portolan/internal/client"
 	"portolan.dev/portolan/internal/rollout"
-	"portolan.dev/portolan/internal/terminal"
+	"portolan.dev/services/client"
 	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
+	"portolan.dev/services/terminal"
 )
 
 // waitOptions are the flags of wait.

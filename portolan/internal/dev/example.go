@@ -15,11 +15,11 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
-	"portolan.dev/portolan/internal/client"
-	"portolan.dev/portolan/internal/manifest"
 	"portolan.dev/portolan/internal/rollout"
 	"portolan.dev/portolan/internal/workload"
+	"portolan.dev/services/client"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/manifest"
 	"portolan.dev/services/object"
 )
 

@@ -9,8 +9,8 @@ import (
 	"strconv"
 
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
-	"portolan.dev/portolan/internal/client"
 	"portolan.dev/portolan/internal/rollout"
+	"portolan.dev/services/client"
 	"portolan.dev/services/spec"
 )
 

@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"portolan.dev/portolan/internal/terminal"
+	"portolan.dev/services/terminal"
 )
 
 // State is the state of a link of the chain.

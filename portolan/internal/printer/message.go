@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
-	"portolan.dev/portolan/internal/terminal"
+	"portolan.dev/services/terminal"
 )
 
 // CheckFormat returns an error unless format is text, json or yaml.

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"portolan.dev/portolan/internal/balancer"
-	"portolan.dev/portolan/internal/terminal"
 	"portolan.dev/services/kinds"
 	"portolan.dev/services/object"
+	"portolan.dev/services/terminal"
 )
 
 // Options are the settings of a table.

@@ -10,9 +10,9 @@ import (
 	"text/tabwriter"
 
 	corev1 "portolan.dev/api/core/v1"
-	"portolan.dev/portolan/internal/terminal"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
+	"portolan.dev/services/terminal"
 )
 
 // printf prints to a tabwriter, which keeps its error for Flush. Text of the arguments stays in its

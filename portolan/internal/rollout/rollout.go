@@ -11,7 +11,7 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 	registryv1 "portolan.dev/api/registry/v1"
-	"portolan.dev/portolan/internal/client"
+	"portolan.dev/services/client"
 	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/apierr"
 )

@@ -12,8 +12,8 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 	registryv1 "portolan.dev/api/registry/v1"
-	"portolan.dev/portolan/internal/client"
 	"portolan.dev/portolan/internal/rollout"
+	"portolan.dev/services/client"
 	"portolan.dev/services/kit/kittest"
 )
 

@@ -86,7 +86,7 @@ func importRefusal(from, to string, test bool) string {
 	case isBelow(to, ownerFormat...) && isBelow(from, ours+"services/apply"):
 		return ""
 	case isBelow(to, "k8s.io", "sigs.k8s.io") && a != "kubeapi" && (a != "portolan" || !test) && a != "tools":
-		return "only kubeapi, tests of portolan and tools use Kubernetes' libraries, which take long to build; portolan/internal/manifest/kube has the types"
+		return "only kubeapi, tests of portolan and tools use Kubernetes' libraries, which take long to build; services/manifest/kube has the types"
 	case isBelow(to, "k8s.io/apiserver", "k8s.io/client-go") && a == "kubeapi" && !test:
 		return "kubeapi is a server on Kubernetes' types; k8s.io/apiserver would bring a second store, and client-go is for tests"
 	}
@@ -125,7 +125,7 @@ func TestRefuse(t *testing.T) {
 		{"portolan.dev/registry", "portolan.dev/services/kit/app", inCode, true},
 		{"portolan.dev/registry", "portolan.dev/allocator", inCode, false},
 		{"portolan.dev/registry", "portolan.dev/allocator", inTest, false},
-		{"portolan.dev/nodeagent", "portolan.dev/portolan/internal/manifest", inCode, false},
+		{"portolan.dev/nodeagent", "portolan.dev/portolan/internal/dev", inCode, false},
 		{"portolan.dev/portolan/internal/dev", "portolan.dev/nodeagent", inCode, true},
 		{"portolan.dev/registry/store", "portolan.dev/services/kit/kittest", inCode, false},
 		{"portolan.dev/registry/store", "portolan.dev/services/kit/kittest", inTest, true},
@@ -138,8 +138,8 @@ func TestRefuse(t *testing.T) {
 		{"portolan.dev/services/changes", "github.com/nats-io/nats.go/jetstream", inCode, true},
 		{"portolan.dev/services/spec", "github.com/nats-io/nats.go", inCode, false},
 		{"portolan.dev/services/kit/app", "github.com/nats-io/nats.go", inCode, true},
-		{"portolan.dev/portolan/internal/manifest", "k8s.io/api/core/v1", inCode, false},
-		{"portolan.dev/portolan/internal/manifest", "k8s.io/api/core/v1", inTest, true},
+		{"portolan.dev/services/manifest", "k8s.io/api/core/v1", inCode, false},
+		{"portolan.dev/portolan/internal/kubecheck", "k8s.io/api/core/v1", inTest, true},
 		{"portolan.dev/services/spec", "k8s.io/api/core/v1", inTest, false},
 		{"portolan.dev/registry", "sigs.k8s.io/yaml", inCode, false},
 		{"portolan.dev/kubeapi/internal/convert", "k8s.io/api/core/v1", inCode, true},

@@ -18,7 +18,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
-	"portolan.dev/portolan/internal/terminal"
+	"portolan.dev/services/terminal"
 )
 
 // Runner runs one program as a pod.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	corev1 "portolan.dev/api/core/v1"
-	"portolan.dev/portolan/internal/manifest/kube"
+	"portolan.dev/services/manifest/kube"
 	"portolan.dev/services/spec"
 )
 

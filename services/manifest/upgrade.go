@@ -1,6 +1,6 @@
 package manifest
 
-import "portolan.dev/portolan/internal/manifest/kube"
+import "portolan.dev/services/manifest/kube"
 
 // upgradeEndpointSlice converts the tree of an EndpointSlice of the version that has a topology in
 // endpoints.

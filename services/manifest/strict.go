@@ -11,9 +11,9 @@ import (
 	"strings"
 	"sync"
 
-	"portolan.dev/portolan/internal/manifest/kube"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/nearest"
+	"portolan.dev/services/manifest/kube"
 )
 
 // checker checks a tree against a type of package kube. It collects all mistakes. It corrects in

@@ -1,4 +1,4 @@
-package kube_test
+package kubecheck
 
 import (
 	"strconv"
@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
 
-	"portolan.dev/portolan/internal/manifest/kube"
+	"portolan.dev/services/manifest/kube"
 )
 
 // TestValuesAsKubernetes checks that the handwritten types accept the same texts as the types of

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"portolan.dev/portolan/internal/manifest/kube"
 	"portolan.dev/services/kinds"
+	"portolan.dev/services/manifest/kube"
 	"portolan.dev/services/object"
 )
 

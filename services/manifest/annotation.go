@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	corev1 "portolan.dev/api/core/v1"
-	"portolan.dev/portolan/internal/manifest/kube"
+	"portolan.dev/services/manifest/kube"
 )
 
 // Annotations for the fields that Portolan has and Kubernetes lacks. A manifest with such an

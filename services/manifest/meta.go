@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	corev1 "portolan.dev/api/core/v1"
-	"portolan.dev/portolan/internal/manifest/kube"
+	"portolan.dev/services/manifest/kube"
 )
 
 func (r *reader) meta(from kube.ObjectMeta) *corev1.ObjectMeta {

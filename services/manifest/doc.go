@@ -14,4 +14,7 @@
 // neither line numbers nor all mistakes at once. YAML is read by the parser of Kubernetes' tools,
 // so that the same text has the same meaning. This parser reports the position of malformed text
 // poorly, so a second parser locates it. The second parser is used for nothing else.
+//
+// The package is in services because the command line and registrar read the same manifests. The tests
+// that compare it with Kubernetes' libraries are in portolan/internal/kubecheck.
 package manifest

@@ -5,8 +5,8 @@ import (
 	"reflect"
 	"strings"
 
-	"portolan.dev/portolan/internal/manifest/kube"
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/manifest/kube"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )

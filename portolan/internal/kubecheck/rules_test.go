@@ -1,4 +1,4 @@
-package manifest_test
+package kubecheck
 
 import (
 	"testing"
@@ -9,9 +9,6 @@ import (
 
 	"portolan.dev/services/spec"
 )
-
-// This module is the only one that may import Kubernetes' own rules, so it compares the rules of
-// services/spec with them.
 
 // TestSelectorsAsKubernetes compares the parsing of valid and invalid selectors, drawn from the
 // pieces of their syntax.

@@ -2,7 +2,7 @@ package manifest
 
 import (
 	corev1 "portolan.dev/api/core/v1"
-	"portolan.dev/portolan/internal/manifest/kube"
+	"portolan.dev/services/manifest/kube"
 )
 
 // secret converts a Secret. The texts of stringData become data, and replace it under the same names,

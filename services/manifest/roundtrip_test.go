@@ -13,10 +13,10 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	corev1 "portolan.dev/api/core/v1"
-	"portolan.dev/portolan/internal/manifest"
-	"portolan.dev/portolan/internal/terminal"
 	"portolan.dev/services/kinds"
+	"portolan.dev/services/manifest"
 	"portolan.dev/services/object"
+	"portolan.dev/services/terminal"
 )
 
 // fill sets every field of a message to a value of the right type that need not be valid. A codec

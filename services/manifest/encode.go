@@ -10,8 +10,8 @@ import (
 
 	"go.yaml.in/yaml/v2" // writes lists as kubectl does
 
-	"portolan.dev/portolan/internal/terminal"
 	"portolan.dev/services/object"
+	"portolan.dev/services/terminal"
 )
 
 // Format is the syntax of a manifest.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	corev1 "portolan.dev/api/core/v1"
-	"portolan.dev/portolan/internal/manifest"
+	"portolan.dev/services/manifest"
 	"portolan.dev/services/object"
 )
 

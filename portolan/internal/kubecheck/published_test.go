@@ -1,4 +1,4 @@
-package manifest_test
+package kubecheck
 
 import (
 	"bytes"
@@ -13,12 +13,14 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"sigs.k8s.io/yaml"
 
-	corev1 "portolan.dev/api/core/v1"
-	"portolan.dev/portolan/internal/manifest"
 	"portolan.dev/services/kinds"
+	"portolan.dev/services/manifest"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
+
+// published is the folder of the manifests that Kubernetes' documentation has contained.
+const published = manifests + "/testdata/"
 
 // asKubernetes decodes every document with Kubernetes' own decoder.
 func asKubernetes(t *testing.T, text string) []any {
@@ -100,16 +102,16 @@ func checkValid(t *testing.T, o object.Object) {
 // TestPublishedManifests reads every manifest that the documentation of Services has contained
 // since the first release, unmodified.
 func TestPublishedManifests(t *testing.T) {
-	files, err := filepath.Glob("testdata/*/*.*")
+	files, err := filepath.Glob(published + "*/*.*")
 	if err != nil || len(files) != 29 {
 		t.Fatalf("found %d manifests, %v", len(files), err)
 	}
 	for _, file := range files {
-		t.Run(strings.TrimPrefix(file, "testdata/"), func(t *testing.T) {
+		t.Run(strings.TrimPrefix(file, published), func(t *testing.T) {
 			text := read(t, file)
 			for _, document := range comesBackEqual(t, text, asKubernetes(t, text)) {
 				wantWarnings := 0
-				if file == "testdata/kubernetes-1.1/endpoints.json" { // spells ip as IP
+				if file == published+"kubernetes-1.1/endpoints.json" { // spells ip as IP
 					wantWarnings = 1
 				}
 				if len(document.Warnings) != wantWarnings {
@@ -122,12 +124,12 @@ func TestPublishedManifests(t *testing.T) {
 
 // TestPublishedFragments completes and reads the fragments in the documentation of Services.
 func TestPublishedFragments(t *testing.T) {
-	files, err := filepath.Glob("testdata/*/fragments/*.yaml")
+	files, err := filepath.Glob(published + "*/fragments/*.yaml")
 	if err != nil || len(files) != 38 {
 		t.Fatalf("found %d fragments, %v", len(files), err)
 	}
 	for _, file := range files {
-		t.Run(strings.TrimPrefix(file, "testdata/"), func(t *testing.T) {
+		t.Run(strings.TrimPrefix(file, published), func(t *testing.T) {
 			text := complete(read(t, file))
 			original := text
 			if strings.HasSuffix(file, "internal-oci.yaml") { // Kubernetes refuses it in its published form
@@ -171,29 +173,4 @@ func read(t *testing.T, file string) string {
 		t.Fatal(err)
 	}
 	return string(text)
-}
-
-// TestWhatTheManifestsMean checks the fields of a few decoded manifests.
-func TestWhatTheManifestsMean(t *testing.T) {
-	first := decode(t, read(t, "testdata/kubernetes-1.27/service.yaml"))[0].Object.(*corev1.Service)
-	if p := first.Spec.Ports[0]; first.Spec.Selector["app.kubernetes.io/name"] != "MyApp" || p.Port != 80 || p.TargetPort.GetNumber() != 9376 || p.Protocol != 1 {
-		t.Errorf("service: %v", first)
-	}
-	both := decode(t, read(t, "testdata/kubernetes-1.27/pod-and-named-port.yaml"))
-	if len(both) != 2 || both[1].Line != 16 || both[1].Object.(*corev1.Service).Spec.Ports[0].TargetPort.GetName() != "http-web-svc" {
-		t.Errorf("pod and named port: %v", both)
-	}
-	slice := decode(t, read(t, "testdata/kubernetes-1.27/endpointslice.yaml"))[0].Object.(*corev1.EndpointSlice)
-	if p := slice.Ports[0]; p.Name == nil || *p.Name != "" || p.GetAppProtocol() != "http" || len(slice.Endpoints[0].Addresses) != 2 {
-		t.Errorf("slice: %v", slice)
-	}
-	endpoints := decode(t, read(t, "testdata/kubernetes-1.1/endpoints.json"))[0].Object.(*corev1.Endpoints)
-	if endpoints.Subsets[0].Addresses[0].Ip != "1.2.3.4" || endpoints.Subsets[0].Ports[0].Port != 80 {
-		t.Errorf("endpoints: %v", endpoints)
-	}
-	balanced := decode(t, read(t, "testdata/kubernetes-1.1/loadbalancer.json"))[0].Object.(*corev1.Service)
-	if s := balanced.Spec; s.ClusterIp != "10.0.171.239" || s.LoadBalancerIp != "78.11.24.19" || s.Ports[0].NodePort != 30061 ||
-		balanced.Status.LoadBalancer.Ingress[0].Ip != "146.148.47.155" {
-		t.Errorf("load balancer: %v", balanced)
-	}
 }

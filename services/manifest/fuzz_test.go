@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"portolan.dev/portolan/internal/manifest"
+	"portolan.dev/services/manifest"
 	"portolan.dev/services/object"
 )
 
