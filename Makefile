@@ -15,7 +15,7 @@ export GOFLAGS += -buildvcs=false
 endif
 
 # In dependency order, which is the order that tidy needs.
-DAEMONS := registry allocator endpointctl lbctl dnssvc edge kubeapi nodeagent
+DAEMONS := registry allocator endpointctl lbctl dnssvc edge kubeapi nodeagent registrar
 MODULES := api services $(DAEMONS) portolan faults
 # Outside the workspace; tools/buf is left out of everything but proto-lint, since it takes minutes to build.
 TOOLS   := tools/gen tools/testrun tools/mutate tools/check
