@@ -5,6 +5,14 @@
 //	check := probe.HTTP(probe.Get{URL: "http://10.0.0.1:8080/healthz"})
 //	err := check(ctx)
 //
+// Parse reads a whole probe, check and timing, from one line of text, as labels of containers, unit
+// files and flags have it:
+//
+//	found, err := probe.Parse("http://:8000/healthz period=5s failures=2")
+//
+// The form is that of a URL followed by options. The other shape considered, options in the query of
+// the URL, would take away queries from the paths of HTTP checks.
+//
 // A caller decides when to check, for how long, and how many failures matter. Each attempt opens a
 // connection of its own, because a connection that is kept could belong to a program that has been
 // replaced since. Certificates are not verified: a check asks whether a program serves, not which

@@ -110,14 +110,15 @@ func DefaultPod(pod *corev1.Pod) {
 				setDefault(&port.Protocol, corev1.Protocol_PROTOCOL_TCP)
 			}
 			if container.ReadinessProbe != nil {
-				defaultProbe(container.ReadinessProbe)
+				DefaultProbe(container.ReadinessProbe)
 			}
 		}
 	}
 	defaultPodStatus(pod)
 }
 
-func defaultProbe(probe *corev1.Probe) {
+// DefaultProbe sets the default values of a probe.
+func DefaultProbe(probe *corev1.Probe) {
 	setDefault(&probe.TimeoutSeconds, 1)
 	setDefault(&probe.PeriodSeconds, 10)
 	setDefault(&probe.SuccessThreshold, 1)

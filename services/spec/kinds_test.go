@@ -270,6 +270,12 @@ func TestValidatePod(t *testing.T) {
 	httpGet := func(get *corev1.HTTPGetAction) *corev1.Probe {
 		return &corev1.Probe{Handler: &corev1.Probe_HttpGet{HttpGet: get}}
 	}
+	exec := func(command ...string) *corev1.Probe {
+		return &corev1.Probe{Handler: &corev1.Probe_Exec{Exec: &corev1.ExecAction{Command: command}}}
+	}
+	ttl := func(seconds int32) *corev1.Probe {
+		return &corev1.Probe{Handler: &corev1.Probe_Ttl{Ttl: &corev1.TTLAction{Seconds: seconds}}}
+	}
 	const c0 = "spec.containers[0]"
 	for _, test := range []struct {
 		name string
@@ -302,6 +308,18 @@ func TestValidatePod(t *testing.T) {
 		{"probe numbers", probe(&corev1.Probe{Handler: &corev1.Probe_Grpc{Grpc: &corev1.GRPCAction{Port: 1}}, InitialDelaySeconds: -1, TimeoutSeconds: -1, PeriodSeconds: -1, SuccessThreshold: -1, FailureThreshold: -1}), []string{
 			c0 + ".readinessProbe.initialDelaySeconds INVALID", c0 + ".readinessProbe.timeoutSeconds INVALID", c0 + ".readinessProbe.periodSeconds INVALID",
 			c0 + ".readinessProbe.successThreshold INVALID", c0 + ".readinessProbe.failureThreshold INVALID",
+		}},
+		{"probe exec", probe(exec("check-db", "--host", "a b")), nil},
+		{"probe exec as in Kubernetes", probe(exec("/bin/sh", "-c", "exit 0")), nil},
+		{"probe exec of nothing", probe(exec()), []string{c0 + ".readinessProbe.exec.command REQUIRED"}},
+		{"probe exec without a script", probe(exec("", "a")), []string{c0 + ".readinessProbe.exec.command[0] REQUIRED"}},
+		{"probe exec of an odd word", probe(exec("a", "b\x00c", strings.Repeat("x", 4097))), []string{c0 + ".readinessProbe.exec.command[1] INVALID", c0 + ".readinessProbe.exec.command[2] TOO_LONG"}},
+		{"probe exec of many words", probe(exec(make([]string, 66)...)), []string{c0 + ".readinessProbe.exec.command TOO_LONG"}},
+		{"probe ttl", probe(ttl(30)), nil},
+		{"probe ttl of no time", probe(ttl(0)), []string{c0 + ".readinessProbe.ttl.seconds INVALID"}},
+		{"probe ttl of two days", probe(ttl(2 * 86400)), []string{c0 + ".readinessProbe.ttl.seconds INVALID"}},
+		{"probe ttl that asks", probe(&corev1.Probe{Handler: ttl(1).GetHandler(), PeriodSeconds: 5, FailureThreshold: 1, InitialDelaySeconds: -1}), []string{
+			c0 + ".readinessProbe.periodSeconds INVALID", c0 + ".readinessProbe.failureThreshold INVALID", c0 + ".readinessProbe.initialDelaySeconds INVALID",
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

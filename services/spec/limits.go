@@ -26,6 +26,9 @@ const (
 	maxGates        = 32
 	maxHTTPHeaders  = 32
 	maxPath         = 2048
+	maxCommand      = 65   // the script of an exec check and its arguments
+	maxArgument     = 4096 // bytes
+	maxTTLSeconds   = 24 * 60 * 60
 )
 
 // ShortenMessage shortens the message of an Event or condition to the longest that is valid. It

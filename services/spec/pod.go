@@ -151,30 +151,88 @@ func checkContainerPort(c *checks, field string, port *corev1.ContainerPort, nam
 	}
 }
 
+// ValidateProbe checks a probe whose default values are set. The fields of the violations are
+// relative to the probe.
+func ValidateProbe(probe *corev1.Probe) apierr.Violations {
+	var c checks
+	checkProbe(&c, "", probe)
+	return c.found
+}
+
+// checkProbe checks a probe. Its fields begin with field, which is empty or ends without a dot.
 func checkProbe(c *checks, field string, probe *corev1.Probe) {
-	for _, number := range []struct {
-		name       string
-		value, min int32
-	}{
-		{"initialDelaySeconds", probe.GetInitialDelaySeconds(), 0},
-		{"timeoutSeconds", probe.GetTimeoutSeconds(), 1},
-		{"periodSeconds", probe.GetPeriodSeconds(), 1},
-		{"successThreshold", probe.GetSuccessThreshold(), 1},
-		{"failureThreshold", probe.GetFailureThreshold(), 1},
-	} {
+	prefix := field
+	if prefix != "" {
+		prefix += "."
+	}
+	for _, number := range probeNumbers(probe) {
 		if number.value < number.min {
-			c.invalid(field+"."+number.name, number.value, "must be at least %d", number.min)
+			c.invalid(prefix+number.name, number.value, "must be at least %d", number.min)
 		}
 	}
 	switch handler := probe.GetHandler().(type) {
 	case *corev1.Probe_TcpSocket:
-		checkPortOrName(c, field+".tcpSocket.port", handler.TcpSocket.GetPort())
+		checkPortOrName(c, prefix+"tcpSocket.port", handler.TcpSocket.GetPort())
 	case *corev1.Probe_HttpGet:
-		checkHTTPGet(c, field+".httpGet", handler.HttpGet)
+		checkHTTPGet(c, prefix+"httpGet", handler.HttpGet)
 	case *corev1.Probe_Grpc:
-		checkPort(c, field+".grpc.port", handler.Grpc.GetPort())
+		checkPort(c, prefix+"grpc.port", handler.Grpc.GetPort())
+	case *corev1.Probe_Exec:
+		checkExec(c, prefix+"exec.command", handler.Exec.GetCommand())
+	case *corev1.Probe_Ttl:
+		checkTTL(c, prefix, probe)
 	default:
-		c.required(field, "a probe has one of tcpSocket, httpGet and grpc")
+		c.required(field, "a probe has one of tcpSocket, httpGet, grpc, exec and ttl")
+	}
+}
+
+// probeNumber is a number of a probe with the smallest valid value and the default.
+type probeNumber struct {
+	name                string
+	value, min, usually int32
+}
+
+func probeNumbers(probe *corev1.Probe) []probeNumber {
+	return []probeNumber{
+		{"initialDelaySeconds", probe.GetInitialDelaySeconds(), 0, 0},
+		{"timeoutSeconds", probe.GetTimeoutSeconds(), 1, 1},
+		{"periodSeconds", probe.GetPeriodSeconds(), 1, 10},
+		{"successThreshold", probe.GetSuccessThreshold(), 1, 1},
+		{"failureThreshold", probe.GetFailureThreshold(), 1, 3},
+	}
+}
+
+// checkExec checks the command of an exec probe. Which scripts there are is known to the node agent
+// only, so names that it refuses, such as /bin/sh in the manifests of Kubernetes, are valid here.
+func checkExec(c *checks, field string, command []string) {
+	if len(command) == 0 {
+		c.required(field, "names a script in the folder of the node agent, and its arguments")
+		return
+	}
+	if !c.atMost(field, len(command), maxCommand) {
+		return
+	}
+	for i, word := range command {
+		c.text(indexed(field, i), word, maxArgument)
+		if strings.ContainsRune(word, 0) {
+			c.invalid(indexed(field, i), word, "may not contain a zero byte")
+		}
+	}
+	if command[0] == "" {
+		c.required(indexed(field, 0), "the name of a script")
+	}
+}
+
+// checkTTL checks a ttl probe. The node agent does not ask, so numbers about asking would be without
+// effect.
+func checkTTL(c *checks, prefix string, probe *corev1.Probe) {
+	if ttl := probe.GetTtl().GetSeconds(); ttl < 1 || ttl > maxTTLSeconds {
+		c.invalid(prefix+"ttl.seconds", ttl, "must be between 1 and %d", maxTTLSeconds)
+	}
+	for _, number := range probeNumbers(probe) {
+		if number.value != number.usually && number.value >= number.min {
+			c.invalid(prefix+number.name, number.value, "has no effect on a ttl check: leave it out")
+		}
 	}
 }
 

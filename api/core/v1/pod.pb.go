@@ -591,6 +591,8 @@ type Probe struct {
 	//	*Probe_TcpSocket
 	//	*Probe_HttpGet
 	//	*Probe_Grpc
+	//	*Probe_Exec
+	//	*Probe_Ttl
 	Handler isProbe_Handler `protobuf_oneof:"handler"`
 	// Seconds before the first check. Default 0.
 	InitialDelaySeconds int32 `protobuf:"varint,4,opt,name=initial_delay_seconds,json=initialDelaySeconds,proto3" json:"initial_delay_seconds,omitempty"`
@@ -670,6 +672,24 @@ func (x *Probe) GetGrpc() *GRPCAction {
 	return nil
 }
 
+func (x *Probe) GetExec() *ExecAction {
+	if x != nil {
+		if x, ok := x.Handler.(*Probe_Exec); ok {
+			return x.Exec
+		}
+	}
+	return nil
+}
+
+func (x *Probe) GetTtl() *TTLAction {
+	if x != nil {
+		if x, ok := x.Handler.(*Probe_Ttl); ok {
+			return x.Ttl
+		}
+	}
+	return nil
+}
+
 func (x *Probe) GetInitialDelaySeconds() int32 {
 	if x != nil {
 		return x.InitialDelaySeconds
@@ -724,11 +744,26 @@ type Probe_Grpc struct {
 	Grpc *GRPCAction `protobuf:"bytes,3,opt,name=grpc,proto3,oneof"`
 }
 
+type Probe_Exec struct {
+	// Succeeds if a script of the node's administrator ends with exit code 0.
+	Exec *ExecAction `protobuf:"bytes,9,opt,name=exec,proto3,oneof"`
+}
+
+type Probe_Ttl struct {
+	// Succeeds while a client renews it at the node agent. The fields below have no meaning for it and
+	// must be left out. Not in Kubernetes.
+	Ttl *TTLAction `protobuf:"bytes,10,opt,name=ttl,proto3,oneof"`
+}
+
 func (*Probe_TcpSocket) isProbe_Handler() {}
 
 func (*Probe_HttpGet) isProbe_Handler() {}
 
 func (*Probe_Grpc) isProbe_Handler() {}
+
+func (*Probe_Exec) isProbe_Handler() {}
+
+func (*Probe_Ttl) isProbe_Handler() {}
 
 // TCPSocketAction checks by opening a TCP connection.
 type TCPSocketAction struct {
@@ -977,6 +1012,105 @@ func (x *GRPCAction) GetService() string {
 	return ""
 }
 
+// ExecAction checks by running a script on the pod's node. Kubernetes runs the command in the
+// container; a node agent has no container to run it in, and would run it on the node. So it runs
+// only the scripts in a folder of the node's administrator (-check-dir), as an unprivileged user.
+type ExecAction struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The script, a plain file name in the folder, followed by its arguments, which no shell reads. The
+	// script gets PATH, PORTOLAN_POD_NAME, PORTOLAN_POD_NAMESPACE and PORTOLAN_POD_IP as its
+	// environment. At most 64 arguments of 4096 bytes. The registry accepts other names, such as those
+	// of Kubernetes' manifests; the node agent runs nothing for them, and the pod is not ready.
+	Command       []string `protobuf:"bytes,1,rep,name=command,proto3" json:"command,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecAction) Reset() {
+	*x = ExecAction{}
+	mi := &file_portolan_core_v1_pod_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecAction) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecAction) ProtoMessage() {}
+
+func (x *ExecAction) ProtoReflect() protoreflect.Message {
+	mi := &file_portolan_core_v1_pod_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecAction.ProtoReflect.Descriptor instead.
+func (*ExecAction) Descriptor() ([]byte, []int) {
+	return file_portolan_core_v1_pod_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ExecAction) GetCommand() []string {
+	if x != nil {
+		return x.Command
+	}
+	return nil
+}
+
+// TTLAction is a check that a client makes and reports: the pod is ready while the last report
+// was a success and is younger than the time to live. Reports go to the agent of the pod's node
+// (NodeAgentService.ReportCheck).
+type TTLAction struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Time to live of a report in seconds, 1-86400.
+	Seconds       int32 `protobuf:"varint,1,opt,name=seconds,proto3" json:"seconds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TTLAction) Reset() {
+	*x = TTLAction{}
+	mi := &file_portolan_core_v1_pod_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TTLAction) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TTLAction) ProtoMessage() {}
+
+func (x *TTLAction) ProtoReflect() protoreflect.Message {
+	mi := &file_portolan_core_v1_pod_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TTLAction.ProtoReflect.Descriptor instead.
+func (*TTLAction) Descriptor() ([]byte, []int) {
+	return file_portolan_core_v1_pod_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *TTLAction) GetSeconds() int32 {
+	if x != nil {
+		return x.Seconds
+	}
+	return 0
+}
+
 // PodStatus is the observed state of a backend.
 type PodStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1002,7 +1136,7 @@ type PodStatus struct {
 
 func (x *PodStatus) Reset() {
 	*x = PodStatus{}
-	mi := &file_portolan_core_v1_pod_proto_msgTypes[11]
+	mi := &file_portolan_core_v1_pod_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1014,7 +1148,7 @@ func (x *PodStatus) String() string {
 func (*PodStatus) ProtoMessage() {}
 
 func (x *PodStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_portolan_core_v1_pod_proto_msgTypes[11]
+	mi := &file_portolan_core_v1_pod_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1027,7 +1161,7 @@ func (x *PodStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodStatus.ProtoReflect.Descriptor instead.
 func (*PodStatus) Descriptor() ([]byte, []int) {
-	return file_portolan_core_v1_pod_proto_rawDescGZIP(), []int{11}
+	return file_portolan_core_v1_pod_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PodStatus) GetPhase() PodPhase {
@@ -1133,12 +1267,15 @@ const file_portolan_core_v1_pod_proto_rawDesc = "" +
 	"\x0econtainer_port\x18\x02 \x01(\x05R\rcontainerPort\x126\n" +
 	"\bprotocol\x18\x03 \x01(\x0e2\x1a.portolan.core.v1.ProtocolR\bprotocol\x12\x1b\n" +
 	"\thost_port\x18\x04 \x01(\x05R\bhostPort\x12\x17\n" +
-	"\ahost_ip\x18\x05 \x01(\tR\x06hostIp\"\xa6\x03\n" +
+	"\ahost_ip\x18\x05 \x01(\tR\x06hostIp\"\x8b\x04\n" +
 	"\x05Probe\x12B\n" +
 	"\n" +
 	"tcp_socket\x18\x01 \x01(\v2!.portolan.core.v1.TCPSocketActionH\x00R\ttcpSocket\x12<\n" +
 	"\bhttp_get\x18\x02 \x01(\v2\x1f.portolan.core.v1.HTTPGetActionH\x00R\ahttpGet\x122\n" +
 	"\x04grpc\x18\x03 \x01(\v2\x1c.portolan.core.v1.GRPCActionH\x00R\x04grpc\x122\n" +
+	"\x04exec\x18\t \x01(\v2\x1c.portolan.core.v1.ExecActionH\x00R\x04exec\x12/\n" +
+	"\x03ttl\x18\n" +
+	" \x01(\v2\x1b.portolan.core.v1.TTLActionH\x00R\x03ttl\x122\n" +
 	"\x15initial_delay_seconds\x18\x04 \x01(\x05R\x13initialDelaySeconds\x12'\n" +
 	"\x0ftimeout_seconds\x18\x05 \x01(\x05R\x0etimeoutSeconds\x12%\n" +
 	"\x0eperiod_seconds\x18\x06 \x01(\x05R\rperiodSeconds\x12+\n" +
@@ -1163,7 +1300,12 @@ const file_portolan_core_v1_pod_proto_rawDesc = "" +
 	"\x04port\x18\x01 \x01(\x05R\x04port\x12\x1d\n" +
 	"\aservice\x18\x02 \x01(\tH\x00R\aservice\x88\x01\x01B\n" +
 	"\n" +
-	"\b_service\"\xb0\x02\n" +
+	"\b_service\"&\n" +
+	"\n" +
+	"ExecAction\x12\x18\n" +
+	"\acommand\x18\x01 \x03(\tR\acommand\"%\n" +
+	"\tTTLAction\x12\x18\n" +
+	"\aseconds\x18\x01 \x01(\x05R\aseconds\"\xb0\x02\n" +
 	"\tPodStatus\x120\n" +
 	"\x05phase\x18\x01 \x01(\x0e2\x1a.portolan.core.v1.PodPhaseR\x05phase\x12;\n" +
 	"\n" +
@@ -1197,7 +1339,7 @@ func file_portolan_core_v1_pod_proto_rawDescGZIP() []byte {
 }
 
 var file_portolan_core_v1_pod_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_portolan_core_v1_pod_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_portolan_core_v1_pod_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_portolan_core_v1_pod_proto_goTypes = []any{
 	(PodPhase)(0),                 // 0: portolan.core.v1.PodPhase
 	(*Pod)(nil),                   // 1: portolan.core.v1.Pod
@@ -1211,38 +1353,42 @@ var file_portolan_core_v1_pod_proto_goTypes = []any{
 	(*HTTPGetAction)(nil),         // 9: portolan.core.v1.HTTPGetAction
 	(*HTTPHeader)(nil),            // 10: portolan.core.v1.HTTPHeader
 	(*GRPCAction)(nil),            // 11: portolan.core.v1.GRPCAction
-	(*PodStatus)(nil),             // 12: portolan.core.v1.PodStatus
-	(*ObjectMeta)(nil),            // 13: portolan.core.v1.ObjectMeta
-	(Protocol)(0),                 // 14: portolan.core.v1.Protocol
-	(*IntOrString)(nil),           // 15: portolan.core.v1.IntOrString
-	(*Condition)(nil),             // 16: portolan.core.v1.Condition
-	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
+	(*ExecAction)(nil),            // 12: portolan.core.v1.ExecAction
+	(*TTLAction)(nil),             // 13: portolan.core.v1.TTLAction
+	(*PodStatus)(nil),             // 14: portolan.core.v1.PodStatus
+	(*ObjectMeta)(nil),            // 15: portolan.core.v1.ObjectMeta
+	(Protocol)(0),                 // 16: portolan.core.v1.Protocol
+	(*IntOrString)(nil),           // 17: portolan.core.v1.IntOrString
+	(*Condition)(nil),             // 18: portolan.core.v1.Condition
+	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
 }
 var file_portolan_core_v1_pod_proto_depIdxs = []int32{
-	13, // 0: portolan.core.v1.Pod.metadata:type_name -> portolan.core.v1.ObjectMeta
+	15, // 0: portolan.core.v1.Pod.metadata:type_name -> portolan.core.v1.ObjectMeta
 	2,  // 1: portolan.core.v1.Pod.spec:type_name -> portolan.core.v1.PodSpec
-	12, // 2: portolan.core.v1.Pod.status:type_name -> portolan.core.v1.PodStatus
+	14, // 2: portolan.core.v1.Pod.status:type_name -> portolan.core.v1.PodStatus
 	4,  // 3: portolan.core.v1.PodSpec.containers:type_name -> portolan.core.v1.Container
 	4,  // 4: portolan.core.v1.PodSpec.init_containers:type_name -> portolan.core.v1.Container
 	3,  // 5: portolan.core.v1.PodSpec.readiness_gates:type_name -> portolan.core.v1.PodReadinessGate
 	5,  // 6: portolan.core.v1.Container.env:type_name -> portolan.core.v1.EnvVar
 	6,  // 7: portolan.core.v1.Container.ports:type_name -> portolan.core.v1.ContainerPort
 	7,  // 8: portolan.core.v1.Container.readiness_probe:type_name -> portolan.core.v1.Probe
-	14, // 9: portolan.core.v1.ContainerPort.protocol:type_name -> portolan.core.v1.Protocol
+	16, // 9: portolan.core.v1.ContainerPort.protocol:type_name -> portolan.core.v1.Protocol
 	8,  // 10: portolan.core.v1.Probe.tcp_socket:type_name -> portolan.core.v1.TCPSocketAction
 	9,  // 11: portolan.core.v1.Probe.http_get:type_name -> portolan.core.v1.HTTPGetAction
 	11, // 12: portolan.core.v1.Probe.grpc:type_name -> portolan.core.v1.GRPCAction
-	15, // 13: portolan.core.v1.TCPSocketAction.port:type_name -> portolan.core.v1.IntOrString
-	15, // 14: portolan.core.v1.HTTPGetAction.port:type_name -> portolan.core.v1.IntOrString
-	10, // 15: portolan.core.v1.HTTPGetAction.http_headers:type_name -> portolan.core.v1.HTTPHeader
-	0,  // 16: portolan.core.v1.PodStatus.phase:type_name -> portolan.core.v1.PodPhase
-	16, // 17: portolan.core.v1.PodStatus.conditions:type_name -> portolan.core.v1.Condition
-	17, // 18: portolan.core.v1.PodStatus.start_time:type_name -> google.protobuf.Timestamp
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	12, // 13: portolan.core.v1.Probe.exec:type_name -> portolan.core.v1.ExecAction
+	13, // 14: portolan.core.v1.Probe.ttl:type_name -> portolan.core.v1.TTLAction
+	17, // 15: portolan.core.v1.TCPSocketAction.port:type_name -> portolan.core.v1.IntOrString
+	17, // 16: portolan.core.v1.HTTPGetAction.port:type_name -> portolan.core.v1.IntOrString
+	10, // 17: portolan.core.v1.HTTPGetAction.http_headers:type_name -> portolan.core.v1.HTTPHeader
+	0,  // 18: portolan.core.v1.PodStatus.phase:type_name -> portolan.core.v1.PodPhase
+	18, // 19: portolan.core.v1.PodStatus.conditions:type_name -> portolan.core.v1.Condition
+	19, // 20: portolan.core.v1.PodStatus.start_time:type_name -> google.protobuf.Timestamp
+	21, // [21:21] is the sub-list for method output_type
+	21, // [21:21] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_portolan_core_v1_pod_proto_init() }
@@ -1257,6 +1403,8 @@ func file_portolan_core_v1_pod_proto_init() {
 		(*Probe_TcpSocket)(nil),
 		(*Probe_HttpGet)(nil),
 		(*Probe_Grpc)(nil),
+		(*Probe_Exec)(nil),
+		(*Probe_Ttl)(nil),
 	}
 	file_portolan_core_v1_pod_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
@@ -1265,7 +1413,7 @@ func file_portolan_core_v1_pod_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_portolan_core_v1_pod_proto_rawDesc), len(file_portolan_core_v1_pod_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   12,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
