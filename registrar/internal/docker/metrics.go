@@ -1,0 +1,40 @@
+package docker
+
+import "github.com/prometheus/client_golang/prometheus"
+
+type metrics struct {
+	requests  *prometheus.CounterVec
+	events    prometheus.Counter
+	connected prometheus.Gauge
+}
+
+// calls are the requests by the names that the metrics have for them.
+var calls = []string{"version", "ping", "list", "inspect", "events"}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "portolan_registrar_docker_requests_total", Help: "Requests to the Docker engine, by call (version, ping, list, inspect, events) and result (ok, error).",
+		}, []string{"call", "result"}),
+		events: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "portolan_registrar_docker_events_total", Help: "Events that the Docker engine has sent.",
+		}),
+		connected: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "portolan_registrar_docker_connected", Help: "Whether all containers of the Docker engine are known and its events are followed: 1 or 0.",
+		}),
+	}
+	for _, call := range calls {
+		m.requests.WithLabelValues(call, "ok")
+		m.requests.WithLabelValues(call, "error")
+	}
+	reg.MustRegister(m.requests, m.events, m.connected)
+	return m
+}
+
+func (m *metrics) count(call string, err error) {
+	result := "ok"
+	if err != nil {
+		result = "error"
+	}
+	m.requests.WithLabelValues(call, result).Inc()
+}

@@ -1,0 +1,98 @@
+package docker
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"portolan.dev/registrar/source"
+	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/obs"
+)
+
+// DefaultSocket is where engines listen.
+const DefaultSocket = "/var/run/docker.sock"
+
+// Options are the options of the source.
+type Options struct {
+	// Socket is the path of the engine's unix socket. Empty: DefaultSocket.
+	Socket string
+	// NodeAddresses are the addresses of this node for published ports, of which the first of each family
+	// is used. Empty: workloads with published ports have no addresses, which means the node's.
+	NodeAddresses []netip.Addr
+	// ComposeNames makes the names of Compose's service and project the defaults of the words service and
+	// namespace. Without it, containers of Compose need labels like all others.
+	ComposeNames bool
+	// NoServiceVariables switches registrator's variables off, such as SERVICE_NAME.
+	NoServiceVariables bool
+	// Network is the network of containers that are connected to several and do not name one. Empty: such
+	// containers are not registered.
+	Network string
+	// Relist is the time between two complete lists. Zero: 5 minutes.
+	Relist time.Duration
+	// Log must be given.
+	Log *slog.Logger
+	// Metrics must be given.
+	Metrics prometheus.Registerer
+}
+
+// pace is the timing of the source.
+type pace struct {
+	answer       time.Duration // how long the engine may take for an answer
+	ping         time.Duration // between two pings
+	retry        time.Duration // before the next list after a container could not be asked about
+	first, pause time.Duration // before the first and the later attempts to connect, at most
+}
+
+var defaultPace = pace{answer: 10 * time.Second, ping: 5 * time.Second, retry: 30 * time.Second, first: 250 * time.Millisecond, pause: 15 * time.Second}
+
+// Source reports the containers of a Docker engine. It implements source.Source.
+type Source struct {
+	options Options
+	pace    pace
+	metrics *metrics
+	outage  obs.Outage
+}
+
+// New returns a source.
+func New(options Options) *Source {
+	if options.Socket == "" {
+		options.Socket = DefaultSocket
+	}
+	if options.Relist == 0 {
+		options.Relist = 5 * time.Minute
+	}
+	return &Source{
+		options: options, pace: defaultPace, metrics: newMetrics(options.Metrics),
+		outage: obs.Outage{Log: options.Log, Down: "the Docker engine cannot be asked; its workloads stay as they were", Up: "the Docker engine answers again"},
+	}
+}
+
+// Name implements source.Source.
+func (s *Source) Name() string { return "docker" }
+
+// Run implements source.Source. It never returns an error, because an engine may be installed, started or
+// updated at any time.
+func (s *Source) Run(ctx context.Context, report func(source.Report)) error {
+	w := &watcher{source: s, report: report, signals: signals{}}
+	pause := s.pace.first
+	for {
+		began := time.Now()
+		err := w.connected(ctx)
+		s.metrics.connected.Set(0)
+		if ctx.Err() != nil {
+			return nil
+		}
+		s.outage.Failed(err)
+		w.lost(err)
+		if time.Since(began) > s.pace.pause {
+			pause = s.pace.first
+		}
+		if !app.Pause(ctx, pause) {
+			return nil
+		}
+		pause = min(2*pause, s.pace.pause)
+	}
+}
