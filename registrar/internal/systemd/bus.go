@@ -1,0 +1,125 @@
+package systemd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Names of D-Bus and of systemd's interface, see org.freedesktop.systemd1(5).
+const (
+	busInterface        = "org.freedesktop.DBus"
+	propertiesInterface = "org.freedesktop.DBus.Properties"
+	systemdName         = "org.freedesktop.systemd1"
+	managerPath         = "/org/freedesktop/systemd1"
+	managerInterface    = "org.freedesktop.systemd1.Manager"
+	unitPaths           = "/org/freedesktop/systemd1/unit"
+	unitInterface       = "org.freedesktop.systemd1.Unit"
+	serviceInterface    = "org.freedesktop.systemd1.Service"
+)
+
+// callTimeout bounds one call. systemd does not answer while it reloads its units, which takes seconds
+// with thousands of them. 25 s is the default of D-Bus' own libraries.
+const callTimeout = 25 * time.Second
+
+var errEnded = errors.New("the connection to the bus has ended")
+
+// rules select the signals that become hints. systemd sends PropertiesChanged for the interface Unit
+// with each change of a unit, so the one for the interface Service is not needed.
+var rules = [][]dbus.MatchOption{
+	{
+		dbus.WithMatchSender(systemdName), dbus.WithMatchInterface(propertiesInterface), dbus.WithMatchMember("PropertiesChanged"),
+		dbus.WithMatchPathNamespace(unitPaths), dbus.WithMatchArg(0, unitInterface),
+	},
+	{dbus.WithMatchSender(systemdName), dbus.WithMatchInterface(managerInterface), dbus.WithMatchObjectPath(managerPath)},
+	{dbus.WithMatchSender(busInterface), dbus.WithMatchInterface(busInterface), dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(0, systemdName)},
+}
+
+// bus is a connection to systemd by a message bus.
+type bus struct {
+	conn  *dbus.Conn
+	calls *prometheus.CounterVec
+}
+
+// listed is a unit as ListUnitsByPatterns returns it. D-Bus sets the fields by their order.
+type listed struct {
+	Name, Description, LoadState, ActiveState, SubState, Following string
+	Path                                                           dbus.ObjectPath
+	JobID                                                          uint32
+	JobType                                                        string
+	JobPath                                                        dbus.ObjectPath
+}
+
+// connect connects to a bus, and delivers systemd's signals to hints.
+func connect(ctx context.Context, address string, hints *hints, calls *prometheus.CounterVec) (*bus, error) {
+	conn, err := dbus.Connect(address, dbus.WithContext(ctx), dbus.WithSignalHandler(hints))
+	if err != nil {
+		return nil, fmt.Errorf("connect to the bus at %s: %w", address, err)
+	}
+	b := &bus{conn: conn, calls: calls}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	for _, rule := range rules {
+		if err := conn.AddMatchSignalContext(ctx, rule...); err != nil {
+			b.close()
+			return nil, fmt.Errorf("subscribe to signals at %s: %w", address, err)
+		}
+	}
+	return b, nil
+}
+
+// close ends the connection. An error would concern nobody, because nothing waits to be written.
+func (b *bus) close() { _ = b.conn.Close() }
+
+// ended returns a channel that is closed when the connection has ended.
+func (b *bus) ended() <-chan struct{} { return b.conn.Context().Done() }
+
+// subscribe asks systemd to send signals. systemd forgets subscribers when it leaves the bus.
+func (b *bus) subscribe(ctx context.Context) error {
+	err := b.call(ctx, managerPath, managerInterface+".Subscribe", nil)
+	if remote := (dbus.Error{}); errors.As(err, &remote) && remote.Name == systemdName+".AlreadySubscribed" {
+		return nil
+	}
+	return err
+}
+
+// list returns the loaded units that match one of the patterns.
+func (b *bus) list(ctx context.Context, patterns []string) ([]listed, error) {
+	var units []listed
+	return units, b.call(ctx, managerPath, managerInterface+".ListUnitsByPatterns", &units, []string{}, patterns)
+}
+
+// property reads a property of a unit. It returns the zero value if there is no such unit (it may have
+// been unloaded meanwhile) or if this version of systemd has no such property.
+func property[T any](ctx context.Context, b *bus, path dbus.ObjectPath, iface, name string) (T, error) {
+	var value T
+	var variant dbus.Variant
+	err := b.call(ctx, path, propertiesInterface+".Get", &variant, iface, name)
+	if remote := (dbus.Error{}); errors.As(err, &remote) {
+		return value, nil
+	}
+	if err == nil {
+		err = variant.Store(&value)
+	}
+	return value, err
+}
+
+// call calls a method of systemd and stores its result, if result is not nil.
+func (b *bus) call(ctx context.Context, path dbus.ObjectPath, method string, result any, args ...any) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	call := b.conn.Object(systemdName, path).CallWithContext(ctx, method, 0, args...)
+	b.calls.WithLabelValues(member(method)).Inc()
+	err := call.Err
+	if err == nil && result != nil {
+		err = call.Store(result)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	return nil
+}

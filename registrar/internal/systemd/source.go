@@ -1,0 +1,121 @@
+package systemd
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"portolan.dev/registrar/source"
+	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/obs"
+)
+
+const (
+	// name is the source's name.
+	name = "systemd"
+	// defaultAddress is the address of the system bus.
+	defaultAddress = "unix:path=/run/dbus/system_bus_socket"
+	defaultRelist  = 5 * time.Minute
+	// settle is the time in which signals are collected before the units are read. A start or a stop
+	// sends about ten signals within a few milliseconds.
+	settle = 10 * time.Millisecond
+	// The pauses between attempts to connect double from the first to the last.
+	firstPause = 100 * time.Millisecond
+	lastPause  = 15 * time.Second
+)
+
+// Options are the options of a Source.
+type Options struct {
+	// Address is the D-Bus address of the system bus of this node, a unix socket. Empty:
+	// unix:path=/run/dbus/system_bus_socket.
+	Address string
+	// Root is the folder in which the node's unit files are found, for a registrar in a container that
+	// has the node's files mounted there. Symbolic links with absolute paths are followed outside of
+	// it. Empty: /.
+	Root string
+	// Relist is the interval at which all units are read again. Zero: 5 min.
+	Relist time.Duration
+	// Log is the log. Nil: slog.Default.
+	Log *slog.Logger
+	// Metrics is where the source registers its metrics. Nil: nowhere.
+	Metrics prometheus.Registerer
+}
+
+// Source is the source of the units of this node's systemd. It implements source.Source.
+type Source struct {
+	options Options
+	calls   *prometheus.CounterVec
+}
+
+// New returns a source. It connects to systemd in Run.
+func New(options Options) *Source {
+	options.Address = cmp.Or(options.Address, defaultAddress)
+	options.Root = cmp.Or(options.Root, "/")
+	options.Relist = cmp.Or(options.Relist, defaultRelist)
+	options.Log = cmp.Or(options.Log, slog.Default())
+	return &Source{options: options, calls: newCalls(options.Metrics)}
+}
+
+// Name returns "systemd".
+func (s *Source) Name() string { return name }
+
+// Run reports the units until ctx is done, see source.Source. It returns an error if the address of the
+// bus is none of a unix socket.
+func (s *Source) Run(ctx context.Context, report func(source.Report)) error {
+	if !strings.HasPrefix(s.options.Address, "unix:") {
+		return fmt.Errorf("systemd: bus address %q: want the address of a unix socket, such as %s", s.options.Address, defaultAddress)
+	}
+	outage := &obs.Outage{Log: s.options.Log, Down: "systemd does not answer; its units stay registered as they are", Up: "systemd answers again"}
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		err := s.follow(ctx, func(r source.Report) {
+			outage.Over()
+			pause = firstPause
+			report(r)
+		})
+		if ctx.Err() != nil {
+			return nil
+		}
+		outage.Failed(err)
+		report(source.Report{Err: err})
+		app.Pause(ctx, pause)
+	}
+}
+
+// follow connects to the bus and reports until the connection ends. It returns the reason.
+func (s *Source) follow(ctx context.Context, report func(source.Report)) error {
+	hints := newHints()
+	b, err := connect(ctx, s.options.Address, hints, s.calls)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	relist := time.NewTicker(s.options.Relist)
+	defer relist.Stop()
+	units := newUnits(b, s.options.Root)
+	hints.addAll()
+	var last *source.Report
+	for {
+		select {
+		case <-b.ended():
+			return errEnded
+		case <-relist.C:
+			hints.addAll()
+			continue
+		case <-hints.wake:
+		}
+		app.Pause(ctx, settle)
+		if err := units.read(ctx, hints.take()); err != nil {
+			return err
+		}
+		if next := units.report(); last == nil || !reflect.DeepEqual(*last, next) {
+			report(next)
+			last = &next
+		}
+	}
+}
