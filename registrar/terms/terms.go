@@ -10,6 +10,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/registrar/source"
+	"portolan.dev/services/probe"
 	"portolan.dev/services/spec"
 )
 
@@ -76,6 +77,8 @@ func (r *Reader) read(word, value string) error {
 		return set(&t.Namespace, value, value, spec.DNSLabel(value))
 	case word == Weight:
 		return r.weight(value)
+	case word == Ready:
+		return r.ready(value)
 	case word == Drain:
 		return r.drain(value)
 	case strings.HasPrefix(word, Port):
@@ -119,6 +122,13 @@ func (r *Reader) weight(value string) error {
 	weight := uint32(number)
 	r.terms.Weight = &weight
 	return nil
+}
+
+func (r *Reader) ready(value string) (err error) {
+	if r.terms.Probe, err = probe.Parse(value); err != nil {
+		r.terms.NeverReady = fmt.Sprintf("%s cannot be read", r.Spell(Ready))
+	}
+	return err
 }
 
 func (r *Reader) drain(value string) error {
