@@ -22,6 +22,7 @@ import (
 	_ "portolan.dev/api/endpoints/v1"
 	_ "portolan.dev/api/loadbalancer/v1"
 	_ "portolan.dev/api/nodeagent/v1"
+	_ "portolan.dev/api/registrar/v1"
 	_ "portolan.dev/api/registry/v1"
 )
 

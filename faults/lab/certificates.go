@@ -114,7 +114,7 @@ func (l *Lab) issueTestCertificate() error {
 // identityOf returns the identity of the process on a machine.
 func identityOf(machine string) identity.ID {
 	id := identity.ID{TrustDomain: identity.DefaultTrustDomain, Role: identity.Role(programOf(machine))}
-	if id.Role == identity.NodeAgent || id.Role == identity.Edge {
+	if id.Role.OfNode() {
 		id.Name = machine
 	}
 	return id

@@ -26,6 +26,7 @@ import (
 	_ "portolan.dev/api/endpoints/v1"
 	_ "portolan.dev/api/loadbalancer/v1"
 	_ "portolan.dev/api/nodeagent/v1"
+	_ "portolan.dev/api/registrar/v1"
 	_ "portolan.dev/api/registry/v1"
 	"portolan.dev/services/access"
 	"portolan.dev/services/kit/health"
@@ -125,7 +126,7 @@ func callers(t *testing.T) []identity.ID {
 	var ids []identity.ID
 	for _, role := range identity.Roles() {
 		id := identity.ID{TrustDomain: identity.DefaultTrustDomain, Role: role}
-		if role == identity.NodeAgent || role == identity.Edge || role == identity.Workload {
+		if role.OfNode() {
 			id.Name = "n1"
 		}
 		ids = append(ids, id)

@@ -26,12 +26,12 @@ var (
 	operators = []identity.Role{identity.Operator}
 	readers   = []identity.Role{identity.Operator, identity.Viewer}
 	// logReaders may read the log.
-	logReaders = []identity.Role{identity.Operator, identity.Viewer, identity.Allocator, identity.EndpointCtl, identity.LBCtl, identity.DNSSvc, identity.NodeAgent, identity.Edge, identity.KubeAPI}
+	logReaders = []identity.Role{identity.Operator, identity.Viewer, identity.Allocator, identity.EndpointCtl, identity.LBCtl, identity.DNSSvc, identity.NodeAgent, identity.Edge, identity.KubeAPI, identity.Registrar}
 	// bulkWriters may make many writes in one call. Each of the writes needs its own permission, too.
-	// Node agents and workloads write one object at a time: their requests have small limits and their
+	// Node agents, workloads and registrars write one object at a time: their requests have small limits and their
 	// writes have rates, and a large request would be decoded before either applies to its objects.
 	bulkWriters = addRoles(operators, identity.Allocator, identity.EndpointCtl)
-	allRoles    = []identity.Role{identity.Registry, identity.Allocator, identity.EndpointCtl, identity.LBCtl, identity.DNSSvc, identity.NodeAgent, identity.Edge, identity.KubeAPI, identity.Operator, identity.Viewer, identity.Workload}
+	allRoles    = []identity.Role{identity.Registry, identity.Allocator, identity.EndpointCtl, identity.LBCtl, identity.DNSSvc, identity.NodeAgent, identity.Edge, identity.KubeAPI, identity.Operator, identity.Viewer, identity.Workload, identity.Registrar}
 )
 
 // addRoles returns a copy of set with more roles added.
@@ -66,7 +66,8 @@ func Methods() Table {
 		"portolan.nodeagent.v1.NodeAgentService": {
 			"GetStatus": readers, "GetPlan": readers, "Resync": operators, "SetDraining": operators,
 		},
-		"portolan.edge.v1.EdgeService": {"GetStatus": readers},
+		"portolan.edge.v1.EdgeService":           {"GetStatus": readers},
+		"portolan.registrar.v1.RegistrarService": {"GetStatus": readers},
 		// The agent also checks that the edge is that of its own node.
 		"portolan.nodeagent.v1.LocalProxyService":   {"Serve": {identity.Edge}},
 		"portolan.loadbalancer.v1.AnnouncerService": {"Announce": {identity.NodeAgent}},

@@ -27,7 +27,7 @@ type objectRule func(id identity.ID, updated, old object.Object) string
 func objectRules() map[identity.Role]objectRule {
 	return map[identity.Role]objectRule{
 		identity.NodeAgent: nodeAgent, identity.EndpointCtl: endpointCtl, identity.Allocator: allocator, identity.LBCtl: lbCtl,
-		identity.Edge: edge, identity.Workload: workload, identity.Operator: boundOperator,
+		identity.Edge: edge, identity.Workload: workload, identity.Registrar: registrar, identity.Operator: boundOperator,
 	}
 }
 

@@ -28,6 +28,8 @@ func ReadLimitOf(ctx context.Context) ReadLimit {
 		return func(o object.Object) bool { return o.GetMetadata().GetNamespace() == id.Namespace }
 	case id.Role == identity.Workload:
 		return func(o object.Object) bool { return notOwn(id, o) == "" }
+	case id.Role == identity.Registrar:
+		return func(o object.Object) bool { return registrarReads(id, o) }
 	case id.Role == identity.NodeAgent:
 		return func(o object.Object) bool { return agentReads(id.Name, o) }
 	case id.Role == identity.Edge:

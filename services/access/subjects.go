@@ -24,7 +24,7 @@ func SubjectsOf(prefix string, id identity.ID) (Permissions, error) {
 	case identity.Registry:
 		permissions.Publish = append(names.StreamRequests(), names.Changes(), names.Head())
 		permissions.Subscribe = []string{changes.Inbox(names.Prefix(), string(id.Role)) + ".>", names.Heartbeats()}
-	case identity.Allocator, identity.LBCtl, identity.DNSSvc, identity.Edge, identity.KubeAPI:
+	case identity.Allocator, identity.LBCtl, identity.DNSSvc, identity.Edge, identity.KubeAPI, identity.Registrar:
 		permissions.Subscribe = []string{names.Followed()}
 	case identity.EndpointCtl:
 		permissions.Subscribe = []string{names.Followed(), names.Heartbeats()}

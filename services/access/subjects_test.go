@@ -18,6 +18,7 @@ func TestSubjects(t *testing.T) {
 		identity.LBCtl:       {Subscribe: []string{followed}},
 		identity.Edge:        {Subscribe: []string{followed}},
 		identity.KubeAPI:     {Subscribe: []string{followed}},
+		identity.Registrar:   {Subscribe: []string{followed}},
 		identity.LBProvider:  {},
 		identity.EndpointCtl: {Subscribe: []string{followed, heartbeats}},
 		identity.NodeAgent:   {Publish: []string{"test.hb.n1"}, Subscribe: []string{followed}},
@@ -41,7 +42,7 @@ func TestSubjects(t *testing.T) {
 	if _, err := access.SubjectsOf("a b", identity.ID{Role: identity.Registry}); err == nil {
 		t.Error("a prefix that is none is accepted")
 	}
-	want := []identity.Role{identity.Registry, identity.Allocator, identity.EndpointCtl, identity.LBCtl, identity.DNSSvc, identity.NodeAgent, identity.Edge, identity.KubeAPI}
+	want := []identity.Role{identity.Registry, identity.Allocator, identity.EndpointCtl, identity.LBCtl, identity.DNSSvc, identity.NodeAgent, identity.Edge, identity.KubeAPI, identity.Registrar}
 	if got := access.RolesUsingNATS(); !slices.Equal(got, want) {
 		t.Errorf("%v use NATS, want %v", got, want)
 	}

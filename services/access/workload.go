@@ -11,6 +11,12 @@ import (
 
 // workload allows writes to the workload's own pods.
 func workload(id identity.ID, updated, old object.Object) string {
+	return ownPods(id, updated, old)
+}
+
+// ownPods allows writes to the own pods of a workload or a registrar: pods that are its own before and
+// after the write.
+func ownPods(id identity.ID, updated, old object.Object) string {
 	for _, o := range []object.Object{old, updated} {
 		if o == nil {
 			continue
@@ -22,21 +28,21 @@ func workload(id identity.ID, updated, old object.Object) string {
 	return ""
 }
 
-// notOwn returns the reason why an object is not the workload's own pod, or "" if it is.
+// notOwn returns the reason why an object is not the own pod of a workload or a registrar, or "" if it is.
 func notOwn(id identity.ID, o object.Object) string {
 	pod, ok := o.(*corev1.Pod)
 	if !ok {
-		return "a workload has pods only"
+		return fmt.Sprintf("a %s has pods only", id.Role)
 	}
 	meta := pod.GetMetadata()
 	if node := pod.GetSpec().GetNodeName(); node != id.Name {
-		return fmt.Sprintf("the pod is on node %q, and this workload is bound to node %q", node, id.Name)
+		return fmt.Sprintf("the pod is on node %q, and this %s is bound to node %q", node, id.Role, id.Name)
 	}
 	if reason := otherNamespace(id, cmp.Or(meta.GetNamespace(), object.DefaultNamespace)); reason != "" {
 		return reason
 	}
 	if owner := meta.GetAnnotations()[object.AnnotationWorkload]; owner != id.Path() {
-		return fmt.Sprintf("a workload's pod has the annotation %s: %s, and this one has %q", object.AnnotationWorkload, id.Path(), owner)
+		return fmt.Sprintf("a %s's pod has the annotation %s: %s, and this one has %q", id.Role, object.AnnotationWorkload, id.Path(), owner)
 	}
 	return ""
 }

@@ -12,7 +12,8 @@ import (
 // comes after the kinds that it refers to.
 var All = []*Kind{
 	row[*corev1.Namespace]{
-		short: []string{"ns"},
+		short:  []string{"ns"},
+		access: Access{Create: {identity.Registrar}, Get: {identity.Registrar}},
 		fields: map[string]func(*corev1.Namespace) string{
 			"status.phase": func(n *corev1.Namespace) string { return spec.EnumName(n.GetStatus().GetPhase()) },
 		},
@@ -21,7 +22,7 @@ var All = []*Kind{
 	row[*corev1.Node]{
 		short: []string{"no"},
 		access: Access{
-			Create: {identity.NodeAgent}, Get: {identity.NodeAgent}, UpdateStatus: {identity.NodeAgent, identity.EndpointCtl},
+			Create: {identity.NodeAgent}, Get: {identity.NodeAgent, identity.Registrar}, UpdateStatus: {identity.NodeAgent, identity.EndpointCtl},
 		},
 		maxBytes: smallMaxBytes,
 		fields: map[string]func(*corev1.Node) string{
@@ -40,7 +41,8 @@ var All = []*Kind{
 	row[*corev1.Service]{
 		short: []string{"svc"}, namespaced: true,
 		access: Access{
-			Get: {identity.Allocator, identity.LBCtl}, List: {identity.Allocator}, Update: {identity.LBCtl}, UpdateStatus: {identity.LBCtl},
+			Create: {identity.Registrar}, Get: {identity.Allocator, identity.LBCtl, identity.Registrar}, List: {identity.Allocator},
+			Update: {identity.LBCtl}, UpdateStatus: {identity.LBCtl},
 		},
 		fields: map[string]func(*corev1.Service) string{
 			"spec.type":      func(s *corev1.Service) string { return spec.EnumName(s.GetSpec().GetType()) },
@@ -53,9 +55,11 @@ var All = []*Kind{
 	row[*corev1.Pod]{
 		short: []string{"po"}, namespaced: true,
 		access: Access{
-			Create: {identity.Workload}, Get: {identity.Allocator, identity.NodeAgent, identity.Workload},
-			List: {identity.Workload}, Watch: {identity.Workload},
-			Update: {identity.Workload}, UpdateStatus: {identity.NodeAgent, identity.Workload}, Delete: {identity.Workload},
+			Create: {identity.Workload, identity.Registrar},
+			Get:    {identity.Allocator, identity.NodeAgent, identity.Workload, identity.Registrar},
+			List:   {identity.Workload, identity.Registrar}, Watch: {identity.Workload, identity.Registrar},
+			Update: {identity.Workload, identity.Registrar}, UpdateStatus: {identity.NodeAgent, identity.Workload, identity.Registrar},
+			Delete: {identity.Workload, identity.Registrar},
 		},
 		fields: map[string]func(*corev1.Pod) string{
 			"spec.nodeName": func(p *corev1.Pod) string { return p.GetSpec().GetNodeName() },
@@ -88,7 +92,7 @@ var All = []*Kind{
 	}.kind(),
 	row[*corev1.Event]{
 		short: []string{"ev"}, namespaced: true,
-		access:   Access{Create: {identity.Allocator, identity.EndpointCtl, identity.LBCtl, identity.NodeAgent, identity.Edge}},
+		access:   Access{Create: {identity.Allocator, identity.EndpointCtl, identity.LBCtl, identity.NodeAgent, identity.Edge, identity.Registrar}},
 		maxBytes: smallMaxBytes,
 		fields:   eventFields(),
 		fill:     spec.DefaultEvent, validate: spec.ValidateEvent,

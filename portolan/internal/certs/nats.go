@@ -16,8 +16,8 @@ import (
 type NATSOptions struct {
 	Prefix string // of all subjects
 	Path   string // folder of the server's certificate
-	// Nodes are the nodes whose agents and edges may connect, besides those with a certificate in the
-	// folder.
+	// Nodes are the nodes whose agents, edges and registrars may connect, besides the identities with a
+	// certificate in the folder.
 	Nodes []string
 	// Cluster is the cluster of the server. Without routes the server is in none.
 	Cluster NATSCluster
@@ -116,26 +116,35 @@ func (f *Folder) natsUsers(nodes []string) ([]identity.ID, error) {
 	}
 	var users []identity.ID
 	for _, role := range access.RolesUsingNATS() {
-		if role != identity.NodeAgent && role != identity.Edge {
-			users = append(users, identity.ID{TrustDomain: f.TrustDomain(), Role: role})
-			continue
+		paths := []string{string(role)}
+		if role.OfNode() {
+			paths = pathsOf(role, nodes, all)
 		}
-		named := slices.Clone(nodes)
-		for _, one := range all {
-			if node, ok := strings.CutPrefix(one.Name, string(role)+"/"); ok {
-				named = append(named, node)
-			}
-		}
-		slices.Sort(named)
-		for _, node := range slices.Compact(named) {
-			id := identity.ID{TrustDomain: f.TrustDomain(), Role: role, Name: node}
-			if err := id.Validate(); err != nil {
+		for _, path := range paths {
+			id, err := identity.ParsePath(f.TrustDomain(), path)
+			if err != nil {
 				return nil, err
 			}
 			users = append(users, id)
 		}
 	}
 	return f.withoutRevoked(users)
+}
+
+// pathsOf returns the paths of the identities of a role, in order: those of the nodes, and those with one
+// of the certificates.
+func pathsOf(role identity.Role, nodes []string, all []Certificate) []string {
+	var paths []string
+	for _, node := range nodes {
+		paths = append(paths, string(role)+"/"+node)
+	}
+	for _, one := range all {
+		if strings.HasPrefix(one.Name, string(role)+"/") {
+			paths = append(paths, one.Name)
+		}
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths)
 }
 
 // allow returns permissions for subjects in NATS's syntax.

@@ -35,7 +35,7 @@ func newCerts(flags *connection) *cobra.Command {
 		Use:   "certs",
 		Short: "Make and renew the certificates of an installation",
 		Long: `certs keeps a folder with a certificate authority and what it has issued. Every daemon has a certificate whose URI SAN names its role, such as
-spiffe://portolan/registry or spiffe://portolan/nodeagent/n1; people have one of the role operator or viewer, and
+spiffe://portolan/registry, spiffe://portolan/nodeagent/n1 or spiffe://portolan/registrar/n1/shop; people have one of the role operator or viewer, and
 what scrapes metrics, such as Prometheus, one of the role monitor. The key of the authority, ca.key,
 is needed here only: leave it out when you copy certificates to machines.
 
@@ -178,7 +178,7 @@ func (f *certsFlags) firstRequests(nodes []string) ([]certs.Request, error) {
 	}
 	var who []string
 	for _, role := range identity.Roles() {
-		if role != identity.NodeAgent && role != identity.Edge && role != identity.Workload && role != identity.LBProvider {
+		if !role.OfNode() && role != identity.LBProvider {
 			who = append(who, string(role))
 		}
 	}
@@ -201,11 +201,13 @@ func newCertsIssue(flags *connection) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "issue ROLE[/NAME]...",
 		Short: "Issue certificates",
-		Long: `issue makes certificates of the folder's authority. Roles are registry, allocator, endpointctl, lbctl, dnssvc, nodeagent/NODE, edge/NODE,
-operator[/NAME], viewer[/NAME], workload/NODE[/NAMESPACE], lbprovider[/NAME], nats and postgres.`,
+		Long: `issue makes certificates of the folder's authority. Roles are registry, allocator, endpointctl, lbctl, dnssvc, kubeapi, nodeagent/NODE,
+edge/NODE, operator[/NAMESPACE], viewer[/NAMESPACE], workload/NODE[/NAMESPACE], registrar/NODE[/NAMESPACE], monitor[/NAME], lbprovider[/NAME],
+nats, natsroute and postgres.`,
 		Example: `  portolan certs issue nodeagent/n3
   portolan certs issue edge/n3
   portolan certs issue workload/n3/default
+  portolan certs issue registrar/n3
   portolan certs issue operator/shop --lifetime 30d
   portolan certs issue postgres --host db.example.com --force`,
 		Args: arguments(cobra.MinimumNArgs(1), "ROLE[/NAME]..."),
@@ -278,6 +280,7 @@ func newCertsNATS(flags *connection) *cobra.Command {
 		Short: "Print who may do what on NATS, as configuration of nats-server",
 		Long: `nats-config prints the parts "tls" and "authorization" of a nats-server's configuration: every role with the subjects that are its own, every node with
 its own heartbeats. Include it in the configuration of each server; nodes are those that have a certificate in the folder, and those named by --node.
+A registrar that is bound to a namespace needs its certificate in the folder.
 
 With --route it also prints the part "cluster". Only servers with the certificate natsroute.crt, of an authority of its own, can join the cluster: who is in it
 reads and publishes everything. Each server needs natsroute.crt, natsroute.key and routes-ca.crt in its folder, and nothing else of the machines does.`,

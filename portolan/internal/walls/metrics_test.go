@@ -332,7 +332,7 @@ func (s *allDaemons) certificate(name string, metrics prometheus.Registerer) {
 		s.t.Fatal(err)
 	}
 	id := identity.ID{TrustDomain: "example.org", Role: identity.Role(name)}
-	if id.Role == identity.NodeAgent || id.Role == identity.Edge {
+	if id.Role.OfNode() {
 		id.Name = "n1"
 	}
 	pair, err := ca.Issue(authority.Request{ID: id, Lifetime: time.Hour})

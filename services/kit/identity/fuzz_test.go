@@ -18,7 +18,7 @@ import (
 // files of a certificate, and that a certificate with its URI has this identity.
 func FuzzPath(f *testing.F) {
 	for _, path := range []string{
-		"registry", "nodeagent/n1", "operator", "operator/shop", "workload/n1/default", "monitor/p", "nodeagent", "nodeagent/", "workload/n1/..", "workload//default",
+		"registry", "nodeagent/n1", "operator", "operator/shop", "workload/n1/default", "registrar/n1", "registrar/n1/shop", "monitor/p", "nodeagent", "nodeagent/", "workload/n1/..", "workload//default",
 		"operator/shop/x", "nodeagent/n1@shop", "natsroute", "Registry", "viewer/", "",
 	} {
 		f.Add("portolan", path)

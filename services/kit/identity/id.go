@@ -32,6 +32,9 @@ const (
 	// Workload is a program that registers pods of its own on one node, such as portolan run. It has
 	// the name of the node and may have a namespace.
 	Workload Role = "workload"
+	// Registrar registers the containers and units of one node as pods. It has the name of the node and
+	// may have a namespace.
+	Registrar Role = "registrar"
 	// Monitor is a program that reads metrics and health over HTTP, such as Prometheus. It may call no
 	// method. It may have a name.
 	Monitor Role = "monitor"
@@ -46,8 +49,12 @@ const (
 
 // Roles lists all roles.
 func Roles() []Role {
-	return []Role{Registry, Allocator, EndpointCtl, LBCtl, DNSSvc, NodeAgent, Edge, KubeAPI, Operator, Viewer, Workload, Monitor, LBProvider, NATS, NATSRoute, Postgres}
+	return []Role{Registry, Allocator, EndpointCtl, LBCtl, DNSSvc, NodeAgent, Edge, KubeAPI, Operator, Viewer, Workload, Registrar, Monitor, LBProvider, NATS, NATSRoute, Postgres}
 }
+
+// OfNode reports whether the IDs of a role always have the name of a node, because each belongs to one
+// machine.
+func (r Role) OfNode() bool { return slices.Contains([]Role{NodeAgent, Edge, Workload, Registrar}, r) }
 
 // DefaultTrustDomain is the trust domain of an installation that does not configure one.
 const DefaultTrustDomain = "portolan"
@@ -56,11 +63,11 @@ const DefaultTrustDomain = "portolan"
 type ID struct {
 	TrustDomain string
 	Role        Role
-	// Name is the node of a node agent, an edge or a workload, or the name of a monitor or a load-balancer
-	// provider. It is empty for other roles.
+	// Name is the node of a node agent, an edge, a workload or a registrar, or the name of a monitor or a
+	// load-balancer provider. It is empty for other roles.
 	Name string
-	// Namespace is the namespace that an operator, a viewer or a workload is bound to. It is empty
-	// for one of all namespaces, and for other roles.
+	// Namespace is the namespace that an operator, a viewer, a workload or a registrar is bound to. It is
+	// empty for one of all namespaces, and for other roles.
 	Namespace string
 }
 
@@ -107,7 +114,9 @@ func (id ID) Validate() error {
 		return errors.New("an edge is named by its node: edge/NODE")
 	case id.Role == Workload && id.Name == "":
 		return errors.New("a workload is named by its node: workload/NODE or workload/NODE/NAMESPACE")
-	case id.Namespace != "" && !slices.Contains([]Role{Operator, Viewer, Workload}, id.Role):
+	case id.Role == Registrar && id.Name == "":
+		return errors.New("a registrar is named by its node: registrar/NODE or registrar/NODE/NAMESPACE")
+	case id.Namespace != "" && !slices.Contains([]Role{Operator, Viewer, Workload, Registrar}, id.Role):
 		return fmt.Errorf("role %s takes no namespace; %q has one", id.Role, id.Path())
 	case id.Namespace != "" && !consistsOf(id.Namespace, "abcdefghijklmnopqrstuvwxyz0123456789-"):
 		return fmt.Errorf("namespace %q: want lower-case letters, digits and dashes", id.Namespace)
@@ -121,7 +130,7 @@ func (id ID) Validate() error {
 
 // hasName reports whether the IDs of a role may have a name.
 func hasName(role Role) bool {
-	return slices.Contains([]Role{NodeAgent, Edge, Workload, Monitor, LBProvider}, role)
+	return role.OfNode() || role == Monitor || role == LBProvider
 }
 
 // maxNameLength is the largest length of a trust domain and of a name, as in SPIFFE, in bytes.

@@ -162,7 +162,7 @@ func TestNamesOfRoles(t *testing.T) {
 	for path, want := range map[string]string{
 		"registry": "", "nodeagent/n1": "", "nodeagent/a.b-c": "", "operator": "", "operator/ann": "", "viewer/shop": "", "nats": "", "postgres": "",
 		"": "is not known", "root": "roles are registry, allocator", "nodeagent": "nodeagent/NODE", "nodeagent/": "ends in a slash",
-		"registry/1": "takes no name", "nodeagent/..": "want letters", "nodeagent/a/b": "takes no namespace", "workload": "workload/NODE", "workload/n1/": "ends in a slash", "workload/n1/a/b": "want lower-case", "operator/a b": "want lower-case", "operator/a.b": "want lower-case", "operator/a/b": "want lower-case",
+		"registry/1": "takes no name", "nodeagent/..": "want letters", "nodeagent/a/b": "takes no namespace", "workload": "workload/NODE", "registrar": "registrar/NODE", "registrar/n1/a/b": "want lower-case", "workload/n1/": "ends in a slash", "workload/n1/a/b": "want lower-case", "operator/a b": "want lower-case", "operator/a.b": "want lower-case", "operator/a/b": "want lower-case",
 		"viewer/" + strings.Repeat("x", 256): "want lower-case",
 	} {
 		id, err := identity.ParsePath("portolan", path)

@@ -11,7 +11,7 @@ import (
 // Renewing lists the roles whose certificates are renewed unattended, by a registry. Certificates of
 // all other roles come from the authority itself.
 func Renewing() []Role {
-	return []Role{Registry, Allocator, EndpointCtl, LBCtl, DNSSvc, NodeAgent, Edge, KubeAPI, Workload, Monitor}
+	return []Role{Registry, Allocator, EndpointCtl, LBCtl, DNSSvc, NodeAgent, Edge, KubeAPI, Workload, Registrar, Monitor}
 }
 
 // Renews reports whether certificates of a role are renewed by a registry.

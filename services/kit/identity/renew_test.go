@@ -325,7 +325,7 @@ func TestIssuerGivesRolesOfRenewalOnly(t *testing.T) {
 	client := clientOf(t, i)
 	for _, role := range identity.Roles() {
 		who := string(role)
-		if role == identity.NodeAgent || role == identity.Edge || role == identity.Workload {
+		if role.OfNode() {
 			who += "/n1"
 		}
 		forged := i.forge(who)

@@ -31,14 +31,14 @@ type client struct {
 	addr netip.Addr
 }
 
-// clientOf returns the client of a call. Node agents, edges and workloads belong to one machine. Whoever
+// clientOf returns the client of a call. The IDs of the roles of a node belong to one machine each. Whoever
 // steals the certificate of one gains nothing by connecting from many addresses.
 func clientOf(ctx context.Context) (c client, identified bool) {
 	id, err := identity.Caller(ctx)
 	if err != nil {
 		return client{}, false
 	}
-	if id.Role == identity.NodeAgent || id.Role == identity.Edge || id.Role == identity.Workload {
+	if id.Role.OfNode() {
 		return client{id: id}, true
 	}
 	if p, ok := peer.FromContext(ctx); ok {
