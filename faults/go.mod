@@ -71,6 +71,8 @@ replace portolan.dev/endpointctl => ../endpointctl
 
 replace portolan.dev/kubeapi => ../kubeapi
 
+replace portolan.dev/registrar => ../registrar
+
 replace portolan.dev/lbctl => ../lbctl
 
 replace portolan.dev/edge => ../edge

@@ -50,6 +50,7 @@ require (
 	k8s.io/client-go v0.37.2
 	pgregory.net/rapid v1.3.0
 	portolan.dev/nodeagent v0.0.0
+	portolan.dev/registrar v0.0.0-00010101000000-000000000000
 	sigs.k8s.io/yaml v1.6.0
 )
 
@@ -84,6 +85,7 @@ require (
 	github.com/go-openapi/swag/typeutils v0.28.0 // indirect
 	github.com/go-openapi/swag/yamlutils v0.28.0 // indirect
 	github.com/go-viper/mapstructure/v2 v2.5.0 // indirect
+	github.com/godbus/dbus/v5 v5.2.4 // indirect
 	github.com/google/gnostic-models v0.7.0 // indirect
 	github.com/google/go-tpm v0.9.8 // indirect
 	github.com/google/nftables v0.3.0 // indirect
@@ -175,6 +177,8 @@ replace portolan.dev/lbctl => ../lbctl
 replace portolan.dev/edge => ../edge
 
 replace portolan.dev/kubeapi => ../kubeapi
+
+replace portolan.dev/registrar => ../registrar
 
 replace portolan.dev/dnssvc => ../dnssvc
 

@@ -54,6 +54,7 @@ const (
 	dnssvcPort      = 7403
 	kubeapiPort     = 7405
 	edgePort        = 7407
+	registrarPort   = 7408
 )
 
 func (c *connection) register(root *cobra.Command) {

@@ -31,10 +31,14 @@ kubectl --kubeconfig .portolan/kubeconfig get services. Services and names are o
 With IPv6 ranges beside those of IPv4 the installation is dual-stack. IPv6 has one loopback address only, so the ranges have to be made local
 first, as root: ip -6 route add local fd00:7f60::/112 dev lo, the same for the pods, and sysctl -w net.ipv6.ip_nonlocal_bind=1.
 
+With --docker the containers of this machine become backends: those with the label portolan.service, and those of compose projects under the
+names of their compose files. See docs/docker.md.
+
 On macOS every loopback address other than 127.0.0.1 has to be made first, so take small ranges: --service-cidr 127.96.0.0/27 --pod-cidr
 127.64.0.0/27. dev prints the commands for the addresses that are missing.`,
 		Example: `  portolan dev
   portolan dev --example examples/hello
+  portolan dev --docker
   portolan dev --service-cidr 127.96.0.0/16,fd00:7f60::/112 --pod-cidr 127.64.0.0/16,fd00:7f64::/112
   portolan dev --data-dir /tmp/try --dns-addr 127.0.0.1:5353`,
 		Args: arguments(cobra.NoArgs, "no arguments"),
@@ -49,7 +53,7 @@ On macOS every loopback address other than 127.0.0.1 has to be made first, so ta
 	}
 	set := command.Flags()
 	set.StringVar(&options.DataDir, "data-dir", dev.DefaultDataDir, "folder of everything that is kept, and of the token that clients need")
-	set.StringVar(&bind, "bind", "127.0.0.1", "address of the daemons: APIs on ports 7400-7407, metrics and health on 7500-7507")
+	set.StringVar(&bind, "bind", "127.0.0.1", "address of the daemons: APIs on ports 7400-7408, metrics and health on 7500-7508")
 	set.StringVar(&services, "service-cidr", "127.96.0.0/16", "range of virtual IPs, or one of each family: the first family is the default")
 	set.StringVar(&pods, "pod-cidr", "127.64.0.0/16", "range of pod addresses, or one of each family")
 	set.StringVar(&balancers, "load-balancer-cidr", "127.98.0.0/24", "range of the addresses of services of type LoadBalancer, or one of each family; empty: none")
@@ -59,6 +63,8 @@ On macOS every loopback address other than 127.0.0.1 has to be made first, so ta
 	set.StringVar(&options.Node, "node", "dev", "name of the node")
 	set.StringVar(&options.Example, "example", "", "folder whose service.yaml is applied, with three backends")
 	set.BoolVar(&options.Insecure, "insecure", false, "allow addresses that other machines reach, though dev has no TLS and the token crosses the network in clear text; also those in externalIPs")
+	set.StringVar(&options.Docker, "docker", "", "register the containers of a Docker engine, given by the path of its socket")
+	set.Lookup("docker").NoOptDefVal = dev.DockerSocket
 	set.StringVar(&level, "log-level", "warn", "debug, info, warn or error")
 	set.StringVar(&options.TraceEndpoint, "trace-endpoint", "", "host:port of an OpenTelemetry collector (OTLP over gRPC); empty: no traces")
 	return command

@@ -13,6 +13,7 @@ import (
 	"portolan.dev/lbctl"
 	"portolan.dev/nodeagent"
 	"portolan.dev/nodeagent/machine"
+	"portolan.dev/registrar"
 	"portolan.dev/registry"
 	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/app"
@@ -22,7 +23,11 @@ import (
 // daemons returns the task of every daemon. Settings that are not set here have the daemon's own
 // defaults.
 func (i *Installation) daemons() []app.Task {
-	return []app.Task{i.allocator(), i.registry(), i.endpointctl(), i.lbctl(), i.dnssvc(), i.nodeagent(), i.edge(), i.kubeapi()}
+	all := []app.Task{i.allocator(), i.registry(), i.endpointctl(), i.lbctl(), i.dnssvc(), i.nodeagent(), i.edge(), i.kubeapi()}
+	if i.options.Docker != "" {
+		all = append(all, i.registrar())
+	}
+	return all
 }
 
 // common returns the settings that all daemons share.
@@ -138,6 +143,16 @@ func (i *Installation) kubeapi() app.Task {
 	cfg.Common = i.common(kubeapiPort)
 	cfg.Registry = i.options.addr(registryPort)
 	return daemonTask(i, "kubeapi", cfg, cfg.Common, kubeapi.New)
+}
+
+func (i *Installation) registrar() app.Task {
+	var cfg registrar.Config
+	config.Defaults(&cfg)
+	cfg.Common = i.common(registrarPort)
+	cfg.Registry = i.options.addr(registryPort)
+	cfg.NodeName = i.options.Node
+	cfg.Docker, cfg.DockerSocket, cfg.DockerComposeNames = true, i.options.Docker, true
+	return daemonTask(i, "registrar", cfg, cfg.Common, registrar.New)
 }
 
 // userspaceAgent builds an agent that leaves the kernel alone, so that dev needs no root.

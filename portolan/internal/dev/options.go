@@ -25,12 +25,16 @@ type Options struct {
 	Zone          string         // DNS zone
 	Node          string         // name of the only node
 	Example       string         // folder of a manifest to apply, with three backends; empty: none
+	Docker        string         // socket of the engine whose containers are registered; empty: none are
 	LogLevel      slog.Level     // of all daemons
 	// Insecure lets other machines reach the daemons, which use no TLS and check the token only, and
 	// the services' external addresses.
 	Insecure      bool
 	TraceEndpoint string // of an OpenTelemetry collector; empty: none
 }
+
+// DockerSocket is where Docker's engine listens unless somebody has moved it.
+const DockerSocket = "/var/run/docker.sock"
 
 // Validate returns the invalid fields, joined.
 func (o *Options) Validate() error {
@@ -146,6 +150,7 @@ const (
 	nodeagentPort   = 7404
 	kubeapiPort     = 7405
 	edgePort        = 7407
+	registrarPort   = 7408
 	httpOffset      = 100
 )
 

@@ -13,6 +13,7 @@ import (
 	_ "portolan.dev/lbctl"
 	_ "portolan.dev/nodeagent/program"
 	_ "portolan.dev/portolan/internal/cli"
+	_ "portolan.dev/registrar"
 	_ "portolan.dev/registry/program"
 
 	"portolan.dev/services/kit/kittest"
@@ -29,6 +30,7 @@ var packages = map[string]string{
 	"edge":        "portolan.dev/edge/cmd/edge",
 	"nodeagent":   "portolan.dev/nodeagent/cmd/nodeagent",
 	"kubeapi":     "portolan.dev/kubeapi/cmd/kubeapi",
+	"registrar":   "portolan.dev/registrar/cmd/registrar",
 }
 
 // Build builds the named programs into a new temporary folder, which the caller removes.

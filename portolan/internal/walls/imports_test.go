@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-var daemons = []string{"registry", "allocator", "endpointctl", "lbctl", "dnssvc", "edge", "kubeapi", "nodeagent"}
+var daemons = []string{"registry", "allocator", "endpointctl", "lbctl", "dnssvc", "edge", "kubeapi", "nodeagent", "registrar"}
 
 // mayImport lists the areas (first folders) that an area may import besides itself.
 var mayImport = map[string][]string{
@@ -21,9 +21,10 @@ var mayImport = map[string][]string{
 	"edge":        {"api", "services"},
 	"kubeapi":     {"api", "services"},
 	"nodeagent":   {"api", "services"},
-	"portolan":    {"api", "services", "registry", "allocator", "endpointctl", "lbctl", "dnssvc", "edge", "kubeapi", "nodeagent"},
+	"registrar":   {"api", "services"},
+	"portolan":    {"api", "services", "registry", "allocator", "endpointctl", "lbctl", "dnssvc", "edge", "kubeapi", "nodeagent", "registrar"},
 	// No other area imports faults.
-	"faults": {"api", "services", "registry", "allocator", "endpointctl", "lbctl", "dnssvc", "edge", "kubeapi", "nodeagent", "portolan"},
+	"faults": {"api", "services", "registry", "allocator", "endpointctl", "lbctl", "dnssvc", "edge", "kubeapi", "nodeagent", "registrar", "portolan"},
 	"tools":  nil, // each tool is a module of its own
 }
 

@@ -28,6 +28,7 @@ import (
 	"portolan.dev/lbctl"
 	"portolan.dev/nodeagent"
 	"portolan.dev/nodeagent/program"
+	"portolan.dev/registrar"
 	"portolan.dev/registry"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/audit"
@@ -283,6 +284,12 @@ func registries(t *testing.T) map[string]*prometheus.Registry {
 	config.Defaults(&g)
 	g.Addr, g.Registry, g.NodeName, g.Agent, g.AccessLogDir = s.addrs["edge"], s.addrs["registry"], "n1", "", filepath.Join(data, "access-logs")
 	start(s, "edge", g, edge.New)
+
+	var m registrar.Config
+	config.Defaults(&m)
+	m.Addr, m.Registry, m.NodeName = s.addrs["registrar"], s.addrs["registry"], "n1"
+	m.Docker, m.DockerSocket, m.Systemd, m.Dir = true, filepath.Join(data, "no-engine.sock"), true, data
+	start(s, "registrar", m, registrar.New)
 
 	for _, name := range daemons {
 		if name != "kubeapi" {

@@ -18,6 +18,7 @@ var contracts = []string{
 	ours + "nodeagent/dataplane/ipvs/batch",
 	ours + "nodeagent/dataplane/userspace",
 	ours + "nodeagent/kerneltest",
+	ours + "registrar/source",
 }
 
 // publicAreas lists the modules to which the rule of internal/ applies. The module api is public as

@@ -16,6 +16,7 @@ import (
 	"portolan.dev/kubeapi"
 	"portolan.dev/lbctl"
 	"portolan.dev/nodeagent"
+	"portolan.dev/registrar"
 	"portolan.dev/registry"
 	"portolan.dev/services/kit/config"
 )
@@ -28,7 +29,7 @@ var headings = []string{"Purpose", "API", "Configuration", "Metrics", "Failure m
 
 var configurations = map[string]any{
 	"registry": &registry.Config{}, "allocator": &allocator.Config{}, "endpointctl": &endpointctl.Config{}, "lbctl": &lbctl.Config{},
-	"dnssvc": &dnssvc.Config{}, "edge": &edge.Config{}, "kubeapi": &kubeapi.Config{}, "nodeagent": &nodeagent.Config{},
+	"dnssvc": &dnssvc.Config{}, "edge": &edge.Config{}, "kubeapi": &kubeapi.Config{}, "nodeagent": &nodeagent.Config{}, "registrar": &registrar.Config{},
 }
 
 func readmeOf(module string) string { return filepath.Join(repository, module, "README.md") }

@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	registrarv1 "portolan.dev/api/registrar/v1"
+	"portolan.dev/portolan/internal/printer"
+	"portolan.dev/services/kit/identity"
+)
+
+func newRegistrar(flags *connection) *cobra.Command {
+	command := &cobra.Command{
+		Use:     "registrar",
+		Short:   "Ask the registrar of a node, which registers containers and units, what it sees",
+		Example: "  portolan registrar status\n  portolan registrar status --registrar 10.0.0.7:7408",
+	}
+	command.AddCommand(newRegistrarStatus(flags))
+	return command
+}
+
+func newRegistrarStatus(flags *connection) *cobra.Command {
+	address, output := "", ""
+	command := &cobra.Command{
+		Use:   "status",
+		Short: "Show the containers and units that a registrar sees, their pods, and what is wrong with them",
+		Long: `status asks a registrar for its sources (docker, systemd): whether each answers, every container or unit that it sees with its service and
+pod, and the problems: a label that cannot be read, a service without the port, a container without an address. It also shows the folder whose
+manifests the registrar applies.`,
+		Example: `  portolan registrar status
+  portolan registrar status --registrar 10.0.0.7:7408 -o json`,
+		Args: arguments(cobra.NoArgs, "no arguments"),
+		RunE: func(command *cobra.Command, _ []string) error {
+			if err := printer.CheckFormat(output); err != nil {
+				return usageError{err}
+			}
+			conn, err := flags.dial(flags.daemonAddress(address, registrarPort), identity.Registrar)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = conn.Close() }()
+			status, err := registrarv1.NewRegistrarServiceClient(conn).GetStatus(command.Context(), &registrarv1.GetStatusRequest{})
+			if err != nil {
+				return err
+			}
+			if output != "text" {
+				return printer.Message(command.OutOrStdout(), status, output)
+			}
+			return printer.RegistrarStatus(command.OutOrStdout(), status)
+		},
+	}
+	command.Flags().StringVar(&address, "registrar", os.Getenv("PORTOLAN_REGISTRAR"), "address of the registrar's API (PORTOLAN_REGISTRAR; default: port 7408 of the registry's host)")
+	command.Flags().StringVarP(&output, "output", "o", "text", "text, json or yaml")
+	return command
+}

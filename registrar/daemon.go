@@ -1,0 +1,153 @@
+package registrar
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+
+	"google.golang.org/grpc"
+
+	corev1 "portolan.dev/api/core/v1"
+	registrarv1 "portolan.dev/api/registrar/v1"
+	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/services/access"
+	"portolan.dev/services/changes"
+	"portolan.dev/services/daemon"
+	"portolan.dev/services/events"
+	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/identity"
+	"portolan.dev/services/kit/rpc"
+	"portolan.dev/services/object"
+
+	"portolan.dev/registrar/internal/plan"
+	"portolan.dev/registrar/internal/reconcile"
+	"portolan.dev/registrar/internal/view"
+	"portolan.dev/registrar/source"
+)
+
+// Daemon registers what runs on a node. Make it with New, then call Run once.
+type Daemon struct {
+	cfg  Config
+	host app.Host
+	log  *slog.Logger
+	node string
+	id   identity.ID // without TLS what the certificate would say
+
+	registry *grpc.ClientConn
+	nats     app.Bus
+	server   *rpc.Server
+	listener net.Listener
+
+	view       *view.View
+	follower   *changes.Follower
+	events     *events.Recorder
+	sources    []source.Source
+	reconciler *reconcile.Reconciler
+}
+
+// New builds the daemon and listens for its API. It registers once it runs.
+func New(_ context.Context, cfg Config, host app.Host) (*Daemon, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	node, err := daemon.NodeName(cfg.NodeName, host.Identity)
+	if err != nil {
+		return nil, err
+	}
+	d := &Daemon{cfg: cfg, host: host, log: host.Log.With("node", node), node: node, view: view.New(), id: identity.ID{Role: identity.Registrar, Name: node}}
+	if host.Identity != nil {
+		d.id = host.Identity.ID()
+	}
+	if err := d.open(); err != nil {
+		return nil, errors.Join(err, d.close())
+	}
+	return d, nil
+}
+
+func (d *Daemon) open() (err error) {
+	if d.registry, err = d.host.Network.Dial(d.cfg.Registry, d.host.Identity.DialOption(identity.Registry)); err != nil {
+		return err
+	}
+	if d.nats, err = d.host.NATS("registrar-" + d.node); err != nil {
+		return fmt.Errorf("nats: %w", err)
+	}
+	d.events = events.NewRecorder("registrar", d.node, registryv1.NewEventServiceClient(d.registry), d.log)
+	d.sources = d.newSources()
+	d.reconciler = d.newReconciler()
+	if d.follower, err = changes.NewFollower(changes.FollowerConfig{
+		Registry: d.registry, NATS: d.nats, Prefix: d.cfg.NATSPrefix, Kinds: view.Kinds(), Node: d.node, Keep: view.Keep(d.id.Path()), Trim: view.Trim,
+		Log: d.log, Metrics: d.host.Metrics, Health: d.host.Health, Tracer: d.host.Tracer, Revocations: d.host.Identity.DenyList(), Apply: d.reconciler.Apply,
+	}); err != nil {
+		return err
+	}
+	d.server = daemon.NewServer(d.host, access.Methods())
+	registrarv1.RegisterRegistrarServiceServer(d.server, &api{daemon: d})
+	d.listener, err = d.cfg.Listen(d.host.Network)
+	return err
+}
+
+func (d *Daemon) newReconciler() *reconcile.Reconciler {
+	var names []string
+	for _, one := range d.sources {
+		names = append(names, one.Name())
+	}
+	return reconcile.New(reconcile.Config{
+		Registrar: plan.Registrar{Node: d.node, Owner: d.id.Path(), Namespace: cmp.Or(d.id.Namespace, d.cfg.Namespace)}, Bound: d.id.Namespace,
+		CreateServices: d.cfg.CreateServices, Sources: names, Registry: d.registry, View: d.view, Warn: d.warn, Log: d.log, Metrics: d.host.Metrics,
+	})
+}
+
+// warn writes an Event and a line of the log about a service, or about the node. A registrar that is
+// bound to a namespace can write Events in that one only.
+func (d *Daemon) warn(service object.Name, reason, message string) {
+	d.log.Warn("not registered as wanted", "reason", reason, "message", message)
+	about := &corev1.ObjectReference{Kind: "Node", ApiVersion: "v1", Name: d.node}
+	if service.Name != "" {
+		about = &corev1.ObjectReference{Kind: "Service", ApiVersion: "v1", Namespace: service.Namespace, Name: service.Name}
+	}
+	d.events.Warn(about, cmp.Or(d.id.Namespace, service.Namespace, object.DefaultNamespace), reason, message)
+}
+
+// Run registers until ctx is done. What is registered stays: a restart of the registrar is no end of the
+// containers.
+func (d *Daemon) Run(ctx context.Context) error {
+	d.log.Info("registrar runs", "addr", d.listener.Addr().String(), "identity", d.id.Path())
+	tasks := []app.Task{
+		{Name: "grpc", Run: func(ctx context.Context) error { return d.server.Serve(ctx, d.listener) }},
+		{Name: "follower", Run: d.follower.Run},
+		{Name: "events", Run: d.events.Run},
+		{Name: "reconcile", Run: d.reconciler.Run},
+		daemon.Renewal(d.host, daemon.RenewBy(d.registry)),
+	}
+	for _, one := range d.sources {
+		tasks = append(tasks, app.Task{Name: one.Name(), Run: func(ctx context.Context) error {
+			return one.Run(ctx, func(report source.Report) { d.report(one.Name(), report) })
+		}})
+	}
+	return errors.Join(app.RunTasks(ctx, tasks...), d.close())
+}
+
+// report passes a report on, and shows in the daemon's health whether the source sees anything.
+func (d *Daemon) report(from string, report source.Report) {
+	d.host.Health.Warn(from, report.Err)
+	d.reconciler.Report(from, report)
+}
+
+func (d *Daemon) close() error {
+	if d.nats != nil {
+		d.nats.Close()
+	}
+	if d.listener != nil {
+		d.listener.Close() //nolint:errcheck // a server that has run has closed it
+	}
+	if d.registry == nil {
+		return nil
+	}
+	return d.registry.Close()
+}
+
+// Addr returns the address of the gRPC API.
+func (d *Daemon) Addr() net.Addr { return d.listener.Addr() }
