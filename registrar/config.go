@@ -49,7 +49,6 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	bad(!c.Docker && !c.Systemd && c.Dir == "", "nothing to register from: give docker, systemd or dir")
 	bad(spec.DNSLabel(c.Namespace) != "", "namespace: %q %s", c.Namespace, spec.DNSLabel(c.Namespace))
 	bad(spec.DNSLabel(c.DirNamespace) != "", "dir-namespace: %q %s", c.DirNamespace, spec.DNSLabel(c.DirNamespace))
 	bad(c.Relist < time.Second, "relist: must be at least 1s")

@@ -18,6 +18,7 @@ import (
 	"portolan.dev/services/daemon"
 	"portolan.dev/services/events"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/config"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/rpc"
 	"portolan.dev/services/object"
@@ -49,9 +50,15 @@ type Daemon struct {
 }
 
 // New builds the daemon and listens for its API. It registers once it runs.
-func New(_ context.Context, cfg Config, host app.Host) (*Daemon, error) {
+func New(ctx context.Context, cfg Config, host app.Host) (*Daemon, error) { return NewWith(ctx, cfg, host) }
+
+// NewWith is New with sources besides the configured ones, for programs with a source of their own.
+func NewWith(_ context.Context, cfg Config, host app.Host, more ...source.Source) (*Daemon, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
+	}
+	if !cfg.Docker && !cfg.Systemd && cfg.Dir == "" && len(more) == 0 {
+		return nil, fmt.Errorf("%w: there is nothing to register from: give docker, systemd or dir", config.ErrInvalid)
 	}
 	node, err := daemon.NodeName(cfg.NodeName, host.Identity)
 	if err != nil {
@@ -61,6 +68,7 @@ func New(_ context.Context, cfg Config, host app.Host) (*Daemon, error) {
 	if host.Identity != nil {
 		d.id = host.Identity.ID()
 	}
+	d.sources = append(d.newSources(), more...)
 	if err := d.open(); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
@@ -75,7 +83,6 @@ func (d *Daemon) open() (err error) {
 		return fmt.Errorf("nats: %w", err)
 	}
 	d.events = events.NewRecorder("registrar", d.node, registryv1.NewEventServiceClient(d.registry), d.log)
-	d.sources = d.newSources()
 	d.reconciler = d.newReconciler()
 	if d.follower, err = changes.NewFollower(changes.FollowerConfig{
 		Registry: d.registry, NATS: d.nats, Prefix: d.cfg.NATSPrefix, Kinds: view.Kinds(), Node: d.node, Keep: view.Keep(d.id.Path()), Trim: view.Trim,
