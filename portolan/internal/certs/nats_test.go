@@ -183,7 +183,7 @@ func TestStrangersOnNATS(t *testing.T) {
 // TestRoutesOfAClusterAreServersOnly forms a cluster from what nats-config prints, and tries to
 // join it, by a route, with every certificate that the folder has. Only natsroute opens one.
 func TestRoutesOfAClusterAreServersOnly(t *testing.T) {
-	names := []string{"registry", "nats", "operator", "nodeagent/n1", "workload/n1"}
+	names := []string{"registry", "nats", "operator", "nodeagent/n1", "workload/n1", "registrar/n1"}
 	dir, folder := initialise(t, names...)
 	if _, err := folder.Issue([]certs.Request{{Role: "natsroute", Hosts: []string{"127.0.0.1"}, Lifetime: time.Hour}}, false); err != nil {
 		t.Fatal(err)
