@@ -11,6 +11,7 @@ import (
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/registry"
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/object"
 )
 
 // TestAServiceGetsNoAddressOfABackend checks that a service which requests the address of a backend
@@ -77,5 +78,53 @@ func TestALoadBalancerIsAtNoAddressOfTheCluster(t *testing.T) {
 	}
 	if err := report("192.0.2.100", vip); err != nil {
 		t.Errorf("an address of nobody: %v", err)
+	}
+}
+
+// TestAddressesOfOwnedPods checks which addresses the pods of workloads and registrars may have: those of
+// their node, and for registrars those in the ranges that an operator has given to their node.
+func TestAddressesOfOwnedPods(t *testing.T) {
+	_, r := run(t)
+	for name, node := range map[string]struct {
+		address string
+		ranges  []string
+	}{"n1": {"192.0.2.1", []string{"172.16.0.0/12", "fd00:1::/64"}}, "n2": {"192.0.2.2", []string{"10.20.0.0/16"}}, "n3": {"192.0.2.3", nil}} {
+		o := &corev1.Node{Metadata: &corev1.ObjectMeta{Name: name}, Spec: &corev1.NodeSpec{PodCidrs: node.ranges}}
+		if _, err := r.nodes.CreateNode(within(t), &registryv1.CreateNodeRequest{Node: o}); err != nil {
+			t.Fatal(err)
+		}
+		o.Status = &corev1.NodeStatus{Addresses: []*corev1.NodeAddress{{Type: "InternalIP", Address: node.address}}}
+		if _, err := r.nodes.UpdateNodeStatus(within(t), &registryv1.UpdateNodeStatusRequest{Node: o}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pod := func(owner, node string) *corev1.Pod {
+		o := &corev1.Pod{Metadata: &corev1.ObjectMeta{GenerateName: "p-"}, Spec: &corev1.PodSpec{NodeName: node}}
+		if owner != "" {
+			o.Metadata.Annotations = map[string]string{object.AnnotationWorkload: owner}
+		}
+		res, err := r.pods.CreatePod(within(t), &registryv1.CreatePodRequest{Pod: o})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.GetPod()
+	}
+	for _, test := range []struct {
+		owner, node, address string
+		why                  string // "": it may
+	}{
+		{"registrar/n1", "n1", "192.0.2.1", ""}, {"registrar/n1", "n1", "172.17.0.2", ""}, {"registrar/n1/default", "n1", "fd00:1::7", ""},
+		{"registrar/n1", "n1", "192.0.2.2", "spec.podCIDRs"}, {"registrar/n1", "n1", "10.20.0.7", "spec.podCIDRs"}, {"registrar/n1", "n1", "203.0.113.9", "spec.podCIDRs"},
+		{"registrar/n1", "n1", "fd00:2::7", "spec.podCIDRs"}, {"registrar/n3", "n3", "172.17.0.2", `node "n3" has no such address or range`}, {"registrar/n4", "n4", "172.17.0.2", "spec.podCIDRs"},
+		{"workload/n1", "n1", "192.0.2.1", ""}, {"workload/n1", "n1", "172.17.0.2", "a workload's pod has addresses of its node"},
+		{"", "n1", "203.0.113.9", ""},
+	} {
+		o := pod(test.owner, test.node)
+		o.Status = &corev1.PodStatus{PodIp: test.address}
+		_, err := r.pods.UpdatePodStatus(within(t), &registryv1.UpdatePodStatusRequest{Pod: o})
+		text := apierr.Describe(err)
+		if test.why == "" && err != nil || test.why != "" && (apierr.Code(err) != codes.InvalidArgument || !strings.Contains(text, "status.podIPs[0]") || !strings.Contains(text, test.why)) {
+			t.Errorf("%s of %q on %s: %v, want %q", test.address, test.owner, test.node, text, test.why)
+		}
 	}
 }

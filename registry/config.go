@@ -26,26 +26,27 @@ type Config struct {
 	Zone        string         `flag:"zone" default:"cluster.local" usage:"DNS zone"`
 	ExternalIPs []netip.Prefix `flag:"external-ip-ranges" usage:"ranges that services may have externalIPs in; empty: none, because every node takes the traffic for these addresses"`
 
-	NodeAddresses      []netip.Prefix   `flag:"node-address-ranges" usage:"ranges that nodes may have addresses in; empty: all unicast addresses but loopback, link-local, service and pod addresses"`
-	LoopbackEndpoints  []netip.Prefix   `flag:"loopback-endpoints" usage:"loopback ranges that backends may have addresses in; only for an installation on one machine"`
-	LogRetention       int64            `flag:"log-retention" default:"100000" usage:"changes that can be resumed from"`
-	LogBytes           int64            `flag:"log-bytes" default:"256" usage:"size of the changes that can be resumed from, in the store and in NATS, in MiB; beyond it the oldest are deleted early"`
-	WatchBuffer        int              `flag:"watch-buffer" default:"10000" usage:"number of changes of each kind by which a watcher may lag"`
-	WatchMemory        int              `flag:"watch-memory" default:"64" usage:"memory for the changes kept for watchers, of all kinds together, in MiB"`
-	BookmarkInterval   time.Duration    `flag:"bookmark-interval" default:"5s" usage:"interval of bookmarks on a watch without changes"`
-	EventTTL           time.Duration    `flag:"event-ttl" default:"1h" usage:"time for which an event is kept after its last occurrence"`
-	MaxEvents          int              `flag:"max-events" default:"10000" usage:"maximum number of events; the oldest are deleted"`
-	MaxEventBytes      int              `flag:"max-event-bytes" default:"16" usage:"maximum size of all events together, in MiB; the oldest are deleted"`
-	MaxEventsPerWriter int              `flag:"max-events-per-writer" default:"1000" usage:"maximum number of events of one writer, who may have the same share of max-event-bytes; the oldest are deleted"`
-	RevocationTTL      time.Duration    `flag:"revocation-ttl" default:"8760h" usage:"time for which a revocation without an expiry is kept; at least the longest lifetime of a certificate"`
-	ReapInterval       time.Duration    `flag:"reap-interval" default:"10s" usage:"interval of deletions of old events and changes"`
-	AgentWriteRate     int              `flag:"agent-write-rate" default:"50" usage:"writes per second of one node agent or edge; after a pause, those of 20 s at once"`
-	AgentWriteBytes    int              `flag:"agent-write-bytes" default:"128" usage:"size of the objects that one node agent or edge may write per second, in KiB; after a pause, that of 20 s at once"`
-	WorkloadWriteRate  int              `flag:"workload-write-rate" default:"10" usage:"writes per second of one workload's identity; after a pause, those of 20 s at once"`
-	WorkloadWriteBytes int              `flag:"workload-write-bytes" default:"64" usage:"size of the objects that one workload's identity may write per second, in KiB; after a pause, that of 20 s at once"`
-	MaxPodsPerWorkload int              `flag:"max-pods-per-workload" default:"250" usage:"maximum number of pods that one workload's identity has registered"`
-	NamespaceQuotas    []NamespaceQuota `flag:"namespace-quotas" usage:"limits in namespaces, as NAMESPACE:RESOURCE=NUMBER; NAMESPACE may be *, RESOURCE is a kind's plural name, services.nodeports or services.loadbalancers"`
-	HeartbeatTimeout   time.Duration    `flag:"heartbeat-timeout" default:"10s" usage:"time without heartbeats after which a node agent is not alive"`
+	NodeAddresses           []netip.Prefix   `flag:"node-address-ranges" usage:"ranges that nodes may have addresses in; empty: all unicast addresses but loopback, link-local, service and pod addresses"`
+	LoopbackEndpoints       []netip.Prefix   `flag:"loopback-endpoints" usage:"loopback ranges that backends may have addresses in; only for an installation on one machine"`
+	LogRetention            int64            `flag:"log-retention" default:"100000" usage:"changes that can be resumed from"`
+	LogBytes                int64            `flag:"log-bytes" default:"256" usage:"size of the changes that can be resumed from, in the store and in NATS, in MiB; beyond it the oldest are deleted early"`
+	WatchBuffer             int              `flag:"watch-buffer" default:"10000" usage:"number of changes of each kind by which a watcher may lag"`
+	WatchMemory             int              `flag:"watch-memory" default:"64" usage:"memory for the changes kept for watchers, of all kinds together, in MiB"`
+	BookmarkInterval        time.Duration    `flag:"bookmark-interval" default:"5s" usage:"interval of bookmarks on a watch without changes"`
+	EventTTL                time.Duration    `flag:"event-ttl" default:"1h" usage:"time for which an event is kept after its last occurrence"`
+	MaxEvents               int              `flag:"max-events" default:"10000" usage:"maximum number of events; the oldest are deleted"`
+	MaxEventBytes           int              `flag:"max-event-bytes" default:"16" usage:"maximum size of all events together, in MiB; the oldest are deleted"`
+	MaxEventsPerWriter      int              `flag:"max-events-per-writer" default:"1000" usage:"maximum number of events of one writer, who may have the same share of max-event-bytes; the oldest are deleted"`
+	RevocationTTL           time.Duration    `flag:"revocation-ttl" default:"8760h" usage:"time for which a revocation without an expiry is kept; at least the longest lifetime of a certificate"`
+	ReapInterval            time.Duration    `flag:"reap-interval" default:"10s" usage:"interval of deletions of old events and changes"`
+	AgentWriteRate          int              `flag:"agent-write-rate" default:"50" usage:"writes per second of one node agent or edge; after a pause, those of 20 s at once"`
+	AgentWriteBytes         int              `flag:"agent-write-bytes" default:"128" usage:"size of the objects that one node agent or edge may write per second, in KiB; after a pause, that of 20 s at once"`
+	WorkloadWriteRate       int              `flag:"workload-write-rate" default:"10" usage:"writes per second of the identity of one workload or registrar; after a pause, those of 20 s at once"`
+	WorkloadWriteBytes      int              `flag:"workload-write-bytes" default:"64" usage:"size of the objects that the identity of one workload or registrar may write per second, in KiB; after a pause, that of 20 s at once"`
+	MaxPodsPerWorkload      int              `flag:"max-pods-per-workload" default:"250" usage:"maximum number of pods that the identity of one workload or registrar has registered"`
+	MaxServicesPerRegistrar int              `flag:"max-services-per-registrar" default:"250" usage:"maximum number of services that one registrar has created on demand, and of namespaces"`
+	NamespaceQuotas         []NamespaceQuota `flag:"namespace-quotas" usage:"limits in namespaces, as NAMESPACE:RESOURCE=NUMBER; NAMESPACE may be *, RESOURCE is a kind's plural name, services.nodeports or services.loadbalancers"`
+	HeartbeatTimeout        time.Duration    `flag:"heartbeat-timeout" default:"10s" usage:"time without heartbeats after which a node agent is not alive"`
 
 	IssuerCert          string        `flag:"issuer-cert" usage:"file of the certificate (PEM) of the issuer that renews the certificates of daemons, workloads and monitors, from portolan certs init; empty: none are renewed"`
 	IssuerKey           string        `flag:"issuer-key" usage:"file of the issuer's private key (PEM)"`
@@ -76,7 +77,7 @@ func (c *Config) Validate() error {
 		{"max-event-bytes", int64(c.MaxEventBytes)}, {"max-events-per-writer", int64(c.MaxEventsPerWriter)}, {"log-bytes", c.LogBytes}, {"reap-interval", int64(c.ReapInterval)},
 		{"agent-write-rate", int64(c.AgentWriteRate)}, {"agent-write-bytes", int64(c.AgentWriteBytes)},
 		{"workload-write-rate", int64(c.WorkloadWriteRate)}, {"workload-write-bytes", int64(c.WorkloadWriteBytes)},
-		{"max-pods-per-workload", int64(c.MaxPodsPerWorkload)},
+		{"max-pods-per-workload", int64(c.MaxPodsPerWorkload)}, {"max-services-per-registrar", int64(c.MaxServicesPerRegistrar)},
 		{"certificate-lifetime", int64(c.CertificateLifetime)}, {"certificate-renewals", int64(c.CertificateRenewals)},
 		{"heartbeat-timeout", int64(c.HeartbeatTimeout)}, {"stream-replicas", int64(c.StreamReplicas)},
 	} {

@@ -150,3 +150,45 @@ func TestPodsOfAWorkloadAreLimited(t *testing.T) {
 		t.Errorf("a pod of another workload: %v", err)
 	}
 }
+
+// TestServicesOfARegistrarAreLimited checks that the services and the namespaces that one registrar has
+// created are counted, each for itself, and that a deletion makes room.
+func TestServicesOfARegistrarAreLimited(t *testing.T) {
+	i, r := run(t, func(c *registry.Config) { c.MaxServicesPerRegistrar = 2 })
+	signed := func(name, owner string) *corev1.ObjectMeta {
+		return &corev1.ObjectMeta{Name: name, Annotations: map[string]string{object.AnnotationWorkload: owner}}
+	}
+	service := func(name, owner string) error {
+		_, err := r.services.CreateService(within(t), &registryv1.CreateServiceRequest{Service: web(name, func(s *corev1.Service) { s.Metadata = signed(name, owner) })})
+		return err
+	}
+	namespace := func(name, owner string) error {
+		_, err := r.namespaces.CreateNamespace(within(t), &registryv1.CreateNamespaceRequest{Namespace: &corev1.Namespace{Metadata: signed(name, owner)}})
+		return err
+	}
+	for n := range 2 {
+		if err := service(fmt.Sprint("s", n), "registrar/n1"); err != nil {
+			t.Fatal(err)
+		}
+		if err := namespace(fmt.Sprint("n", n), "registrar/n1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	overQuota(t, "a third service", service("s2", "registrar/n1"), "quota of registrar/n1: services: 2 of 2 are used, and the write takes 1 more: delete some first, or raise the registry's max-services-per-registrar")
+	overQuota(t, "a third namespace", namespace("n2", "registrar/n1"), "quota of registrar/n1: namespaces: 2 of 2 are used")
+	if err := service("s2", "registrar/n2"); err != nil {
+		t.Errorf("a service of another registrar: %v", err)
+	}
+	if err := service("s3", ""); err != nil {
+		t.Errorf("a service of an operator: %v", err)
+	}
+	r.stop()
+	r = i.start() // it counts what the store has
+	overQuota(t, "a third service after a restart", service("s4", "registrar/n1"), "services: 2 of 2 are used")
+	if _, err := r.services.DeleteService(within(t), &registryv1.DeleteServiceRequest{Name: "s0"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := service("s4", "registrar/n1"); err != nil {
+		t.Errorf("a service in the place of a deleted one: %v", err)
+	}
+}

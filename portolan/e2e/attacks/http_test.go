@@ -86,7 +86,7 @@ func showNoCertificate(t *testing.T, at string) {
 // readAsOtherRoles asks the registry with stolen certificates, and with the one of a monitor.
 func readAsOtherRoles(t *testing.T, i *labtest.Installation, at string) {
 	for who, want := range map[string]int{
-		"nodeagent/n1": http.StatusForbidden, "workload/n1/default": http.StatusForbidden, "dnssvc": http.StatusForbidden,
+		"nodeagent/n1": http.StatusForbidden, "workload/n1/default": http.StatusForbidden, "registrar/n1": http.StatusForbidden, "dnssvc": http.StatusForbidden,
 		"monitor": http.StatusOK,
 	} {
 		client := i.HTTPAs(i.Issue(who, time.Hour), identity.Registry)

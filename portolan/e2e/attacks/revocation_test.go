@@ -232,7 +232,7 @@ func outliveNode(t *testing.T, i *labtest.Installation) {
 	thief := registryv1.NewNodeServiceClient(i.DialAs(i.Issue("nodeagent/n2", time.Hour), identity.Registry, i.RegistryAt()))
 	nodes := registryv1.NewNodeServiceClient(i.Conn)
 	before := i.Metric("registry", `portolan_tls_denied_total{place="call"}`) + i.Metric("registry", `portolan_tls_denied_total{place="connection"}`)
-	if out := portolan(t, i, "delete", "node", "n2"); !strings.Contains(out, "portolan certs issue nodeagent/n2 edge/n2 --force") {
+	if out := portolan(t, i, "delete", "node", "n2"); !strings.Contains(out, "portolan certs issue nodeagent/n2 edge/n2 registrar/n2 --force") {
 		t.Errorf("delete does not say how the node comes back:\n%s", out)
 	}
 	_, err := thief.CreateNode(t.Context(), &registryv1.CreateNodeRequest{Node: &corev1.Node{Metadata: &corev1.ObjectMeta{Name: "n2"}}})

@@ -25,7 +25,7 @@ func TestOtherCertificatesOpenNoRoute(t *testing.T) {
 	labtest.NewNetwork(t) // for the loopback device
 	dir := t.TempDir()
 	var requests []certs.Request
-	for _, who := range []string{"registry", "nats", "operator", "nodeagent/n1", "workload/n1"} {
+	for _, who := range []string{"registry", "nats", "operator", "nodeagent/n1", "workload/n1", "registrar/n1"} {
 		requests = append(requests, certs.Request{Role: who, Lifetime: time.Hour, Hosts: []string{"127.0.0.1"}})
 	}
 	if _, err := certs.Init(dir, identity.DefaultTrustDomain, time.Hour, requests, false); err != nil {

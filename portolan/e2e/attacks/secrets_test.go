@@ -79,7 +79,7 @@ func TestOnlyOperatorsAndEdgesReadSecrets(t *testing.T) {
 	if err := create(t, i.Conn, newPod("marker", "default", "n1", "")); err != nil {
 		t.Fatal(err)
 	}
-	for _, who := range []string{"viewer", "viewer/default", "nodeagent/n1", "workload/n1/default", "allocator", "endpointctl", "lbctl", "dnssvc", "edge/n1"} {
+	for _, who := range []string{"viewer", "viewer/default", "nodeagent/n1", "workload/n1/default", "registrar/n1", "allocator", "endpointctl", "lbctl", "dnssvc", "edge/n1"} {
 		t.Run(who, func(t *testing.T) {
 			conn := i.DialAs(i.Issue(who, time.Hour), identity.Registry, i.RegistryAt())
 			readsNoSecret(t, conn)

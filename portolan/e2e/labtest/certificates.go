@@ -149,7 +149,11 @@ func (i *Installation) DialAs(files identity.Files, role identity.Role, at netip
 // secureNATS adds to the options of the NATS server what portolan certs nats-config prints.
 func (i *Installation) secureNATS(options *server.Options) {
 	i.Helper()
-	text, err := NATSConfig(i.Certs, i.Certs, nil)
+	var nodes []string
+	for _, node := range i.options.Nodes {
+		nodes = append(nodes, node.Name)
+	}
+	text, err := NATSConfig(i.Certs, i.Certs, nodes)
 	if err != nil {
 		i.Fatal(err)
 	}

@@ -116,35 +116,42 @@ func (f *Folder) natsUsers(nodes []string) ([]identity.ID, error) {
 	}
 	var users []identity.ID
 	for _, role := range access.RolesUsingNATS() {
-		paths := []string{string(role)}
-		if role.OfNode() {
-			paths = pathsOf(role, nodes, all)
+		if !role.OfNode() {
+			users = append(users, identity.ID{TrustDomain: f.TrustDomain(), Role: role})
+			continue
 		}
-		for _, path := range paths {
-			id, err := identity.ParsePath(f.TrustDomain(), path)
-			if err != nil {
-				return nil, err
-			}
-			users = append(users, id)
+		ofNodes, err := f.idsOf(role, nodes, all)
+		if err != nil {
+			return nil, err
 		}
+		users = append(users, ofNodes...)
 	}
 	return f.withoutRevoked(users)
 }
 
-// pathsOf returns the paths of the identities of a role, in order: those of the nodes, and those with one
-// of the certificates.
-func pathsOf(role identity.Role, nodes []string, all []Certificate) []string {
-	var paths []string
+// idsOf returns the identities of a role in the order of their paths: those of the nodes, and those with
+// one of the certificates.
+func (f *Folder) idsOf(role identity.Role, nodes []string, all []Certificate) ([]identity.ID, error) {
+	var ids []identity.ID
 	for _, node := range nodes {
-		paths = append(paths, string(role)+"/"+node)
+		id := identity.ID{TrustDomain: f.TrustDomain(), Role: role, Name: node}
+		if err := id.Validate(); err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
 	}
 	for _, one := range all {
-		if strings.HasPrefix(one.Name, string(role)+"/") {
-			paths = append(paths, one.Name)
+		if !strings.HasPrefix(one.Name, string(role)+"/") {
+			continue
 		}
+		id, err := identity.ParsePath(f.TrustDomain(), one.Name)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
 	}
-	slices.Sort(paths)
-	return slices.Compact(paths)
+	slices.SortFunc(ids, func(a, b identity.ID) int { return strings.Compare(a.Path(), b.Path()) })
+	return slices.Compact(ids), nil
 }
 
 // allow returns permissions for subjects in NATS's syntax.

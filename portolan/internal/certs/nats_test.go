@@ -90,7 +90,7 @@ func allowed(t *testing.T, srv *server.Server, source *identity.Source, use func
 // TestRolesOnNATS tries every subject as every role, to publish and to subscribe, on a server with
 // the configuration that certs nats-config prints.
 func TestRolesOnNATS(t *testing.T) {
-	who := []string{"registry", "allocator", "endpointctl", "lbctl", "dnssvc", "edge/n1", "nodeagent/n1", "nodeagent/n2.example.com"}
+	who := []string{"registry", "allocator", "endpointctl", "lbctl", "dnssvc", "edge/n1", "registrar/n1", "registrar/n1/shop", "nodeagent/n1", "nodeagent/n2.example.com"}
 	dir, folder := initialise(t, append(who, "nats")...)
 	srv := natsServer(t, dir, folder)
 	followers := who[1:]
@@ -116,7 +116,11 @@ func TestRolesOnNATS(t *testing.T) {
 		">":                                      {},
 	} {
 		for _, name := range who {
-			source := open(t, filesIn(dir, strings.ReplaceAll(name, "/", "-")))
+			id, err := identity.ParsePath(identity.DefaultTrustDomain, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			source := open(t, filesIn(dir, id.FileName()))
 			if !strings.ContainsAny(subject, "*>") {
 				got := allowed(t, srv, source, func(nc *nats.Conn) error { return nc.Publish(subject, nil) })
 				if want := slices.Contains(may.publish, name); got != want {
@@ -179,7 +183,7 @@ func TestStrangersOnNATS(t *testing.T) {
 // TestRoutesOfAClusterAreServersOnly forms a cluster from what nats-config prints, and tries to
 // join it, by a route, with every certificate that the folder has. Only natsroute opens one.
 func TestRoutesOfAClusterAreServersOnly(t *testing.T) {
-	names := []string{"registry", "nats", "operator", "nodeagent/n1", "workload/n1"}
+	names := []string{"registry", "nats", "operator", "nodeagent/n1", "workload/n1", "registrar/n1"}
 	dir, folder := initialise(t, names...)
 	if _, err := folder.Issue([]certs.Request{{Role: "natsroute", Hosts: []string{"127.0.0.1"}, Lifetime: time.Hour}}, false); err != nil {
 		t.Fatal(err)

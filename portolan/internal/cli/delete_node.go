@@ -17,14 +17,14 @@ import (
 	"portolan.dev/services/kit/identity"
 )
 
-// revokedDaemons returns the newest Revocation of each of the agent and the edge of a node that was
-// deleted. It returns none for other objects, and if the installation has no certificates.
+// revokedDaemons returns the newest Revocation of each of the agent, the edge and the registrar of a node
+// that was deleted. It returns none for other objects, and if the installation has no certificates.
 func revokedDaemons(ctx context.Context, registry *client.Client, d client.Deletion) ([]*corev1.Revocation, error) {
 	if d.Key.Kind != "Node" || d.DryRun {
 		return nil, nil
 	}
 	var all []*corev1.Revocation
-	for _, role := range []identity.Role{identity.NodeAgent, identity.Edge} {
+	for _, role := range []identity.Role{identity.NodeAgent, identity.Edge, identity.Registrar} {
 		newest, err := newestRevocation(ctx, registry, identity.ID{Role: role, Name: d.Key.Name})
 		if err != nil {
 			return nil, err
@@ -55,8 +55,8 @@ func newestRevocation(ctx context.Context, registry *client.Client, id identity.
 	return newest, nil
 }
 
-// recordDeletedDaemons records the Revocations of a deleted node's agent and edge in the folder of the
-// authority, if that is here, and says what became of them.
+// recordDeletedDaemons records the Revocations of a deleted node's daemons in the folder of the authority,
+// if that is here, and says what became of them.
 func recordDeletedDaemons(out io.Writer, dir string, revoked []*corev1.Revocation) {
 	if len(revoked) == 0 {
 		return
@@ -67,7 +67,7 @@ func recordDeletedDaemons(out io.Writer, dir string, revoked []*corev1.Revocatio
 		paths = append(paths, r.GetSpec().GetIdentity())
 		errs = append(errs, recordIn(dir, r))
 	}
-	_, _ = fmt.Fprintf(out, "The certificates of %s are revoked, so the node's agent cannot write any more, and its edge cannot read.\n", strings.Join(paths, " and "))
+	_, _ = fmt.Fprintf(out, "The certificates of %s are revoked, so the node's agent and registrar cannot write any more, and its edge cannot read.\n", strings.Join(paths, " and "))
 	if err := cmp.Or(errs...); err != nil {
 		_, _ = fmt.Fprintf(out, "NATS still lets them in: run portolan certs revoke %s in the folder of the authority, for portolan certs nats-config (%v).\n", strings.Join(paths, " "), err)
 	} else {

@@ -13,20 +13,32 @@ import (
 const (
 	flagNamespaceQuotas = "namespace-quotas"
 	flagWorkloadPods    = "max-pods-per-workload"
+	flagMadeServices    = "max-services-per-registrar"
 )
 
-// namespaceOwner is the beginning of the owner of a namespace's account. The owner of a workload's
-// account is the path of its identity, which has no space.
+// namespaceOwner is the beginning of the owner of a namespace's account. The owner of the
+// account of a workload or a registrar is the path of its identity, which has no space.
 const namespaceOwner = "namespace "
+
+// OwnerLimits are the limits of what one workload or registrar has created, which names it in its
+// annotation.
+type OwnerLimits struct {
+	Pods int
+	// Services is the limit of services, and that of namespaces.
+	Services int
+}
 
 // accountLimits are the limits of all accounts.
 type accountLimits struct {
 	namespaces map[string]map[string]int // by resource and namespace, which may be everyNamespace
-	maxPods    int                       // of one workload
+	owned      map[string]int            // of one owner, by kind
 }
 
-func newAccountLimits(quotas []NamespaceQuota, maxPods int) accountLimits {
-	l := accountLimits{namespaces: map[string]map[string]int{}, maxPods: maxPods}
+func newAccountLimits(quotas []NamespaceQuota, owned OwnerLimits) accountLimits {
+	l := accountLimits{
+		namespaces: map[string]map[string]int{},
+		owned:      map[string]int{"Pod": owned.Pods, "Service": owned.Services, "Namespace": owned.Services},
+	}
 	for _, q := range quotas {
 		if l.namespaces[q.Resource] == nil {
 			l.namespaces[q.Resource] = map[string]int{}
@@ -36,7 +48,7 @@ func newAccountLimits(quotas []NamespaceQuota, maxPods int) accountLimits {
 	return l
 }
 
-// plurals are the resources of the kinds, by kind.
+// plurals are the resources of the kinds with namespaces, by kind.
 var plurals = func() map[string]string {
 	names := map[string]string{}
 	for _, kind := range kinds.All {
@@ -48,10 +60,10 @@ var plurals = func() map[string]string {
 }()
 
 // countedKinds returns the kinds whose objects can be limited.
-func countedKinds() []string {
+func (l *accountLimits) countedKinds() []string {
 	var names []string
 	for _, kind := range kinds.All {
-		if kind.Namespaced {
+		if _, owned := l.owned[kind.Name]; owned || kind.Namespaced {
 			names = append(names, kind.Name)
 		}
 	}
@@ -82,13 +94,11 @@ func (l *accountLimits) named() []store.Account {
 
 // concern reports whether an object with the key may be charged to an account.
 func (l *accountLimits) concern(key object.Key) bool {
-	if key.Kind == "Pod" {
-		return true // of a workload, possibly
-	}
-	if _, limited := l.of(key.Namespace, plurals[key.Kind]); limited {
+	if _, owned := l.owned[key.Kind]; owned { // by a workload or a registrar, possibly
 		return true
 	}
-	return key.Kind == "Service" && (l.namespaces[nodePorts] != nil || l.namespaces[loadBalancers] != nil)
+	_, limited := l.of(key.Namespace, plurals[key.Kind])
+	return limited
 }
 
 // charge calls add for each limited account that an object is charged to.
@@ -103,8 +113,10 @@ func (l *accountLimits) charge(o object.Object, add func(account store.Account, 
 			}
 		}
 	}
-	if owner := meta.GetAnnotations()[object.AnnotationWorkload]; kind == "Pod" && owner != "" {
-		add(store.Account{Owner: owner, Resource: "pods"}, 1, l.maxPods)
+	if limit, owned := l.owned[kind]; owned {
+		if owner := meta.GetAnnotations()[object.AnnotationWorkload]; owner != "" {
+			add(store.Account{Owner: owner, Resource: kinds.Of(o).Plural}, 1, limit)
+		}
 	}
 }
 
@@ -133,5 +145,8 @@ func (l *accountLimits) flag(account store.Account) string {
 	if strings.HasPrefix(account.Owner, namespaceOwner) {
 		return flagNamespaceQuotas
 	}
-	return flagWorkloadPods
+	if account.Resource == "pods" {
+		return flagWorkloadPods
+	}
+	return flagMadeServices
 }

@@ -2,14 +2,14 @@
 //
 // # Rates
 //
-// [Rates] limit how much a node agent or a workload may write in a time, so that one stolen
+// [Rates] limit how much a node agent, a workload or a registrar may write in a time, so that one stolen
 // certificate, or one agent with a fault, cannot fill the log, the store and the memory of the
 // registry. The invariant: within any time t, the objects that one identity writes have at most
 // burst + rate × t bytes, and the same holds for their number. Other identities are not affected.
 // Each replica of the registry counts for itself, so an agent that writes through all replicas gets
 // the rate of each.
 //
-// Other roles have no rate. The machines of agents and workloads are the least trusted, and neither
+// Other roles have no rate. The machines of agents, workloads and registrars are the least trusted, and none
 // has a reason to write for long at a high rate. The controllers write in proportion to all agents
 // together, and operators may do everything anyway.
 //
@@ -19,7 +19,8 @@
 //
 // # Quotas
 //
-// A [Ledger] limits the objects of a namespace and the pods of a workload. The invariant: no commit
+// A [Ledger] limits the objects of a namespace, the pods of a workload or a registrar, and the services and
+// namespaces that a registrar has created. Those have an owner, which their annotation names. The invariant: no commit
 // leaves an account above its limit that the commit added to, with any number of clients and
 // replicas. A lower limit removes nothing.
 //

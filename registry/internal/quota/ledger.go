@@ -25,13 +25,13 @@ type Ledger struct {
 	used  map[store.Account]int // guarded by mu; as of state
 }
 
-// NewLedger returns a ledger that has counted nothing yet. A workload may have maxPods pods.
-func NewLedger(quotas []NamespaceQuota, maxPods int, metrics prometheus.Registerer) *Ledger {
+// NewLedger returns a ledger that has counted nothing yet.
+func NewLedger(quotas []NamespaceQuota, owned OwnerLimits, metrics prometheus.Registerer) *Ledger {
 	l := &Ledger{
-		limits: newAccountLimits(quotas, maxPods), state: view.StateAt(0), used: map[store.Account]int{},
+		limits: newAccountLimits(quotas, owned), state: view.StateAt(0), used: map[store.Account]int{},
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "portolan_registry_quota_refused_total",
-			Help: "Writes that were refused because of a quota, by limit: namespace-quotas or max-pods-per-workload.",
+			Help: "Writes that were refused because of a quota, by limit: namespace-quotas, max-pods-per-workload or max-services-per-registrar.",
 		}, []string{"limit"}),
 	}
 	metrics.MustRegister(l.refused, &ledgerMetrics{l})
@@ -41,7 +41,7 @@ func NewLedger(quotas []NamespaceQuota, maxPods int, metrics prometheus.Register
 // Reset counts the objects of a state.
 func (l *Ledger) Reset(state *view.State) {
 	used := map[store.Account]int{}
-	for _, kind := range countedKinds() {
+	for _, kind := range l.limits.countedKinds() {
 		for item := range state.All(kind, "") {
 			l.limits.charge(item.Object, func(account store.Account, amount, _ int) { used[account] += amount })
 		}

@@ -57,10 +57,12 @@ const (
 func TestCharges(t *testing.T) {
 	l := NewLedger([]NamespaceQuota{
 		{"shop", "services", 9}, {"shop", "services.nodeports", 8}, {"*", "services.loadbalancers", 7}, {"other", "services", 6},
-	}, 5, obs.NewMetrics())
+	}, OwnerLimits{Pods: 5, Services: 4}, obs.NewMetrics())
 	without := service(balanced, 2)
 	without.Spec.AllocateLoadBalancerNodePorts = new(bool)
 	pod := &corev1.Pod{Metadata: &corev1.ObjectMeta{Namespace: "shop", Annotations: map[string]string{object.AnnotationWorkload: "workload/n1"}}}
+	made := service(plain, 2)
+	made.Metadata.Annotations = map[string]string{object.AnnotationWorkload: "registrar/n1"}
 	for _, test := range []struct {
 		what         string
 		updated, old object.Object
@@ -73,6 +75,10 @@ func TestCharges(t *testing.T) {
 		{"an update of nothing limited", service(plain, 3), service(plain, 2), ""},
 		{"a deletion", nil, service(onNodes, 3), "services-1/9 services.nodeports-3/8"},
 		{"a workload's pod", pod, nil, "pods+1/5"},
+		{"a registrar's service", made, nil, "services+1/9 services+1/4"},
+		{"a registrar's service that an operator takes over", service(plain, 2), made, "services-1/4"},
+		{"a registrar's namespace", &corev1.Namespace{Metadata: made.Metadata}, nil, "namespaces+1/4"},
+		{"an operator's namespace", &corev1.Namespace{Metadata: &corev1.ObjectMeta{Name: "shop"}}, nil, ""},
 		{"an operator's pod", &corev1.Pod{Metadata: &corev1.ObjectMeta{Namespace: "shop"}}, nil, ""},
 		{"a node", &corev1.Node{Metadata: &corev1.ObjectMeta{Name: "n1"}}, nil, ""},
 	} {
@@ -102,7 +108,7 @@ func record(t *testing.T, revision uint64, name string, kind corev1.ServiceType,
 func TestUsageAddsTheLogToTheView(t *testing.T) {
 	const put, removal = registryv1.ChangeType_CHANGE_TYPE_PUT, registryv1.ChangeType_CHANGE_TYPE_DELETE
 	metrics := obs.NewMetrics()
-	l := NewLedger([]NamespaceQuota{{"shop", "services", 9}, {"shop", "services.loadbalancers", 9}, {"idle", "pods", 4}}, 5, metrics)
+	l := NewLedger([]NamespaceQuota{{"shop", "services", 9}, {"shop", "services.loadbalancers", 9}, {"idle", "pods", 4}}, OwnerLimits{Pods: 5}, metrics)
 	seen := record(t, 5, "seen", balanced, put)
 	change, err := view.Decode(seen)
 	if err != nil {
@@ -168,7 +174,7 @@ func BenchmarkCharges(b *testing.B) {
 		"limited":   {{"*", "services", 1000}, {"*", "services.nodeports", 1000}, {"*", "services.loadbalancers", 1000}},
 	} {
 		b.Run(name, func(b *testing.B) {
-			l, svc := NewLedger(quotas, 10, obs.NewMetrics()), service(balanced, 2)
+			l, svc := NewLedger(quotas, OwnerLimits{Pods: 10}, obs.NewMetrics()), service(balanced, 2)
 			b.ReportAllocs()
 			for b.Loop() {
 				if err := l.Check(l.Charges(svc, nil)); err != nil {

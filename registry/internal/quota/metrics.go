@@ -17,8 +17,8 @@ var (
 )
 
 // ledgerMetrics has the use and the limit of each resource that is limited in a namespace: of the
-// limits of * only in the namespaces that use the resource. Workloads have no series of their own,
-// because there may be thousands.
+// limits of * only in the namespaces that use the resource. Workloads and registrars have no series of
+// their own, because there may be thousands.
 type ledgerMetrics struct{ ledger *Ledger }
 
 // Describe implements prometheus.Collector.

@@ -31,7 +31,7 @@ const maxIdle = 1024
 
 // roles are the roles whose identities have a rate, with the beginning of the names of the flags
 // that set it.
-var roles = map[identity.Role]string{identity.NodeAgent: "agent", identity.Edge: "agent", identity.Workload: "workload"}
+var roles = map[identity.Role]string{identity.NodeAgent: "agent", identity.Edge: "agent", identity.Workload: "workload", identity.Registrar: "workload"}
 
 // Rates counts the writes of each identity. It is safe for concurrent use.
 type Rates struct {
@@ -54,7 +54,7 @@ func New(limits map[identity.Role]Limits, metrics prometheus.Registerer) *Rates 
 		limits: limits, now: time.Now, writers: map[identity.ID]*writer{}, sweepAt: maxIdle,
 		throttle: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "portolan_registry_throttled_writes_total",
-			Help: "Writes that were refused because of the writer's rate, by role (nodeagent, edge or workload) and limit (rate or bytes).",
+			Help: "Writes that were refused because of the writer's rate, by role (nodeagent, edge, workload or registrar) and limit (rate or bytes).",
 		}, []string{"role", "limit"}),
 	}
 	metrics.MustRegister(r.throttle)

@@ -17,7 +17,7 @@ type Indexes struct {
 	NodeAddresses *view.Index // nodes by address
 	// ExternalAddresses are services by external IP and by virtual address of a load balancer.
 	ExternalAddresses *view.Index
-	PodRanges         *view.Index // nodes with pod ranges, all under podRangesKey
+	PodRanges         *view.Index // nodes with pod ranges, all under podRangesKey and each under podRangesOf
 	Backends          *view.Index // pods, EndpointSlices and Endpoints by address, if it is in a range of virtual IPs
 	Events            *view.Index // events by content, see eventIdentity
 	Owners            *view.Index // dependents by the UID of an owner
@@ -122,12 +122,15 @@ func externalAddresses(item *view.Item) []string {
 	return keys
 }
 
-// podRangesKey is the only key of the index PodRanges.
+// podRangesKey is the key of all nodes in the index PodRanges.
 const podRangesKey = "ranges"
+
+// podRangesOf returns the key of one node in the index PodRanges.
+func podRangesOf(node string) string { return "of node " + node }
 
 func podRanges(item *view.Item) []string {
 	if node, ok := item.Object.(*corev1.Node); ok && len(node.GetSpec().GetPodCidrs()) > 0 {
-		return []string{podRangesKey}
+		return []string{podRangesKey, podRangesOf(node.GetMetadata().GetName())}
 	}
 	return nil
 }

@@ -65,10 +65,15 @@ func nodeAddressProblem(w Context, name string, addr netip.Addr) string {
 	return ""
 }
 
-// daemonsOf returns the identities of a node's agent and edge.
+// daemonsOf returns the identities of a node's agent, edge and registrar. A registrar that is bound to a
+// namespace is not among them, because nothing here knows the namespaces that certificates are bound to.
 func daemonsOf(o object.Object) []string {
 	name := o.GetMetadata().GetName()
-	return []string{identity.ID{Role: identity.NodeAgent, Name: name}.Path(), identity.ID{Role: identity.Edge, Name: name}.Path()}
+	var paths []string
+	for _, role := range []identity.Role{identity.NodeAgent, identity.Edge, identity.Registrar} {
+		paths = append(paths, identity.ID{Role: role, Name: name}.Path())
+	}
+	return paths
 }
 
 func isIP(address *corev1.NodeAddress) bool { return strings.HasSuffix(address.GetType(), "IP") }

@@ -2,10 +2,12 @@ package rules
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/object"
 )
 
@@ -13,8 +15,10 @@ import (
 // could contain it. An address that the pod had before stays, because the service was created
 // later.
 //
-// A workload's pod has addresses of its node only. Otherwise a workload could send the clients of
-// its services to any machine.
+// The pod of a workload or a registrar has addresses of its node only, and that of a registrar also has
+// some in the node's pod ranges, where the operator says that its containers are. Otherwise a workload
+// or a registrar could send the clients of its services to any machine. A container at an address outside
+// these ranges is reached at ports that it publishes on its node.
 func checkPodStatus(w Context, o, old object.Object) apierr.Violations {
 	var found apierr.Violations
 	pod, _ := o.(*corev1.Pod)
@@ -23,14 +27,16 @@ func checkPodStatus(w Context, o, old object.Object) apierr.Violations {
 		if !slices.Contains(before.GetStatus().GetPodIps(), ip) {
 			field := fmt.Sprintf("status.podIPs[%d]", i)
 			checkBackend(w, &found, field, ip)
-			checkWorkloadAddress(w, &found, field, ip, pod)
+			checkOwnedAddress(w, &found, field, ip, pod)
 		}
 	}
 	return found
 }
 
-func checkWorkloadAddress(w Context, found *apierr.Violations, field, ip string, pod *corev1.Pod) {
-	if _, ok := pod.GetMetadata().GetAnnotations()[object.AnnotationWorkload]; !ok {
+// checkOwnedAddress checks an address of a pod that a workload or a registrar registered.
+func checkOwnedAddress(w Context, found *apierr.Violations, field, ip string, pod *corev1.Pod) {
+	owner, owned := pod.GetMetadata().GetAnnotations()[object.AnnotationWorkload]
+	if !owned {
 		return
 	}
 	node := pod.GetSpec().GetNodeName()
@@ -39,5 +45,30 @@ func checkWorkloadAddress(w Context, found *apierr.Violations, field, ip string,
 			return
 		}
 	}
-	found.Add(field, apierr.ReasonInvalid, "invalid value %q: a workload's pod has addresses of its node, and node %q has no such address", ip, node)
+	id, err := identity.ParsePath(identity.DefaultTrustDomain, owner)
+	if err != nil || id.Role != identity.Registrar {
+		found.Add(field, apierr.ReasonInvalid, "invalid value %q: a workload's pod has addresses of its node, and node %q has no such address", ip, node)
+		return
+	}
+	if !isInPodRange(w, node, ip) {
+		found.Add(field, apierr.ReasonInvalid, "invalid value %q: a registrar's pod has addresses of its node or in the node's spec.podCIDRs, and node %q has no such address or range: "+
+			"an operator sets spec.podCIDRs to the range of the containers' networks, or the container publishes its ports", ip, node)
+	}
+}
+
+// isInPodRange reports whether an address lies in the pod ranges of a node.
+func isInPodRange(w Context, name, ip string) bool {
+	addr, err := netip.ParseAddr(ip)
+	if err != nil {
+		return false
+	}
+	for _, item := range w.Indexes.PodRanges.Lookup(podRangesOf(name)) {
+		node, _ := item.Object.(*corev1.Node)
+		for _, text := range node.GetSpec().GetPodCidrs() {
+			if p, err := netip.ParsePrefix(text); err == nil && p.Contains(addr.Unmap()) {
+				return true
+			}
+		}
+	}
+	return false
 }
