@@ -27,6 +27,7 @@ type Config struct {
 	ExternalIPs []netip.Prefix `flag:"external-ip-ranges" usage:"ranges that services may have externalIPs in; empty: none, because every node takes the traffic for these addresses"`
 
 	NodeAddresses           []netip.Prefix   `flag:"node-address-ranges" usage:"ranges that nodes may have addresses in; empty: all unicast addresses but loopback, link-local, service and pod addresses"`
+	ContainerRanges         []netip.Prefix   `flag:"container-ranges" usage:"ranges of the networks that containers have addresses in, on whatever node, such as 172.16.0.0/12 of Docker: a registrar may register pods with addresses in them, in spec.podCIDRs of its node, and with those of its node"`
 	LoopbackEndpoints       []netip.Prefix   `flag:"loopback-endpoints" usage:"loopback ranges that backends may have addresses in; only for an installation on one machine"`
 	LogRetention            int64            `flag:"log-retention" default:"100000" usage:"changes that can be resumed from"`
 	LogBytes                int64            `flag:"log-bytes" default:"256" usage:"size of the changes that can be resumed from, in the store and in NATS, in MiB; beyond it the oldest are deleted early"`

@@ -134,7 +134,7 @@ func (d *Daemon) openWriter(context.Context) (err error) {
 	d.writer = admission.New(admission.Config{
 		Store: d.store, View: d.view, Indexes: d.indexes, Allocator: d.allocator, Quotas: d.quotas, Log: d.log, Families: d.config.families(),
 		Rules: spec.Rules{
-			LoopbackEndpoints: d.config.LoopbackEndpoints, ServiceCIDRs: d.config.ServiceCIDR, PodCIDRs: d.config.PodCIDR, ExternalIPs: d.config.ExternalIPs,
+			LoopbackEndpoints: d.config.LoopbackEndpoints, ContainerRanges: d.config.ContainerRanges, ServiceCIDRs: d.config.ServiceCIDR, PodCIDRs: d.config.PodCIDR, ExternalIPs: d.config.ExternalIPs,
 			NodeAddresses: d.config.NodeAddresses,
 		},
 		RevocationTTL: d.config.RevocationTTL, RevokeDeleted: d.host.Identity != nil,

@@ -25,6 +25,9 @@ type Rules struct {
 	// NodeAddresses are the ranges that nodes may have addresses in. Empty: all unicast addresses
 	// but those of loopback, link-local and cluster ranges, see [NodeAddressProblem].
 	NodeAddresses []netip.Prefix
+	// ContainerRanges are the ranges that pods of registrars may have addresses in, besides the
+	// addresses and the pod ranges of their nodes.
+	ContainerRanges []netip.Prefix
 }
 
 const addressRule = "must be an IPv4 address (such as 10.9.8.7) or an IPv6 address (such as 2001:db8::ffff)"

@@ -86,6 +86,7 @@ func start(t *testing.T) *world {
 	config.Defaults(&r)
 	r.Addr, r.Store, r.Allocator, r.ServiceCIDR = w.addrs["registry"], "sqlite:"+filepath.Join(data, "registry"), w.addrs["allocator"], services
 	r.LoopbackEndpoints = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	r.ContainerRanges = r.LoopbackEndpoints
 	run(w, "registry", r, r.Common, registry.New)
 
 	var e endpointctl.Config

@@ -62,6 +62,9 @@ func (i *Installation) registry() app.Task {
 	cfg.ServiceCIDR = i.options.ServiceCIDR
 	cfg.PodCIDR = i.options.PodCIDR
 	cfg.LoopbackEndpoints = i.options.PodCIDR
+	if i.options.Docker != "" { // the containers of one machine are wherever its engine puts them
+		cfg.ContainerRanges = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("fc00::/7")}
+	}
 	if i.options.Insecure { // the plane listens at external IPs, so an address of the machine would open the service to others
 		cfg.ExternalIPs = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
 	}

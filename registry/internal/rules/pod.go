@@ -16,7 +16,8 @@ import (
 // later.
 //
 // The pod of a workload or a registrar has addresses of its node only, and that of a registrar also has
-// some in the node's pod ranges, where the operator says that its containers are. Otherwise a workload
+// some in the node's pod ranges and in the installation's ranges of containers, where the operator says
+// that containers are. Otherwise a workload
 // or a registrar could send the clients of its services to any machine. A container at an address outside
 // these ranges is reached at ports that it publishes on its node.
 func checkPodStatus(w Context, o, old object.Object) apierr.Violations {
@@ -50,10 +51,16 @@ func checkOwnedAddress(w Context, found *apierr.Violations, field, ip string, po
 		found.Add(field, apierr.ReasonInvalid, "invalid value %q: a workload's pod has addresses of its node, and node %q has no such address", ip, node)
 		return
 	}
-	if !isInPodRange(w, node, ip) {
-		found.Add(field, apierr.ReasonInvalid, "invalid value %q: a registrar's pod has addresses of its node or in the node's spec.podCIDRs, and node %q has no such address or range: "+
-			"an operator sets spec.podCIDRs to the range of the containers' networks, or the container publishes its ports", ip, node)
+	if !isInPodRange(w, node, ip) && !isInContainerRange(w, ip) {
+		found.Add(field, apierr.ReasonInvalid, "invalid value %q: a registrar's pod has addresses of its node, in the node's spec.podCIDRs, or in the registry's container-ranges, and node %q has no such "+
+			"address or range: an operator sets one of them to the range of the containers' networks, or the container publishes its ports", ip, node)
 	}
+}
+
+// isInContainerRange reports whether an address lies in the ranges of containers of the installation.
+func isInContainerRange(w Context, ip string) bool {
+	addr, err := netip.ParseAddr(ip)
+	return err == nil && slices.ContainsFunc(w.Rules.ContainerRanges, func(p netip.Prefix) bool { return p.Contains(addr.Unmap()) })
 }
 
 // isInPodRange reports whether an address lies in the pod ranges of a node.
