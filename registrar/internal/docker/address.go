@@ -13,6 +13,7 @@ import (
 type place struct {
 	addresses   []string
 	hostNetwork bool
+	published   bool // the numbers of the ports are those of the node
 	ports       []source.Port
 }
 

@@ -50,6 +50,11 @@ func (r *reader) workload(c *container) (*source.Workload, []source.Problem) {
 	if load.Drain == 0 {
 		load.Drain = c.stopTimeout()
 	}
+	if at.published && !publishProbe(t.Probe, at.ports) {
+		t.NeverReady = w.spell(terms.Ready) + " checks a port that is not published"
+		load.Probe = nil
+		p.add(w.spell(terms.Ready), reasonNotPublished, "%s, so it is never ready: publish the port", t.NeverReady)
+	}
 	load.Ready, load.Reason = readiness(c, &t)
 	load.Problems = p.list
 	return load, nil

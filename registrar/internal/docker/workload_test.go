@@ -6,10 +6,12 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/registrar/source"
 )
 
@@ -255,6 +257,49 @@ func TestPublished(t *testing.T) {
 	check(t, Options{NodeAddresses: []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("2001:db8::1")}}, rows)
 	check(t, Options{}, []row{{"the node's addresses", rows[0].change, "/web tcp-8000=49153(8000)  host", nil}})
 	check(t, Options{NodeAddresses: []netip.Addr{netip.MustParseAddr("2001:db8::1")}}, []row{{"no address of the family", rows[1].change, "none", []string{"portolan.publish NoAddress … IPv4 only"}}})
+}
+
+func portText(port *corev1.IntOrString) string {
+	if name := port.GetName(); name != "" {
+		return name
+	}
+	return strconv.Itoa(int(port.GetNumber()))
+}
+
+func TestProbes(t *testing.T) {
+	publish := published(`{"8000/tcp":[{"HostIp":"0.0.0.0","HostPort":"49153"}]}`)
+	for _, test := range []struct {
+		check     string
+		published bool
+		want      string // port of the check; empty: there is none
+	}{
+		{"http://:8000/health", false, "8000"}, {"http://:9000/health", false, "9000"}, {"nonsense", false, ""},
+		{"http://:8000/health", true, "49153"}, {"https://:8000", true, "49153"}, {"tcp://:8000", true, "49153"}, {"grpc://:8000", true, "49153"},
+		{"http://:tcp-8000/", true, "tcp-8000"}, {"http://192.0.2.1:8000/", true, "8000"}, {"tcp://192.0.2.1:8000", true, "8000"},
+		{"http://:9000/", true, ""}, {"grpc://:9000", true, ""}, {"tcp://:9000", true, ""}, {"nonsense", true, ""},
+	} {
+		changes := does(label("portolan.ready", test.check))
+		if test.published {
+			changes = append(changes, publish)
+		}
+		load, found := read(Options{}, web(1, changes...))
+		port := ""
+		switch tcp, http, grpc := load.Probe.GetTcpSocket(), load.Probe.GetHttpGet(), load.Probe.GetGrpc(); {
+		case tcp != nil:
+			port = portText(tcp.GetPort())
+		case http != nil:
+			port = portText(http.GetPort())
+		case grpc != nil:
+			port = strconv.Itoa(int(grpc.GetPort()))
+		}
+		never := test.want == "" && !load.Ready && strings.Contains(load.Reason, "portolan.ready") && len(found) == 1 && found[0].Field == "portolan.ready"
+		if port != test.want || (port == "") != never {
+			t.Errorf("%s: the port of the check is %q, want %q; ready is %t because %q, with problems %v", test.check, port, test.want, load.Ready, load.Reason, found)
+		}
+	}
+	if load, _ := read(Options{}, web(1, label("portolan.ready", "exec:check"), publish)); load.Probe.GetExec() == nil {
+		t.Error("a check by a script is left out")
+	}
 }
 
 func TestServiceVariables(t *testing.T) {
