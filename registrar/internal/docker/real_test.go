@@ -4,6 +4,7 @@ import (
 	"debug/elf"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"portolan.dev/registrar/source"
 	"portolan.dev/services/kit/kittest"
 )
 
@@ -250,6 +252,58 @@ func TestRealStop(t *testing.T) {
 	l.waitFor(r, "a", "ready")
 	l.docker("kill", l.name("a"))
 	l.waitFor(r, "a", "")
+}
+
+func TestRealNetworks(t *testing.T) {
+	l := newLab(t, "x")
+	r := l.source(time.Hour)
+	publish := []string{"--label", "portolan.publish=true"}
+	l.run("published", "0", append(publish, "-p", "8000")...)
+	l.run("loopback", "0", append(publish, "-p", "127.0.0.1::8000")...)
+	l.run("owner", "0", "--network", l.networks[0])
+	l.run("guest", "0", "--network", "container:"+l.name("owner"))
+	l.run("host", "0", "--network", "host")
+	l.run("none", "0", "--network", "none")
+	l.run("both", "0", "--network", "bridge")
+	l.docker("network", "connect", l.networks[0], l.name("both"))
+
+	wantPort := map[string]string{"published": "", "host": "8000", "owner": "8000", "guest": "8000"}
+	for line := range strings.Lines(l.docker("port", l.name("published"), "8000")) {
+		if number, found := strings.CutPrefix(strings.TrimSpace(line), "0.0.0.0:"); found {
+			wantPort["published"] = number
+		}
+	}
+	problems := map[string]string{"loopback": reasonNotPublished, "none": source.ReasonNoAddress, "both": source.ReasonAmbiguous}
+	kittest.Eventually(t, "workloads in networks of all kinds", func() error {
+		last, err := r.last()
+		if err != nil {
+			return err
+		}
+		ports, hosts, found := map[string]string{}, map[string]bool{}, map[string]string{}
+		for _, load := range last.Workloads {
+			if load.Namespace == l.mark {
+				name := strings.TrimPrefix(load.Name, l.mark+"-")
+				ports[name], hosts[name] = fmt.Sprint(load.Ports[0].Number), load.HostNetwork
+			}
+		}
+		for _, problem := range last.Problems {
+			if name, ours := strings.CutPrefix(problem.Object, l.mark+"-"); ours {
+				found[name] = problem.Reason
+			}
+		}
+		states, err := l.states(r)
+		switch {
+		case err != nil:
+			return err
+		case !maps.Equal(ports, wantPort) || !maps.Equal(found, problems):
+			return fmt.Errorf("the ports are %v, want %v; the problems are %v, want %v", ports, wantPort, found, problems)
+		case !hosts["published"] || !hosts["host"] || hosts["owner"] || hosts["guest"]:
+			return fmt.Errorf("on the host's network are %v", hosts)
+		case states["owner"] != states["guest"] || strings.HasPrefix(states["owner"], " "):
+			return fmt.Errorf("owner is %q, and guest in its network is %q", states["owner"], states["guest"])
+		}
+		return nil
+	})
 }
 
 // TestRealSequence compares the report with the docker CLI after rounds of random operations.
