@@ -145,7 +145,7 @@ func TestBadLabels(t *testing.T) {
 	}
 	good := "/web tcp-8000=8000 172.17.0.1"
 	check(t, Options{}, []row{
-		{"no service", does(unlabelled, label("portolan.weight", "1")), "none", []string{"portolan.service NoService … add the label"}},
+		{"no service", does(unlabelled, label("portolan.weight", "1")), "none", []string{"portolan.service NoServiceName … add the label"}},
 		{"empty service", does(label("portolan.service", "")), "none", []string{"portolan.service InvalidTerm"}},
 		{"bad service", does(label("portolan.service", "Web_1")), "none", []string{"portolan.service InvalidTerm"}},
 		{"long service", does(label("portolan.service", strings.Repeat("x", 5000))), "none", []string{"portolan.service InvalidTerm"}},
@@ -163,6 +163,22 @@ func TestBadLabels(t *testing.T) {
 		{"no ports", does(exposes()), "none", []string{" NoPorts … portolan.port.NAME"}},
 		{"too many ports", does(exposes(many...)), "none", []string{" Ambiguous … 101 ports"}},
 	})
+}
+
+func TestManyProblems(t *testing.T) {
+	c := web(1)
+	for n := range 1000 {
+		c.Config.Labels[fmt.Sprintf("portolan.%s%d", strings.Repeat("x", 1000), n)] = ""
+	}
+	load, found := read(Options{}, c)
+	if load == nil || len(found) != maxProblems || !strings.Contains(found[maxProblems-1].Message, "1000 problems") {
+		t.Errorf("there are %d problems, the last one is %v", len(found), found[len(found)-1])
+	}
+	for _, problem := range found {
+		if len(problem.Field) > 250 {
+			t.Errorf("a field has %d bytes", len(problem.Field))
+		}
+	}
 }
 
 func TestReadiness(t *testing.T) {
