@@ -23,7 +23,10 @@ import (
 type lab struct {
 	t        *testing.T
 	mark     string // begins the names of everything, and is the namespace of all workloads
+	image    string
 	networks []string
+	// stops are commands that end with their container.
+	stops sync.WaitGroup
 
 	mu         sync.Mutex
 	containers []string
@@ -35,14 +38,28 @@ func newLab(t *testing.T, networks ...string) *lab {
 	if out, err := exec.Command("docker", "version").CombinedOutput(); err != nil {
 		t.Skipf("allowed: no Docker engine here: %v: %s", err, out)
 	}
-	l := &lab{t: t, mark: fmt.Sprintf("portolan-%x", time.Now().UnixNano()%(1<<40))}
-	t.Cleanup(l.remove)
+	l := emptyLab(t)
+	l.image = l.mark
 	l.build()
+	t.Cleanup(func() { _, _ = l.try("rmi", "-f", l.image) })
+	t.Cleanup(l.remove)
 	for _, network := range networks {
 		l.docker("network", "create", l.name(network))
 		l.networks = append(l.networks, l.name(network))
 	}
 	return l
+}
+
+func emptyLab(t *testing.T) *lab {
+	return &lab{t: t, mark: fmt.Sprintf("portolan-%x", time.Now().UnixNano()%(1<<40))}
+}
+
+// part returns a lab with the same image for a part of the test.
+func (l *lab) part(t *testing.T) *lab {
+	p := emptyLab(t)
+	p.image = l.image
+	t.Cleanup(p.remove)
+	return p
 }
 
 // build makes the image of all containers: a shell.
@@ -61,7 +78,7 @@ func (l *lab) build() {
 	if err := os.WriteFile(filepath.Join(dir, "Dockerfile"), []byte(dockerfile), 0o600); err != nil {
 		l.t.Fatal(err)
 	}
-	l.docker("build", "-q", "-t", l.mark, dir)
+	l.docker("build", "-q", "-t", l.image, dir)
 }
 
 // busybox returns the path of a busybox that needs no libraries.
@@ -109,14 +126,23 @@ func (l *lab) try(args ...string) (string, error) {
 // SIGTERM.
 func (l *lab) run(name, linger string, options ...string) {
 	l.t.Helper()
+	l.start(name, "busybox sleep "+linger, append([]string{"--label", "portolan.service=web", "--label", "portolan.namespace=" + l.mark}, options...)...)
+}
+
+// start starts a container with options of docker run, whose program ends after a command when it gets
+// SIGTERM. It returns the ID.
+func (l *lab) start(name, end string, options ...string) string {
+	l.t.Helper()
 	l.mu.Lock()
 	l.containers = append(l.containers, l.name(name))
 	l.mu.Unlock()
-	args := append([]string{"run", "-d", "--name", l.name(name), "--label", "portolan.service=web", "--label", "portolan.namespace=" + l.mark}, options...)
-	program := fmt.Sprintf(`trap "busybox sleep %s; exit 0" TERM; trap "" HUP; while :; do busybox sleep 1000 & wait; done`, linger)
-	if out, err := l.try(append(args, l.mark, "sh", "-c", program)...); err != nil {
+	program := fmt.Sprintf(`trap "%s; exit 0" TERM; trap "" HUP; while :; do busybox sleep 1000 & wait; done`, end)
+	args := append([]string{"run", "-d", "--name", l.name(name)}, options...)
+	out, err := l.try(append(args, l.image, "sh", "-c", program)...)
+	if err != nil {
 		l.t.Errorf("docker run %s: %v\n%s", name, err, out)
 	}
+	return strings.TrimSpace(out)
 }
 
 func (l *lab) remove() {
@@ -126,7 +152,7 @@ func (l *lab) remove() {
 	for _, network := range l.networks {
 		_, _ = l.try("network", "rm", network)
 	}
-	_, _ = l.try("rmi", "-f", l.mark)
+	l.stops.Wait()
 }
 
 // source runs a source at the engine.
@@ -325,7 +351,7 @@ func TestRealSequence(t *testing.T) {
 }
 
 const (
-	sequenceTime  = 20 * time.Second
+	sequenceTime  = 15 * time.Second
 	maxContainers = 20 // in all
 	maxAtATime    = 6
 )
