@@ -20,6 +20,7 @@ needs=(
 	"haproxy haproxy"
 	"nginx nginx"
 	"qemu-system-x86_64 qemu-system-x86"
+	"busybox busybox-static"
 )
 
 # Directories of Debian's commands that are not on the path of normal users.

@@ -19,6 +19,7 @@ var contracts = []string{
 	ours + "nodeagent/dataplane/userspace",
 	ours + "nodeagent/kerneltest",
 	ours + "registrar/source",
+	ours + "registrar/sourcetest",
 }
 
 // publicAreas lists the modules to which the rule of internal/ applies. The module api is public as

@@ -13,6 +13,7 @@ import (
 type place struct {
 	addresses   []string
 	hostNetwork bool
+	published   bool // the numbers of the ports are those of the node
 	ports       []source.Port
 }
 
@@ -44,10 +45,13 @@ func (r *reader) addressesOf(c *container, w *words, p *problems) []string {
 	}
 	var addresses []string
 	network := c.NetworkSettings.Networks[name]
-	for _, text := range []string{network.IPAddress, network.GlobalIPv6Address} {
-		if addr, err := netip.ParseAddr(text); err == nil && addr.IsGlobalUnicast() && addr.Zone() == "" {
-			addresses = append(addresses, addr.String())
-		}
+	four, errFour := netip.ParseAddr(network.IPAddress)
+	if errFour == nil && four.Is4() && four.IsGlobalUnicast() {
+		addresses = append(addresses, four.String())
+	}
+	six, errSix := netip.ParseAddr(network.GlobalIPv6Address)
+	if errSix == nil && six.Is6() && !six.Is4In6() && six.Zone() == "" && six.IsGlobalUnicast() {
+		addresses = append(addresses, six.String())
 	}
 	if len(addresses) == 0 {
 		p.add(w.from[wordNetwork], source.ReasonNoAddress, "it has no address in the network %q: connect it to another one, or publish its ports and add %s%s=true", shorten(name), prefix, wordPublish)

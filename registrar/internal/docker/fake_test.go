@@ -340,4 +340,3 @@ func (r *recorder) fails(t *testing.T, text string) {
 		return nil
 	})
 }
-

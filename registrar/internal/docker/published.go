@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/registrar/source"
 	"portolan.dev/services/spec"
 )
@@ -27,7 +28,7 @@ func (r *reader) published(c *container, ports []source.Port, p *problems) (plac
 	if len(six.ports) > len(four.ports) {
 		first, second = six, four
 	}
-	result := place{hostNetwork: true, ports: first.ports}
+	result := place{hostNetwork: true, published: true, ports: first.ports}
 	for _, port := range ports {
 		if !slices.ContainsFunc(first.ports, func(other source.Port) bool { return other.Name == port.Name }) {
 			p.add(prefix+wordPublish, reasonNotPublished, "its port %s is not published at an address that others reach: publish it, or set %s%s=false", inside(port), prefix, wordPublish)
@@ -134,4 +135,37 @@ func (r *reader) nodeAddresses(published publication) []string {
 // inside returns the port as the engine writes it, such as 80/tcp.
 func inside(port source.Port) string {
 	return strconv.Itoa(int(port.Number)) + "/" + strings.ToLower(spec.EnumName(port.Protocol))
+}
+
+// publishProbe makes a check of a port of the container a check of the host port, because the check goes to
+// the node's address. It reports whether the port of the check is published. Named ports need no change.
+func publishProbe(check *corev1.Probe, ports []source.Port) bool {
+	tcp, http, grpc := check.GetTcpSocket(), check.GetHttpGet(), check.GetGrpc()
+	var number *int32
+	switch {
+	case grpc != nil:
+		number = &grpc.Port
+	case tcp != nil && tcp.GetHost() == "":
+		number = numberOf(tcp.GetPort())
+	case http != nil && http.GetHost() == "":
+		number = numberOf(http.GetPort())
+	}
+	if number == nil {
+		return true
+	}
+	for _, port := range ports {
+		if int32(port.ServicePort) == *number && port.Protocol == corev1.Protocol_PROTOCOL_TCP {
+			*number = int32(port.Number)
+			return true
+		}
+	}
+	return false
+}
+
+// numberOf returns the place of a port's number, or nil if the port has a name.
+func numberOf(port *corev1.IntOrString) *int32 {
+	if value, isNumber := port.GetValue().(*corev1.IntOrString_Number); isNumber {
+		return &value.Number
+	}
+	return nil
 }

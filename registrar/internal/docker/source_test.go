@@ -358,4 +358,3 @@ func TestTooManyEvents(t *testing.T) {
 		t.Errorf("news are taken twice: %v", heard)
 	}
 }
-

@@ -101,10 +101,12 @@ func (w *words) serviceOfPorts(named []variable, p *problems) []variable {
 				"set SERVICE_NAME, and these become the names of its ports", first.name, v.name)
 			return nil
 		}
-		w.set(terms.Service, v.value, v.name)
 		unnamed = append(unnamed, variable{name: v.name, port: v.port})
 	}
-	w.onlyNamed = true
+	if len(named) > 0 {
+		w.set(terms.Service, named[0].value, named[0].name)
+		w.onlyNamed = true
+	}
 	return unnamed
 }
 

@@ -30,7 +30,7 @@ const (
 
 // Reasons of problems that only containers have.
 const (
-	reasonNoService      = "NoService"
+	reasonNoService      = "NoServiceName"
 	reasonNoEffect       = "NoEffect"
 	reasonPublishedTwice = "PublishedTwice"
 	reasonNotPublished   = "NotPublished"
@@ -81,9 +81,9 @@ func (w *words) setDefault(word, value, from string) {
 // spell returns the label or variable of a word.
 func (w *words) spell(word string) string {
 	if from := w.from[word]; from != "" {
-		return from
+		return shorten(from)
 	}
-	return prefix + word
+	return shorten(prefix + word)
 }
 
 // flag reads a word that is true or false. Without the word, or with another value, it is false.
@@ -114,10 +114,24 @@ func (w *words) wanted(p *problems) bool {
 	return false
 }
 
+// maxProblems is the largest number of problems of a container that are reported.
+const maxProblems = 20
+
 // problems collects what is wrong with a container.
 type problems struct {
 	object string
 	list   []source.Problem
+}
+
+// found returns the problems, or the first of very many and how many there are.
+func (p *problems) found() []source.Problem {
+	if len(p.list) <= maxProblems {
+		return p.list
+	}
+	all := len(p.list)
+	p.list = p.list[:maxProblems-1]
+	p.add("", source.ReasonInvalid, "it has %d problems, of which these are the first %d", all, maxProblems-1)
+	return p.list
 }
 
 func (p *problems) add(field, reason, format string, args ...any) {

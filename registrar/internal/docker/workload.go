@@ -24,21 +24,21 @@ func (r *reader) workload(c *container) (*source.Workload, []source.Problem) {
 	p := &problems{object: c.name()}
 	w := r.options.wordsOf(c, p)
 	if !w.wanted(p) {
-		return nil, p.list
+		return nil, p.found()
 	}
 	t, wrong := (&terms.Reader{Object: p.object, Spell: w.spell, Known: ownWords}).Read(w.values)
 	p.list = append(p.list, wrong...)
 	_, namespaced := w.values[terms.Namespace]
 	if t.Service == "" || namespaced && t.Namespace == "" { // in another namespace it would be a backend of another service
-		return nil, p.list
+		return nil, p.found()
 	}
 	ports := w.portsOf(c, t.Ports, p)
 	if len(ports) == 0 {
-		return nil, p.list
+		return nil, p.found()
 	}
 	at, found := r.placeOf(c, w, ports, p)
 	if !found {
-		return nil, p.list
+		return nil, p.found()
 	}
 	load := &source.Workload{
 		ID: c.ID, Name: p.object, Origin: originOf(c),
@@ -50,8 +50,13 @@ func (r *reader) workload(c *container) (*source.Workload, []source.Problem) {
 	if load.Drain == 0 {
 		load.Drain = c.stopTimeout()
 	}
+	if at.published && !publishProbe(t.Probe, at.ports) {
+		t.NeverReady = w.spell(terms.Ready) + " checks a port that is not published"
+		load.Probe = nil
+		p.add(w.spell(terms.Ready), reasonNotPublished, "%s, so it is never ready: publish the port", t.NeverReady)
+	}
 	load.Ready, load.Reason = readiness(c, &t)
-	load.Problems = p.list
+	load.Problems = p.found()
 	return load, nil
 }
 

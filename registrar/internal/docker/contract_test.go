@@ -1,0 +1,190 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"portolan.dev/registrar/source"
+	"portolan.dev/registrar/sourcetest"
+)
+
+func TestContract(t *testing.T) {
+	sourcetest.Run(t, func(t *testing.T) sourcetest.World { return &fakeWorld{t: t, engine: newFakeEngine(t)} })
+}
+
+// fakeWorld is a world of an engine of the test.
+type fakeWorld struct {
+	t       *testing.T
+	engine  *fakeEngine
+	started int
+}
+
+func (w *fakeWorld) Source() source.Source {
+	return newSource(w.t, Options{Socket: w.engine.socket})
+}
+
+func (w *fakeWorld) Start(words map[string]string) string {
+	w.started++
+	c := web(w.started, unlabelled)
+	for word, value := range words {
+		c.Config.Labels[prefix+word] = value
+	}
+	w.engine.set(c, "start")
+	return c.ID
+}
+
+func (w *fakeWorld) Stop(id string)   { w.engine.signal(id, "15") }
+func (w *fakeWorld) Finish(id string) { w.engine.remove(id) }
+func (w *fakeWorld) Kill(id string)   { w.engine.remove(id) }
+func (w *fakeWorld) Disconnect()      { w.engine.stop() }
+func (w *fakeWorld) Reconnect()       { w.engine.start(w.t) }
+
+func TestRealContract(t *testing.T) {
+	l := newLab(t)
+	sourcetest.Run(t, func(t *testing.T) sourcetest.World { return newRealWorld(t, l.part(t)) })
+}
+
+// realWorld is a world of the machine's engine, which sources reach over a socket of the test.
+type realWorld struct {
+	*lab
+	socket string
+	relay  *relay
+	names  map[string]string // by ID
+}
+
+func newRealWorld(t *testing.T, l *lab) *realWorld {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "docker") // the path of a socket is at most 108 bytes long
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	w := &realWorld{lab: l, socket: filepath.Join(dir, "s"), names: map[string]string{}}
+	w.Reconnect()
+	t.Cleanup(w.Disconnect)
+	return w
+}
+
+func (w *realWorld) Source() source.Source {
+	s := newSource(w.t, Options{Socket: w.socket})
+	s.pace.answer = defaultPace.answer
+	return &ownSource{Source: s, mark: w.mark}
+}
+
+func (w *realWorld) Start(words map[string]string) string {
+	w.t.Helper()
+	var options []string
+	for word, value := range words {
+		options = append(options, "--label", prefix+word+"="+value)
+	}
+	name := fmt.Sprintf("c%d", len(w.containers))
+	id := w.start(name, "while ! [ -e /done ]; do busybox sleep 0.1; done", options...)
+	w.names[id] = w.name(name)
+	return id
+}
+
+func (w *realWorld) Stop(id string) {
+	w.stops.Go(func() { _, _ = w.try("stop", "-t", "60", w.names[id]) })
+}
+
+func (w *realWorld) Finish(id string) {
+	w.t.Helper()
+	w.docker("exec", w.names[id], "busybox", "touch", "/done")
+}
+
+func (w *realWorld) Kill(id string) {
+	w.t.Helper()
+	w.docker("kill", w.names[id])
+}
+
+func (w *realWorld) Disconnect() { w.relay.close() }
+
+func (w *realWorld) Reconnect() {
+	w.t.Helper()
+	listener, err := net.Listen("unix", w.socket)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.relay = &relay{listener: listener, target: DefaultSocket}
+	go w.relay.serve()
+}
+
+// ownSource leaves out the containers of other tests, which use the same engine.
+type ownSource struct {
+	source.Source
+	mark string
+}
+
+func (s *ownSource) Run(ctx context.Context, report func(source.Report)) error {
+	return s.Source.Run(ctx, func(all source.Report) {
+		own := source.Report{Err: all.Err}
+		own.Workloads = slices.DeleteFunc(slices.Clone(all.Workloads), func(w source.Workload) bool { return !strings.HasPrefix(w.Name, s.mark) })
+		own.Problems = slices.DeleteFunc(slices.Clone(all.Problems), func(p source.Problem) bool { return !strings.HasPrefix(p.Object, s.mark) })
+		report(own)
+	})
+}
+
+// relay connects the clients of a socket with another socket, until it is closed.
+type relay struct {
+	listener net.Listener
+	target   string
+
+	mu     sync.Mutex
+	conns  []net.Conn
+	closed bool
+}
+
+func (r *relay) serve() {
+	for {
+		client, err := r.listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("unix", r.target)
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		if r.keep(client, server) {
+			go r.copy(client, server)
+			go r.copy(server, client)
+		}
+	}
+}
+
+// keep remembers connections to close, or closes them if the relay is.
+func (r *relay) keep(conns ...net.Conn) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		for _, conn := range conns {
+			_ = conn.Close()
+		}
+		return false
+	}
+	r.conns = append(r.conns, conns...)
+	return true
+}
+
+func (r *relay) copy(to, from net.Conn) {
+	_, _ = io.Copy(to, from)
+	_, _ = to.Close(), from.Close()
+}
+
+func (r *relay) close() {
+	_ = r.listener.Close()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	for _, conn := range r.conns {
+		_ = conn.Close()
+	}
+}
