@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -527,4 +529,74 @@ func (f *fixture) quiet() {
 		}
 		return nil
 	})
+}
+
+// TestSyntax checks that systemd reads unit files and specifiers as this package does. It shows how
+// systemd has read the description of a unit.
+func TestSyntax(t *testing.T) {
+	m := systemdtest.Start(t)
+	const unit = `web-a\x2db@eu-1.service`
+	for i, content := range []string{
+		"Description=plain\n",
+		"Description=first\n\tDescription = a=b # c \n",
+		"Description=one \\\n# Description=comment\n; another\n   two\\\nthree\n",
+		"Description=backslash\\\\\n",
+		"Description=ends\\",
+		"Description=Windows\\\r\nline\r\n",
+		"Description=blank after the backslash\\ \nDescribed=1\n",
+		"Description=%n %N %p %P %j %J %i %I 100%%\n",
+		"Description=a\n[X-Other]\nDescription=b\n",
+	} {
+		content = "[Service]\nExecStart=true\n[Unit]\n" + content
+		m.WriteUnit(unit, content)
+		m.Systemctl("daemon-reload")
+		want := strings.TrimSuffix(m.Systemctl("show", "--value", "--property=Description", unit), "\n")
+		got, err := systemd.LastValue(content, "Unit", "Description", unit)
+		if err != nil || got != want {
+			t.Errorf("file %d: %q (%v), by systemd %q", i, got, err, want)
+		}
+	}
+}
+
+// TestExamples runs the units of docs/systemd.md, with another program, and checks what becomes of them.
+func TestExamples(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "testdata", "repository", "docs", "systemd.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := start(t, never, map[string]string{"web.service": sleeps})
+	for _, block := range strings.Split(string(text), "```ini\n# ")[1:] {
+		path, content, _ := strings.Cut(block, "\n")
+		content, _, _ = strings.Cut(content, "```")
+		f.Write(path, content)
+	}
+	for _, unit := range []string{"api@", "shop", "cart", "vpn"} {
+		f.WriteUnit(unit+".service.d/program.conf", "[Service]\nNetworkNamespacePath=\nExecStart=\nExecStart=sleep infinity\n")
+	}
+	f.Systemctl("daemon-reload")
+	f.Systemctl("start", "web", "api@8001", "api@8002", "shop", "cart", "vpn")
+	r := f.wait("six workloads", func(r source.Report) error {
+		if len(r.Workloads) != 6 || len(r.Problems) != 0 {
+			return fmt.Errorf("%q, problems %+v", lines(r), r.Problems)
+		}
+		return nil
+	})
+	var got []string
+	for _, w := range r.Workloads {
+		if len(w.Problems) != 0 || len(w.Ports) != 1 {
+			t.Errorf("%s has problems %+v and ports %v", w.ID, w.Problems, w.Ports)
+			continue
+		}
+		got = append(got, fmt.Sprintf("%s %s %s=%d %s", w.ID, w.Service, w.Ports[0].Name, w.Ports[0].Number, strings.Join(w.Addresses, ",")))
+		if (w.Probe != nil) != (w.ID == "shop.service") || (w.Drain == 10*time.Second) != (w.ID == "cart.service") {
+			t.Errorf("%s has the probe %v and drains for %s", w.ID, w.Probe, w.Drain)
+		}
+	}
+	want := []string{
+		"api@8001.service api http=8001 ", "api@8002.service api http=8002 ", "cart.service cart http=8090 ",
+		"shop.service shop http=8080 ", "vpn.service vpn tunnel=1194 10.20.0.7,fd00:20::7", "web.service web http=8000 ",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("workloads are\n%q, want\n%q", got, want)
+	}
 }

@@ -1,0 +1,12 @@
+package systemd
+
+// LastValue returns the last value of a key in a section of a unit file, with its specifiers replaced.
+func LastValue(content, section, key, unit string) (string, error) {
+	last := ""
+	for _, a := range assignments(content) {
+		if a.section == section && a.key == key {
+			last = a.value
+		}
+	}
+	return expand(last, unit)
+}
