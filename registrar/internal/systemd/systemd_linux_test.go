@@ -215,7 +215,8 @@ func TestQueuedStop(t *testing.T) {
 	})
 	f.Systemctl("start", "database.service", "user.service")
 	f.waitFor("database.service web ready")
-	f.Systemctl("stop", "--no-block", "database.service", "user.service")
+	f.Systemctl("stop", "--no-block", "user.service")
+	f.Systemctl("stop", "--no-block", "database.service")
 	f.waitFor("database.service web terminating/ready")
 	if state := f.Systemctl("show", "--value", "--property=ActiveState", "database.service"); state != "active\n" {
 		t.Errorf("the unit is %s while its stop is queued", state)
