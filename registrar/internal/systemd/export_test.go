@@ -1,5 +1,10 @@
 package systemd
 
+import "time"
+
+// SetTimeout sets the time after which a bus that does not answer is given up.
+func (s *Source) SetTimeout(d time.Duration) { s.timeout = d }
+
 // LastValue returns the last value of a key in a section of a unit file, with its specifiers replaced.
 func LastValue(content, section, key, unit string) (string, error) {
 	last := ""

@@ -25,6 +25,7 @@ import (
 type fixture struct {
 	*systemdtest.Machine
 	t       testing.TB
+	source  *systemd.Source
 	metrics *prometheus.Registry
 
 	mu      sync.Mutex
@@ -33,22 +34,24 @@ type fixture struct {
 
 // start boots a systemd with units and runs a source. The periodic list is off, unless relist is given,
 // so that tests show that signals are enough.
-func start(t testing.TB, relist time.Duration, units map[string]string) *fixture {
+func start(t *testing.T, relist time.Duration, units map[string]string) *fixture {
 	t.Helper()
+	t.Parallel() // the tests wait most of the time
 	f := &fixture{Machine: systemdtest.Start(t), t: t, metrics: prometheus.NewRegistry()}
 	for name, content := range units {
 		f.WriteUnit(name, content)
 	}
-	f.run(relist)
+	f.source = systemd.New(systemd.Options{Address: f.BusAddress(), Root: f.Root(), Relist: relist, Log: kittest.Logger(t), Metrics: f.metrics})
+	f.source.SetTimeout(10 * time.Second)
+	f.run()
 	f.wait("the first report", func(source.Report) error { return nil })
 	return f
 }
 
-func (f *fixture) run(relist time.Duration) {
-	s := systemd.New(systemd.Options{Address: f.BusAddress(), Root: f.Root(), Relist: relist, Log: kittest.Logger(f.t), Metrics: f.metrics})
+func (f *fixture) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx, f.receive) }()
+	go func() { ended <- f.source.Run(ctx, f.receive) }()
 	f.t.Cleanup(func() {
 		cancel()
 		if err := kittest.Receive(f.t, "the end of the source", ended); err != nil {
