@@ -16,6 +16,7 @@ needs=(
 	"bird bird2"
 	"promtool prometheus"
 	"systemd-analyze systemd"
+	"dbus-daemon dbus-daemon"
 	"kubectl kubernetes-client"
 	"haproxy haproxy"
 	"nginx nginx"

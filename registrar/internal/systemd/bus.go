@@ -1,6 +1,7 @@
 package systemd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,11 +23,15 @@ const (
 	serviceInterface    = "org.freedesktop.systemd1.Service"
 )
 
-// callTimeout bounds one call. systemd does not answer while it reloads its units, which takes seconds
-// with thousands of them. 25 s is the default of D-Bus' own libraries.
-const callTimeout = 25 * time.Second
+// defaultTimeout bounds one call, and the attempt to connect. systemd does not answer while it reloads
+// its units, which takes seconds with thousands of them. 25 s is the default of D-Bus' own libraries.
+const defaultTimeout = 25 * time.Second
 
-var errEnded = errors.New("the connection to the bus has ended")
+var (
+	errEnded  = errors.New("the connection to the bus has ended")
+	errSilent = errors.New("the bus does not answer")
+	errGone   = errors.New("the unit is not loaded")
+)
 
 // rules select the signals that become hints. systemd sends PropertiesChanged for the interface Unit
 // with each change of a unit, so the one for the interface Service is not needed.
@@ -41,8 +46,9 @@ var rules = [][]dbus.MatchOption{
 
 // bus is a connection to systemd by a message bus.
 type bus struct {
-	conn  *dbus.Conn
-	calls *prometheus.CounterVec
+	conn    *dbus.Conn
+	timeout time.Duration // of a call
+	calls   *prometheus.CounterVec
 }
 
 // listed is a unit as ListUnitsByPatterns returns it. D-Bus sets the fields by their order.
@@ -54,22 +60,35 @@ type listed struct {
 	JobPath                                                        dbus.ObjectPath
 }
 
-// connect connects to a bus, and delivers systemd's signals to hints.
-func connect(ctx context.Context, address string, hints *hints, calls *prometheus.CounterVec) (*bus, error) {
-	conn, err := dbus.Connect(address, dbus.WithContext(ctx), dbus.WithSignalHandler(hints))
-	if err != nil {
-		return nil, fmt.Errorf("connect to the bus at %s: %w", address, err)
+// connect connects to the source's bus, and delivers systemd's signals to hints. The connection ends
+// with ctx.
+func (s *Source) connect(ctx context.Context, hints *hints) (*bus, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	// The library does not bound the handshake, but ends it with the context.
+	late := time.AfterFunc(s.timeout, func() { cancel(errSilent) })
+	conn, err := dbus.Connect(s.options.Address, dbus.WithContext(ctx), dbus.WithSignalHandler(hints))
+	late.Stop()
+	if err == nil {
+		err = context.Cause(ctx)
 	}
-	b := &bus{conn: conn, calls: calls}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
+	if err != nil {
+		return nil, fmt.Errorf("connect to the bus at %s: %w", s.options.Address, cmp.Or(context.Cause(ctx), err))
+	}
+	b := &bus{conn: conn, timeout: s.timeout, calls: s.calls}
+	context.AfterFunc(conn.Context(), func() { cancel(errEnded) })
 	for _, rule := range rules {
-		if err := conn.AddMatchSignalContext(ctx, rule...); err != nil {
+		if err := b.match(ctx, rule); err != nil {
 			b.close()
-			return nil, fmt.Errorf("subscribe to signals at %s: %w", address, err)
+			return nil, fmt.Errorf("subscribe to signals at %s: %w", s.options.Address, err)
 		}
 	}
 	return b, nil
+}
+
+func (b *bus) match(ctx context.Context, rule []dbus.MatchOption) error {
+	ctx, cancel := context.WithTimeout(ctx, b.timeout)
+	defer cancel()
+	return b.conn.AddMatchSignalContext(ctx, rule...)
 }
 
 // close ends the connection. An error would concern nobody, because nothing waits to be written.
@@ -93,24 +112,30 @@ func (b *bus) list(ctx context.Context, patterns []string) ([]listed, error) {
 	return units, b.call(ctx, managerPath, managerInterface+".ListUnitsByPatterns", &units, []string{}, patterns)
 }
 
-// property reads a property of a unit. It returns the zero value if there is no such unit (it may have
-// been unloaded meanwhile) or if this version of systemd has no such property.
+// property reads a property of a unit. It returns the zero value if this version of systemd has no such
+// property, and errGone if there is no such unit, because it was unloaded meanwhile.
 func property[T any](ctx context.Context, b *bus, path dbus.ObjectPath, iface, name string) (T, error) {
 	var value T
 	var variant dbus.Variant
 	err := b.call(ctx, path, propertiesInterface+".Get", &variant, iface, name)
-	if remote := (dbus.Error{}); errors.As(err, &remote) {
-		return value, nil
-	}
 	if err == nil {
-		err = variant.Store(&value)
+		return value, variant.Store(&value)
+	}
+	remote := dbus.Error{}
+	if errors.As(err, &remote) {
+		switch remote.Name {
+		case "org.freedesktop.DBus.Error.UnknownProperty":
+			return value, nil
+		case "org.freedesktop.DBus.Error.UnknownObject", "org.freedesktop.DBus.Error.UnknownInterface", systemdName + ".NoSuchUnit":
+			return value, errGone
+		}
 	}
 	return value, err
 }
 
 // call calls a method of systemd and stores its result, if result is not nil.
 func (b *bus) call(ctx context.Context, path dbus.ObjectPath, method string, result any, args ...any) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, b.timeout)
 	defer cancel()
 	call := b.conn.Object(systemdName, path).CallWithContext(ctx, method, 0, args...)
 	b.calls.WithLabelValues(member(method)).Inc()

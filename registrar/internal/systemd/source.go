@@ -50,6 +50,7 @@ type Options struct {
 // Source is the source of the units of this node's systemd. It implements source.Source.
 type Source struct {
 	options Options
+	timeout time.Duration // of a call
 	calls   *prometheus.CounterVec
 }
 
@@ -59,7 +60,7 @@ func New(options Options) *Source {
 	options.Root = cmp.Or(options.Root, "/")
 	options.Relist = cmp.Or(options.Relist, defaultRelist)
 	options.Log = cmp.Or(options.Log, slog.Default())
-	return &Source{options: options, calls: newCalls(options.Metrics)}
+	return &Source{options: options, timeout: defaultTimeout, calls: newCalls(options.Metrics)}
 }
 
 // Name returns "systemd".
@@ -90,7 +91,7 @@ func (s *Source) Run(ctx context.Context, report func(source.Report)) error {
 // follow connects to the bus and reports until the connection ends. It returns the reason.
 func (s *Source) follow(ctx context.Context, report func(source.Report)) error {
 	hints := newHints()
-	b, err := connect(ctx, s.options.Address, hints, s.calls)
+	b, err := s.connect(ctx, hints)
 	if err != nil {
 		return err
 	}

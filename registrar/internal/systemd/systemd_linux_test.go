@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +25,7 @@ import (
 type fixture struct {
 	*systemdtest.Machine
 	t       testing.TB
+	source  *systemd.Source
 	metrics *prometheus.Registry
 
 	mu      sync.Mutex
@@ -31,22 +34,24 @@ type fixture struct {
 
 // start boots a systemd with units and runs a source. The periodic list is off, unless relist is given,
 // so that tests show that signals are enough.
-func start(t testing.TB, relist time.Duration, units map[string]string) *fixture {
+func start(t *testing.T, relist time.Duration, units map[string]string) *fixture {
 	t.Helper()
+	t.Parallel() // the tests wait most of the time
 	f := &fixture{Machine: systemdtest.Start(t), t: t, metrics: prometheus.NewRegistry()}
 	for name, content := range units {
 		f.WriteUnit(name, content)
 	}
-	f.run(relist)
+	f.source = systemd.New(systemd.Options{Address: f.BusAddress(), Root: f.Root(), Relist: relist, Log: kittest.Logger(t), Metrics: f.metrics})
+	f.source.SetTimeout(10 * time.Second)
+	f.run()
 	f.wait("the first report", func(source.Report) error { return nil })
 	return f
 }
 
-func (f *fixture) run(relist time.Duration) {
-	s := systemd.New(systemd.Options{Address: f.BusAddress(), Root: f.Root(), Relist: relist, Log: kittest.Logger(f.t), Metrics: f.metrics})
+func (f *fixture) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx, f.receive) }()
+	go func() { ended <- f.source.Run(ctx, f.receive) }()
 	f.t.Cleanup(func() {
 		cancel()
 		if err := kittest.Receive(f.t, "the end of the source", ended); err != nil {
@@ -213,7 +218,8 @@ func TestQueuedStop(t *testing.T) {
 	})
 	f.Systemctl("start", "database.service", "user.service")
 	f.waitFor("database.service web ready")
-	f.Systemctl("stop", "--no-block", "database.service", "user.service")
+	f.Systemctl("stop", "--no-block", "user.service")
+	f.Systemctl("stop", "--no-block", "database.service")
 	f.waitFor("database.service web terminating/ready")
 	if state := f.Systemctl("show", "--value", "--property=ActiveState", "database.service"); state != "active\n" {
 		t.Errorf("the unit is %s while its stop is queued", state)
@@ -527,4 +533,74 @@ func (f *fixture) quiet() {
 		}
 		return nil
 	})
+}
+
+// TestSyntax checks that systemd reads unit files and specifiers as this package does. It shows how
+// systemd has read the description of a unit.
+func TestSyntax(t *testing.T) {
+	m := systemdtest.Start(t)
+	const unit = `web-a\x2db@eu-1.service`
+	for i, content := range []string{
+		"Description=plain\n",
+		"Description=first\n\tDescription = a=b # c \n",
+		"Description=one \\\n# Description=comment\n; another\n   two\\\nthree\n",
+		"Description=backslash\\\\\n",
+		"Description=ends\\",
+		"Description=Windows\\\r\nline\r\n",
+		"Description=blank after the backslash\\ \nDescribed=1\n",
+		"Description=%n %N %p %P %j %J %i %I 100%%\n",
+		"Description=a\n[X-Other]\nDescription=b\n",
+	} {
+		content = "[Service]\nExecStart=true\n[Unit]\n" + content
+		m.WriteUnit(unit, content)
+		m.Systemctl("daemon-reload")
+		want := strings.TrimSuffix(m.Systemctl("show", "--value", "--property=Description", unit), "\n")
+		got, err := systemd.LastValue(content, "Unit", "Description", unit)
+		if err != nil || got != want {
+			t.Errorf("file %d: %q (%v), by systemd %q", i, got, err, want)
+		}
+	}
+}
+
+// TestExamples runs the units of docs/systemd.md, with another program, and checks what becomes of them.
+func TestExamples(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "testdata", "repository", "docs", "systemd.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := start(t, never, map[string]string{"web.service": sleeps})
+	for _, block := range strings.Split(string(text), "```ini\n# ")[1:] {
+		path, content, _ := strings.Cut(block, "\n")
+		content, _, _ = strings.Cut(content, "```")
+		f.Write(path, content)
+	}
+	for _, unit := range []string{"api@", "shop", "cart", "vpn"} {
+		f.WriteUnit(unit+".service.d/program.conf", "[Service]\nNetworkNamespacePath=\nExecStart=\nExecStart=sleep infinity\n")
+	}
+	f.Systemctl("daemon-reload")
+	f.Systemctl("start", "web", "api@8001", "api@8002", "shop", "cart", "vpn")
+	r := f.wait("six workloads", func(r source.Report) error {
+		if len(r.Workloads) != 6 || len(r.Problems) != 0 {
+			return fmt.Errorf("%q, problems %+v", lines(r), r.Problems)
+		}
+		return nil
+	})
+	var got []string
+	for _, w := range r.Workloads {
+		if len(w.Problems) != 0 || len(w.Ports) != 1 {
+			t.Errorf("%s has problems %+v and ports %v", w.ID, w.Problems, w.Ports)
+			continue
+		}
+		got = append(got, fmt.Sprintf("%s %s %s=%d %s", w.ID, w.Service, w.Ports[0].Name, w.Ports[0].Number, strings.Join(w.Addresses, ",")))
+		if (w.Probe != nil) != (w.ID == "shop.service") || (w.Drain == 10*time.Second) != (w.ID == "cart.service") {
+			t.Errorf("%s has the probe %v and drains for %s", w.ID, w.Probe, w.Drain)
+		}
+	}
+	want := []string{
+		"api@8001.service api http=8001 ", "api@8002.service api http=8002 ", "cart.service cart http=8090 ",
+		"shop.service shop http=8080 ", "vpn.service vpn tunnel=1194 10.20.0.7,fd00:20::7", "web.service web http=8000 ",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("workloads are\n%q, want\n%q", got, want)
+	}
 }

@@ -55,15 +55,20 @@ func readUnitFile(root, path string) (string, error) {
 // assignment is a line KEY=VALUE of a unit file.
 type assignment struct{ section, key, value string }
 
+// blanks are the characters around keys and values.
+const blanks = " \t"
+
+// lineEnds replaces the other ends of lines that systemd knows.
+var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\x00", "\n")
+
 // assignments returns the assignments of a unit file in their order. It reads the file as systemd.syntax(7)
 // says: a line that ends in a backslash is continued by the next one that is no comment. Lines
 // that systemd cannot read are left out, because systemd reports them.
 func assignments(content string) []assignment {
 	var found []assignment
 	section, begun := "", ""
-	for _, line := range append(strings.Split(content, "\n"), "") {
-		line = strings.TrimLeft(line, " \t\r")
-		if strings.HasPrefix(line, "#") || strings.HasPrefix(line, ";") {
+	for _, line := range append(strings.Split(lineEnds.Replace(content), "\n"), "") {
+		if start := strings.TrimLeft(line, blanks); strings.HasPrefix(start, "#") || strings.HasPrefix(start, ";") {
 			continue
 		}
 		line = begun + line
@@ -71,11 +76,11 @@ func assignments(content string) []assignment {
 			begun = line[:len(line)-1] + " "
 			continue
 		}
-		line = strings.TrimSpace(line)
+		line = strings.Trim(line, blanks)
 		if strings.HasPrefix(line, "[") && strings.HasSuffix(line, "]") {
 			section = line[1 : len(line)-1]
 		} else if key, value, ok := strings.Cut(line, "="); ok {
-			found = append(found, assignment{section, strings.TrimSpace(key), strings.TrimSpace(value)})
+			found = append(found, assignment{section, strings.Trim(key, blanks), strings.Trim(value, blanks)})
 		}
 	}
 	return found

@@ -2,6 +2,7 @@ package systemd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -51,8 +52,10 @@ func (u *units) read(ctx context.Context, c changed) error {
 		if !runs(l) {
 			continue
 		}
-		seen[l.Name] = true
-		if err := u.readUnit(ctx, l, c.all); err != nil {
+		switch err := u.readUnit(ctx, l, c.all); {
+		case err == nil:
+			seen[l.Name] = true
+		case !errors.Is(err, errGone):
 			return err
 		}
 	}
@@ -85,7 +88,8 @@ func (u *units) readUnit(ctx context.Context, l listed, compare bool) error {
 }
 
 // compare reads a unit's files again if they are others than those that its description comes from.
-// Changes that wait for a daemon-reload are left alone.
+// Changes that wait for a daemon-reload are left alone. If the unit is new to a registrar that has just
+// started, the text that systemd has read is not to be had, and the files are read as they are.
 func (u *units) compare(ctx context.Context, next *unit, known bool) error {
 	fragment, err := property[string](ctx, u.bus, next.Path, unitInterface, "FragmentPath")
 	if err != nil {

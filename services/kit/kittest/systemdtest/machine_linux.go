@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -32,6 +33,9 @@ var boot string
 //go:embed sweep.sh
 var sweep string
 
+// started counts the machines of this process, for the names of their cgroups.
+var started atomic.Int64
+
 // Machine is a systemd in namespaces of its own.
 type Machine struct {
 	t   testing.TB
@@ -48,7 +52,7 @@ func Start(t testing.TB) *Machine {
 		}
 		t.Skip(reason)
 	}
-	cgroup := fmt.Sprintf("portolan-test-%d-%s", os.Getpid(), filepath.Base(t.TempDir()))
+	cgroup := fmt.Sprintf("portolan-test-%d-%d", os.Getpid(), started.Add(1))
 	var output bytes.Buffer
 	cmd := exec.Command("sh", "-c", boot, "sh", cgroup)
 	cmd.Stdout, cmd.Stderr = &output, &output

@@ -1,0 +1,17 @@
+package systemd
+
+import "time"
+
+// SetTimeout sets the time after which a bus that does not answer is given up.
+func (s *Source) SetTimeout(d time.Duration) { s.timeout = d }
+
+// LastValue returns the last value of a key in a section of a unit file, with its specifiers replaced.
+func LastValue(content, section, key, unit string) (string, error) {
+	last := ""
+	for _, a := range assignments(content) {
+		if a.section == section && a.key == key {
+			last = a.value
+		}
+	}
+	return expand(last, unit)
+}
