@@ -14,7 +14,6 @@ import (
 
 // Set is the objects of manifests that belong together, and the selector by which they are found again.
 type Set struct {
-	objects    []object.Object
 	keys       map[object.Key]bool
 	selector   spec.Selector
 	namespaces []string // sorted
@@ -32,8 +31,19 @@ type SetOptions struct {
 	Everywhere bool
 }
 
-// NewSet returns the set of objects. The error lists the objects that do not match the selector, and
-// those that are in the set twice.
+// Fault is an object that cannot be in a set.
+type Fault struct {
+	// Object is the object.
+	Object object.Object
+	// Message says what is wrong and what to do.
+	Message string
+}
+
+// Error implements error.
+func (f *Fault) Error() string { return keyOf(f.Object).String() + " " + f.Message }
+
+// NewSet returns the set of objects. The error joins a [Fault] for each object that does not match the
+// selector, and for each that is in the set twice.
 func NewSet(objects []object.Object, o SetOptions) (*Set, error) {
 	selector, err := spec.ParseSelector(o.Selector)
 	if err != nil {
@@ -42,13 +52,15 @@ func NewSet(objects []object.Object, o SetOptions) (*Set, error) {
 	if selector.Empty() {
 		return nil, errors.New("pruning needs a label selector: without one, every object that was ever applied would be deleted")
 	}
-	s := &Set{objects: objects, keys: make(map[object.Key]bool, len(objects)), selector: selector, everywhere: o.Everywhere}
+	s := &Set{keys: make(map[object.Key]bool, len(objects)), selector: selector, everywhere: o.Everywhere}
 	if o.Namespace != "" {
 		s.namespaces = append(s.namespaces, o.Namespace)
 	}
 	var faults []error
 	for _, o := range objects {
-		faults = append(faults, s.add(o))
+		if fault := s.add(o); fault != nil {
+			faults = append(faults, fault)
+		}
 	}
 	slices.Sort(s.namespaces)
 	s.namespaces = slices.Compact(s.namespaces)
@@ -56,19 +68,26 @@ func NewSet(objects []object.Object, o SetOptions) (*Set, error) {
 }
 
 // add adds an object to the keys and namespaces of the set.
-func (s *Set) add(o object.Object) error {
+func (s *Set) add(o object.Object) *Fault {
 	key := keyOf(o)
 	switch {
 	case s.keys[key]:
-		return fmt.Errorf("%s is in the manifests twice; remove one", key)
+		return &Fault{o, "is in the manifests twice; remove one"}
 	case !s.selector.Matches(o.GetMetadata().GetLabels()):
-		return fmt.Errorf("%s does not match the selector %s, so it could not be pruned later; add the labels or change the selector", key, s.selector)
+		return &Fault{o, fmt.Sprintf("does not match the selector %s, so it could not be pruned later; add the labels, or change the selector", s.selector)}
 	}
 	s.keys[key] = true
 	if key.Namespace != "" {
 		s.namespaces = append(s.namespaces, key.Namespace)
 	}
 	return nil
+}
+
+// SetNamespace sets the namespace of an object of a manifest that names none, if its kind has namespaces.
+func SetNamespace(o object.Object, namespace string) {
+	if meta := object.MetaOf(o); kinds.Of(o).Namespaced && meta.GetNamespace() == "" {
+		meta.Namespace = namespace
+	}
 }
 
 // keyOf returns the key of an object of a manifest, as the registry stores it.

@@ -10,7 +10,6 @@ import (
 
 	"portolan.dev/services/applyset"
 	"portolan.dev/services/client"
-	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 )
@@ -156,15 +155,8 @@ func objectsOf(errOut io.Writer, documents []document, namespace string, strict 
 			}
 			continue
 		}
-		setNamespace(d.Object, namespace)
+		applyset.SetNamespace(d.Object, namespace)
 		objects = append(objects, d.Object)
 	}
 	return objects, errors.Join(refused...)
-}
-
-func setNamespace(o object.Object, namespace string) {
-	kind, _ := kinds.Named(object.KindOf(o))
-	if meta := object.MetaOf(o); kind.Namespaced && meta.GetNamespace() == "" {
-		meta.Namespace = namespace
-	}
 }
