@@ -104,16 +104,6 @@ func (i *installation) must(in string, args ...string) string {
 	return out
 }
 
-// has reports whether there is an object, such as "service/web" or "service/shop/web".
-func (i *installation) has(name string) bool {
-	i.Helper()
-	_, err := i.get(name)
-	if err != nil && apierr.Code(err) != codes.NotFound {
-		i.Fatal(err)
-	}
-	return err == nil
-}
-
 func (i *installation) get(name string) (object.Object, error) {
 	parts := strings.Split(name, "/")
 	kind, ok := kinds.Named(parts[0])
@@ -130,13 +120,29 @@ func (i *installation) get(name string) (object.Object, error) {
 	return i.Get(i.Context(), kind, namespace, parts[len(parts)-1])
 }
 
-// expect checks which objects there are. A name that begins with "!" is that of none.
+// check returns an error unless objects, such as "service/web" or "service/shop/web", exist. A name that
+// begins with "!" is that of an object that must not exist.
+func (i *installation) check(names ...string) error {
+	i.Helper()
+	for _, name := range names {
+		name, missing := strings.CutPrefix(name, "!")
+		_, err := i.get(name)
+		if err != nil && apierr.Code(err) != codes.NotFound {
+			return err
+		}
+		if (err != nil) != missing {
+			return fmt.Errorf("%s: exists %v", name, err == nil)
+		}
+	}
+	return nil
+}
+
+// expect checks which objects there are.
 func (i *installation) expect(names ...string) {
 	i.Helper()
 	for _, name := range names {
-		want := !strings.HasPrefix(name, "!")
-		if got := i.has(strings.TrimPrefix(name, "!")); got != want {
-			i.Errorf("%s: exists %v", name, got)
+		if err := i.check(name); err != nil {
+			i.Error(err)
 		}
 	}
 }
@@ -144,15 +150,7 @@ func (i *installation) expect(names ...string) {
 // await waits until expect would succeed.
 func (i *installation) await(names ...string) {
 	i.Helper()
-	kittest.Eventually(i, strings.Join(names, " "), func() error {
-		for _, name := range names {
-			want := !strings.HasPrefix(name, "!")
-			if got := i.has(strings.TrimPrefix(name, "!")); got != want {
-				return fmt.Errorf("%s: exists %v", name, got)
-			}
-		}
-		return nil
-	})
+	kittest.Eventually(i, strings.Join(names, " "), func() error { return i.check(names...) })
 }
 
 // service returns a manifest of a service with the label app=app.
