@@ -51,8 +51,16 @@ func ownersOf(o object.Object) []*owner {
 }
 
 // isApply reports whether the owner is ApplyService.
-func (o *owner) isApply() bool {
-	return o.GetManager() == Manager && o.GetOperation() != opUpdate && o.GetSubresource() == ""
+func (o *owner) isApply() bool { return isOfApply(o.ManagedFields) }
+
+// isOfApply reports whether an entry is that of ApplyService.
+func isOfApply(entry *corev1.ManagedFields) bool {
+	return entry.GetManager() == Manager && entry.GetOperation() != opUpdate && entry.GetSubresource() == ""
+}
+
+// IsApplied reports whether ApplyService owns fields of an object: a manifest has created or changed it.
+func IsApplied(o object.Object) bool {
+	return slices.ContainsFunc(o.GetMetadata().GetManagedFields(), isOfApply)
 }
 
 // lose takes fields, and all below them, from an owner.

@@ -33,17 +33,18 @@ func (c *Client) Get(ctx context.Context, kind *kinds.Kind, namespace, name stri
 
 // Deletion selects an object to be deleted, and the way of its deletion.
 type Deletion struct {
-	Key    object.Key
-	UID    string // only the object with this UID; empty: any
-	Grace  *int64 // seconds until a pod is removed; nil: its own grace period
-	DryRun bool
+	Key     object.Key
+	UID     string // only the object with this UID; empty: any
+	Version uint64 // only this version of the object; 0: any
+	Grace   *int64 // seconds until a pod is removed; nil: its own grace period
+	DryRun  bool
 }
 
 // Delete removes one object, or marks it as deleted while finalizers must act or its grace period
 // lasts. It returns the object's last version.
 func (c *Client) Delete(ctx context.Context, d Deletion) (object.Object, error) {
 	kind, _ := kinds.Named(d.Key.Kind)
-	fields := map[string]any{"namespace": d.Key.Namespace, "name": d.Key.Name, "uid": d.UID, "dry_run": d.DryRun}
+	fields := map[string]any{"namespace": d.Key.Namespace, "name": d.Key.Name, "uid": d.UID, "resource_version": d.Version, "dry_run": d.DryRun}
 	if d.Grace != nil {
 		fields["grace_period_seconds"] = *d.Grace
 	}

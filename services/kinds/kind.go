@@ -23,6 +23,9 @@ type Kind struct {
 	// InKubernetes is set if Kubernetes has the kind and kubeapi serves it. Private kinds are left out, so
 	// that whoever holds kubeapi's key reads none of them.
 	InKubernetes bool
+	// Lasting says that objects are not pruned when a set of manifests no longer has them, because
+	// deleting them does more than to take back what a manifest said.
+	Lasting bool
 	// MaxBytes is the largest encoded size of an object.
 	MaxBytes int
 

@@ -18,6 +18,7 @@ type row[T object.Object] struct {
 	access     Access // default: operators write, viewers read
 	private    bool   // viewers read nothing, see Kind
 	own        bool   // Kubernetes does not have the kind
+	lasting    bool   // objects are not pruned, see Kind
 	// maxBytes is the largest encoded size of an object. Default: defaultMaxBytes.
 	maxBytes int
 
@@ -64,7 +65,7 @@ func (r row[T]) kind() *Kind {
 		meta.Name = spec.DNSSubdomain
 	}
 	return &Kind{
-		Name: name, Plural: cmp.Or(r.plural, strings.ToLower(name)+"s"), Short: r.short, Namespaced: r.namespaced, Access: r.access, Private: r.private, InKubernetes: !r.own && !r.private,
+		Name: name, Plural: cmp.Or(r.plural, strings.ToLower(name)+"s"), Short: r.short, Namespaced: r.namespaced, Access: r.access, Private: r.private, InKubernetes: !r.own && !r.private, Lasting: r.lasting,
 		MaxBytes: cmp.Or(r.maxBytes, defaultMaxBytes),
 		message:  message, fields: r.selectable(), meta: meta, oldNames: r.oldNames,
 		fill: erase(r.fill), prepareCreate: erase(r.prepareCreate), prepareUpdate: r.erasedPrepareUpdate(),

@@ -20,7 +20,7 @@ var All = []*Kind{
 		fill: spec.DefaultNamespace, name: spec.DNSLabel, validate: spec.ValidateNamespace, validateStatus: spec.ValidateNamespaceStatus,
 	}.kind(),
 	row[*corev1.Node]{
-		short: []string{"no"},
+		short: []string{"no"}, lasting: true, // the certificates of its agent would be revoked
 		access: Access{
 			Create: {identity.NodeAgent}, Get: {identity.NodeAgent, identity.Registrar}, UpdateStatus: {identity.NodeAgent, identity.EndpointCtl},
 		},
@@ -80,7 +80,7 @@ var All = []*Kind{
 		fill:   spec.DefaultEndpointSlice, validate: spec.ValidateEndpointSlice, validateUpdate: spec.ValidateEndpointSliceUpdate,
 	}.kind(),
 	row[*corev1.Lease]{
-		namespaced: true,
+		namespaced: true, lasting: true, // another leader would be elected
 		access: Access{
 			Create: {identity.EndpointCtl, identity.LBCtl}, Get: {identity.Allocator, identity.EndpointCtl, identity.LBCtl},
 			Update: {identity.EndpointCtl, identity.LBCtl}, Delete: {identity.Allocator},
@@ -91,14 +91,14 @@ var All = []*Kind{
 		fill: spec.DefaultLease, validate: spec.ValidateLease,
 	}.kind(),
 	row[*corev1.Event]{
-		short: []string{"ev"}, namespaced: true,
+		short: []string{"ev"}, namespaced: true, lasting: true, // the registry deletes it by its age
 		access:   Access{Create: {identity.Allocator, identity.EndpointCtl, identity.LBCtl, identity.NodeAgent, identity.Edge, identity.Registrar}},
 		maxBytes: smallMaxBytes,
 		fields:   eventFields(),
 		fill:     spec.DefaultEvent, validate: spec.ValidateEvent,
 	}.kind(),
 	row[*corev1.Revocation]{
-		own:      true,
+		own: true, lasting: true, // the certificates would be valid again
 		maxBytes: smallMaxBytes,
 		fields: map[string]func(*corev1.Revocation) string{
 			"spec.identity": func(r *corev1.Revocation) string { return r.GetSpec().GetIdentity() },

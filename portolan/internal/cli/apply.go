@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"portolan.dev/services/applyset"
 	"portolan.dev/services/client"
-	"portolan.dev/services/kinds"
+	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 )
 
@@ -18,6 +18,8 @@ import (
 type applyOptions struct {
 	files     []string
 	namespace string
+	prune     bool
+	selector  string
 	dryRun    bool
 	strict    bool
 }
@@ -29,9 +31,14 @@ func newApply(flags *connection) *cobra.Command {
 		Short: "Create or change objects as manifests say",
 		Long: `apply reads Kubernetes manifests, YAML or JSON, and makes the registry hold what they say. Applying twice changes nothing. What an earlier
 apply has set and the manifest no longer says is removed; what others have set stays. "portolan diff" shows the changes beforehand.
-Documents of kinds that Portolan does not have are skipped, with a warning each; --strict makes them an error.`,
+Documents of kinds that Portolan does not have are skipped, with a warning each; --strict makes them an error.
+
+With --prune, objects that the manifests no longer have are deleted: those that match the selector -l, were applied before, and are in a
+namespace of the manifests or of -n. All manifests must match the selector. Nothing is pruned if an object could not be applied. Nodes,
+Revocations, Leases, Events, and objects that have an owner are never pruned.`,
 		Example: `  portolan apply -f service.yaml
   portolan apply -f manifests/ --dry-run
+  portolan apply -f manifests/ --prune -l app.kubernetes.io/part-of=shop
   helm template shop | portolan apply -f -`,
 		Args: arguments(cobra.NoArgs, "-f FILE"),
 		RunE: flags.withRegistry(func(command *cobra.Command, _ []string, registry *client.Client) error {
@@ -48,6 +55,8 @@ func (o *applyOptions) register(command *cobra.Command) {
 	set := command.Flags()
 	set.StringArrayVarP(&o.files, "filename", "f", nil, "file, folder (its .yaml, .yml and .json files) or - for standard input; may be repeated")
 	set.StringVarP(&o.namespace, "namespace", "n", "", "namespace of objects that do not name one (default \"default\")")
+	set.BoolVar(&o.prune, "prune", false, "delete what was applied earlier, matches -l and is not in the manifests")
+	set.StringVarP(&o.selector, "selector", "l", "", "labels that all objects of the manifests have, such as app=shop; for --prune")
 	set.BoolVar(&o.strict, "strict", false, "refuse kinds that Portolan does not have")
 	_ = command.MarkFlagRequired("filename")
 }
@@ -61,14 +70,71 @@ func (o *applyOptions) objects(command *cobra.Command) ([]object.Object, error) 
 	return objectsOf(command.ErrOrStderr(), documents, o.namespace, o.strict)
 }
 
+// set returns the set of the objects, or nil if nothing is to be pruned.
+func (o *applyOptions) set(objects []object.Object) (*applyset.Set, error) {
+	switch {
+	case !o.prune && o.selector != "":
+		return nil, usageError{errors.New("-l selects what --prune may delete; add --prune, or leave out -l")}
+	case !o.prune:
+		return nil, nil
+	case o.selector == "":
+		return nil, usageError{errors.New("--prune needs the labels of the manifests: -l app=shop; without them, every object that was ever applied would be deleted")}
+	}
+	return applyset.NewSet(objects, applyset.SetOptions{Selector: o.selector, Namespace: o.namespace})
+}
+
 func apply(ctx context.Context, command *cobra.Command, registry *client.Client, options *applyOptions) error {
 	objects, err := options.objects(command)
 	if err != nil {
 		return err
 	}
-	run := &applyRun{bulkOperation: newBulkOperation(command, len(objects), "applied"), registry: registry, dryRun: options.dryRun}
-	forEachKind(objects, object.KeyOf, func(objects []object.Object) { run.apply(ctx, objects) })
-	return run.result()
+	set, err := options.set(objects)
+	if err != nil {
+		return err
+	}
+	run := newApplyRun(newBulkOperation(command, len(objects), "applied"), registry, options.dryRun)
+	run.Apply(ctx, objects)
+	if err := run.result(); err != nil || set == nil {
+		return err
+	}
+	stale, err := set.Stale(ctx, registry)
+	if err != nil {
+		return err
+	}
+	pruning := newApplyRun(newBulkOperation(command, len(stale), "pruned"), registry, options.dryRun)
+	pruning.Prune(ctx, set, stale)
+	return pruning.result()
+}
+
+// applyRun prints what an apply or a pruning does.
+type applyRun struct {
+	*bulkOperation
+	applyset.Run
+}
+
+func newApplyRun(operation *bulkOperation, registry *client.Client, dryRun bool) *applyRun {
+	r := &applyRun{bulkOperation: operation, Run: applyset.Run{Registry: registry, DryRun: dryRun}}
+	r.Report = r.print
+	return r
+}
+
+// print prints the result of an object.
+func (r *applyRun) print(result applyset.Result) {
+	label := applyset.Name(result.Object)
+	if result.Err != nil {
+		r.finish(nil, fmt.Errorf("%s: %s", label, apierr.Describe(result.Err)))
+		return
+	}
+	dry := ""
+	if r.DryRun {
+		dry = " (dry run)"
+	}
+	r.finish(func() {
+		for _, warning := range result.Warnings {
+			_, _ = fmt.Fprintf(r.errOut, "warning: %s: %s\n", label, warning)
+		}
+		_, _ = fmt.Fprintf(r.out, "%s %s%s\n", label, result.Action, dry)
+	}, nil)
 }
 
 // objectsOf returns the objects of documents, and prints a warning for each document that is left
@@ -89,20 +155,8 @@ func objectsOf(errOut io.Writer, documents []document, namespace string, strict 
 			}
 			continue
 		}
-		setNamespace(d.Object, namespace)
+		applyset.SetNamespace(d.Object, namespace)
 		objects = append(objects, d.Object)
 	}
 	return objects, errors.Join(refused...)
-}
-
-func setNamespace(o object.Object, namespace string) {
-	kind, _ := kinds.Named(object.KindOf(o))
-	if meta := object.MetaOf(o); kind.Namespaced && meta.GetNamespace() == "" {
-		meta.Namespace = namespace
-	}
-}
-
-// labelOf returns an object's name as commands print it: "service/web".
-func labelOf(o object.Object) string {
-	return strings.ToLower(object.KindOf(o)) + "/" + o.GetMetadata().GetName()
 }

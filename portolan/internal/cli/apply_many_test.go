@@ -64,8 +64,8 @@ func (s *applyServer) run(t *testing.T, objects []object.Object) (out, errOut st
 		}
 	})
 	var o, e bytes.Buffer
-	r := &applyRun{bulkOperation: &bulkOperation{out: &o, errOut: &e, total: len(objects), verb: "applied"}, registry: client.New(conn), dryRun: true}
-	forEachKind(objects, object.KeyOf, func(objects []object.Object) { r.apply(t.Context(), objects) })
+	r := newApplyRun(&bulkOperation{out: &o, errOut: &e, total: len(objects), verb: "applied"}, client.New(conn), true)
+	r.Apply(t.Context(), objects)
 	err = r.result()
 	return o.String(), e.String(), err
 }

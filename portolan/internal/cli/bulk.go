@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"portolan.dev/services/applyset"
 	"portolan.dev/services/object"
 )
 
@@ -26,8 +27,6 @@ type bulkOperation struct {
 	reported time.Time
 }
 
-const bulkWorkers = 32
-
 // newBulkOperation returns an operation on a number of objects. verb is such as "applied".
 func newBulkOperation(command *cobra.Command, total int, verb string) *bulkOperation {
 	return &bulkOperation{out: command.OutOrStdout(), errOut: command.ErrOrStderr(), total: total, verb: verb, reported: time.Now()}
@@ -36,25 +35,13 @@ func newBulkOperation(command *cobra.Command, total int, verb string) *bulkOpera
 // forEach calls do for every item, and joins its errors. do returns the function that prints its
 // result.
 func forEach[T any](b *bulkOperation, items []T, keyOf func(T) object.Key, do func(T) (report func(), err error)) error {
-	forEachKind(items, keyOf, func(items []T) {
-		concurrently(items, func(item T) {
+	applyset.EachKind(items, keyOf, func(items []T) {
+		applyset.Concurrently(items, func(item T) {
 			report, err := do(item)
 			b.finish(report, err)
 		})
 	})
 	return b.result()
-}
-
-// forEachKind calls do for the items of each kind, one kind after the other.
-func forEachKind[T any](items []T, keyOf func(T) object.Key, do func([]T)) {
-	for len(items) > 0 {
-		n := 1
-		for n < len(items) && keyOf(items[n]).Kind == keyOf(items[0]).Kind {
-			n++
-		}
-		do(items[:n])
-		items = items[n:]
-	}
 }
 
 // result joins the errors, and prints how many there are.
@@ -63,19 +50,6 @@ func (b *bulkOperation) result() error {
 		_, _ = fmt.Fprintf(b.errOut, "%d of %d objects could not be %s\n", len(b.failures), b.total, b.verb)
 	}
 	return errors.Join(b.failures...)
-}
-
-func concurrently[T any](items []T, do func(T)) {
-	slots := make(chan struct{}, bulkWorkers)
-	var running sync.WaitGroup
-	for _, item := range items {
-		slots <- struct{}{}
-		running.Go(func() {
-			defer func() { <-slots }()
-			do(item)
-		})
-	}
-	running.Wait()
 }
 
 // finish counts an object, and prints the progress at most once a second.

@@ -16,6 +16,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/services/applyset"
 	"portolan.dev/services/client"
 	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/apierr"
@@ -29,7 +30,7 @@ func newDiff(flags *connection) *cobra.Command {
 		Use:   "diff -f FILE|DIR|-",
 		Short: "Show what apply would change",
 		Long: `diff prints, for every object of the manifests that apply would create or change, the difference between what is stored and what would be, as
-a unified diff of YAML. Of the data of Secrets it prints the sizes. It changes nothing. The exit code is 0 without differences, 1 with some, and 2 when a manifest cannot be applied.`,
+a unified diff of YAML. Of the data of Secrets it prints the sizes. With --prune -l SELECTOR it also prints the objects that apply would prune. It changes nothing. The exit code is 0 without differences, 1 with some, and 2 when a manifest cannot be applied.`,
 		Example: `  portolan diff -f service.yaml
   portolan diff -f manifests/ || portolan apply -f manifests/`,
 		Args: arguments(cobra.NoArgs, "-f FILE"),
@@ -50,14 +51,21 @@ func diffManifests(command *cobra.Command, registry *client.Client, options *app
 	if err != nil {
 		failures = append(failures, err)
 	}
-	for _, o := range objects {
+	for _, o := range applyset.InOrder(objects) {
 		differs, err := diffObject(command.Context(), command, registry, o)
 		if err != nil {
-			failures = append(failures, fmt.Errorf("%s: %s", labelOf(o), apierr.Describe(err)))
+			failures = append(failures, fmt.Errorf("%s: %s", applyset.Name(o), apierr.Describe(err)))
 		}
 		if differs {
 			differences++
 		}
+	}
+	if len(failures) == 0 {
+		pruned, err := diffStale(command, registry, options, objects)
+		if err != nil {
+			failures = append(failures, err)
+		}
+		differences += pruned
 	}
 	if len(failures) > 0 {
 		_, _ = fmt.Fprintln(command.ErrOrStderr(), "error:", errors.Join(failures...))
@@ -69,6 +77,21 @@ func diffManifests(command *cobra.Command, registry *client.Client, options *app
 	return nil
 }
 
+// diffStale prints the objects that apply would prune, and returns their number.
+func diffStale(command *cobra.Command, registry *client.Client, options *applyOptions, objects []object.Object) (int, error) {
+	set, err := options.set(objects)
+	if err != nil || set == nil {
+		return 0, err
+	}
+	stale, err := set.Stale(command.Context(), registry)
+	for _, o := range stale {
+		if _, err := printDiff(command.OutOrStdout(), o, nil); err != nil {
+			return 0, err
+		}
+	}
+	return len(stale), err
+}
+
 // diffObject prints the difference that applying an object would make, and reports whether there is
 // one.
 func diffObject(ctx context.Context, command *cobra.Command, registry *client.Client, o object.Object) (bool, error) {
@@ -77,7 +100,7 @@ func diffObject(ctx context.Context, command *cobra.Command, registry *client.Cl
 		return false, err
 	}
 	for _, warning := range answer.GetWarnings() {
-		_, _ = fmt.Fprintf(command.ErrOrStderr(), "warning: %s: %s\n", labelOf(o), warning)
+		_, _ = fmt.Fprintf(command.ErrOrStderr(), "warning: %s: %s\n", applyset.Name(o), warning)
 	}
 	after := object.Unwrap(answer.GetObject())
 	var before object.Object
@@ -91,7 +114,7 @@ func diffObject(ctx context.Context, command *cobra.Command, registry *client.Cl
 	return printDiff(command.OutOrStdout(), before, after)
 }
 
-// printDiff writes the difference between two versions of an object, of which the first may be nil.
+// printDiff writes the difference between two versions of an object, of which one may be nil.
 func printDiff(out io.Writer, before, after object.Object) (bool, error) {
 	old, err := diffable(before, after, "stored")
 	if err != nil {
@@ -101,7 +124,11 @@ func printDiff(out io.Writer, before, after object.Object) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	name := strings.ToLower(object.KindOf(after)) + "/" + object.KeyOf(after).Path()
+	named := after
+	if named == nil {
+		named = before
+	}
+	name := strings.ToLower(object.KindOf(named)) + "/" + object.KeyOf(named).Path()
 	text := diff.Diff(name+" (stored)", old, name+" (applied)", merged)
 	_, err = out.Write(text)
 	return len(text) > 0, err

@@ -4,10 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
-	"slices"
 
 	"portolan.dev/services/manifest"
 )
@@ -27,12 +24,12 @@ func readManifests(in io.Reader, sources []string) ([]document, error) {
 	var documents []document
 	var faults []error
 	for _, source := range sources {
-		paths, err := manifestPaths(source)
+		files, err := manifestFiles(source)
 		if err != nil {
 			return nil, err
 		}
-		for _, path := range paths {
-			found, err := readManifest(in, path)
+		for _, file := range files {
+			found, err := readManifest(in, file)
 			documents = append(documents, found...)
 			faults = append(faults, err)
 		}
@@ -46,16 +43,16 @@ func readManifests(in io.Reader, sources []string) ([]document, error) {
 	return documents, nil
 }
 
-func readManifest(in io.Reader, path string) ([]document, error) {
-	if path == "-" {
+func readManifest(in io.Reader, from manifest.File) ([]document, error) {
+	if from.Path == "-" {
 		return decode(in, "standard input")
 	}
-	file, err := os.Open(path)
+	file, err := os.Open(from.Path)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }()
-	return decode(file, path)
+	return decode(file, from.Name)
 }
 
 func decode(r io.Reader, source string) ([]document, error) {
@@ -67,24 +64,10 @@ func decode(r io.Reader, source string) ([]document, error) {
 	return documents, err
 }
 
-// manifestPaths returns the path of a file, or the manifests of a folder ordered by name.
-func manifestPaths(source string) ([]string, error) {
+// manifestFiles returns a file, the manifests of a folder, or standard input.
+func manifestFiles(source string) ([]manifest.File, error) {
 	if source == "-" {
-		return []string{source}, nil
+		return []manifest.File{{Name: source, Path: source}}, nil
 	}
-	info, err := os.Stat(source)
-	if err != nil {
-		return nil, err
-	}
-	if !info.IsDir() {
-		return []string{source}, nil
-	}
-	var paths []string
-	err = filepath.WalkDir(source, func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)) {
-			paths = append(paths, path)
-		}
-		return err
-	})
-	return paths, err
+	return manifest.Files(source)
 }

@@ -49,8 +49,8 @@ take it within a second, and connections go on.`,
 			if err != nil {
 				return err
 			}
-			run := &applyRun{bulkOperation: newBulkOperation(command, 1, "applied"), registry: registry, dryRun: f.dryRun}
-			run.apply(command.Context(), []object.Object{secret})
+			run := newApplyRun(newBulkOperation(command, 1, "applied"), registry, f.dryRun)
+			run.Apply(command.Context(), []object.Object{secret})
 			return run.result()
 		}),
 	}

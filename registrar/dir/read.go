@@ -1,0 +1,125 @@
+package dir
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"portolan.dev/services/applyset"
+	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/manifest"
+	"portolan.dev/services/object"
+)
+
+// content is what the files of the folder say.
+type content struct {
+	revision string
+	files    int
+	objects  []object.Object
+	fileOf   map[object.Object]string // the file that an object is from
+	problems []Problem
+	warnings []Problem
+}
+
+// read reads all files of the folder. The objects count only if there are no problems.
+func (r *Runner) read() content {
+	c := content{fileOf: map[object.Object]string{}}
+	files, err := manifest.Files(r.options.Path)
+	if err != nil {
+		c.problems = append(c.problems, Problem{Message: err.Error()})
+		return c
+	}
+	c.files = len(files)
+	revision := sha256.New()
+	for _, file := range files {
+		name := r.below(file.Name)
+		text, err := os.ReadFile(file.Path)
+		if err != nil {
+			c.problems = append(c.problems, Problem{File: name, Message: apierr.Describe(err)})
+			continue
+		}
+		_, _ = fmt.Fprintf(revision, "%s\x00%d\x00%s", name, len(text), text) // a hash never fails
+		c.add(name, text, r.options.Namespace)
+	}
+	c.revision = hex.EncodeToString(revision.Sum(nil))
+	if len(c.objects) == 0 && len(c.problems) == 0 {
+		c.problems = append(c.problems, Problem{Message: "no manifests: an empty folder is not applied, because everything would be pruned; remove its objects with portolan delete"})
+	}
+	return c
+}
+
+// below returns the path of a file below the folder.
+func (r *Runner) below(name string) string {
+	if relative, err := filepath.Rel(r.options.Path, name); err == nil && relative != "." {
+		return filepath.ToSlash(relative)
+	}
+	return filepath.Base(name) // the folder is a file
+}
+
+// add adds the documents of a file.
+func (c *content) add(file string, text []byte, namespace string) {
+	documents, err := manifest.Decode(bytes.NewReader(text), file)
+	c.problems = append(c.problems, problemsOf(file, err)...)
+	for _, document := range documents {
+		for _, warning := range document.Warnings {
+			c.warnings = append(c.warnings, Problem{File: file, Line: document.Line, Message: warning})
+		}
+		if document.Object == nil {
+			c.warnings = append(c.warnings, Problem{File: file, Line: document.Line, Message: fmt.Sprintf("%s is not a kind of Portolan's; skipped", document.Skipped)})
+			continue
+		}
+		applyset.SetNamespace(document.Object, namespace)
+		c.objects = append(c.objects, document.Object)
+		c.fileOf[document.Object] = file
+	}
+}
+
+// problemsOf returns the problems of an error of the decoder.
+func problemsOf(file string, err error) []Problem {
+	if err == nil {
+		return nil
+	}
+	found, ok := errors.AsType[manifest.Problems](err)
+	if !ok {
+		return []Problem{{File: file, Message: err.Error()}}
+	}
+	var all []Problem
+	for _, p := range found {
+		all = append(all, Problem{File: file, Line: p.Line, Column: p.Column, Field: p.Field, Message: p.Message})
+	}
+	return all
+}
+
+// set returns the set to prune by, or nil if nothing is pruned.
+func (r *Runner) set(c *content) *applyset.Set {
+	if r.options.Selector == "" {
+		return nil
+	}
+	set, err := applyset.NewSet(c.objects, applyset.SetOptions{
+		Selector: r.options.Selector, Namespace: r.options.Namespace, Everywhere: r.options.Everywhere,
+	})
+	c.problems = append(c.problems, c.faults(err)...)
+	return set
+}
+
+// faults returns the problems of an error of NewSet.
+func (c *content) faults(err error) []Problem {
+	if err == nil {
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []Problem{{Message: err.Error()}}
+	}
+	var all []Problem
+	for _, one := range joined.Unwrap() {
+		if fault, ok := errors.AsType[*applyset.Fault](one); ok {
+			all = append(all, Problem{File: c.fileOf[fault.Object], Object: object.KeyOf(fault.Object).String(), Message: fault.Message})
+		}
+	}
+	return all
+}
