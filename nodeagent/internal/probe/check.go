@@ -2,6 +2,7 @@ package probe
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -11,15 +12,45 @@ import (
 	"time"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/nodeagent/internal/script"
 	"portolan.dev/services/object"
 	"portolan.dev/services/probe"
 )
 
-// newCheck returns the check for a container's probe.
-func newCheck(pod *corev1.Pod, c *corev1.Container, p *corev1.Probe) (probe.Check, error) {
-	ip, err := podAddr(pod)
-	if err != nil {
-		return nil, err
+// The kinds of checks, as values of the label kind.
+const (
+	kindTCP  = "tcp"
+	kindHTTP = "http"
+	kindGRPC = "grpc"
+	kindExec = "exec"
+	kindTTL  = "ttl"
+)
+
+// kindOf returns the kind of a check.
+func kindOf(p *corev1.Probe) string {
+	switch p.GetHandler().(type) {
+	case *corev1.Probe_TcpSocket:
+		return kindTCP
+	case *corev1.Probe_HttpGet:
+		return kindHTTP
+	case *corev1.Probe_Grpc:
+		return kindGRPC
+	case *corev1.Probe_Exec:
+		return kindExec
+	case *corev1.Probe_Ttl:
+		return kindTTL
+	}
+	return "none"
+}
+
+// newCheck returns the check for a container's probe at the address of its pod.
+func (pp *podProber) newCheck(c *corev1.Container) (probe.Check, error) {
+	p, ip := c.GetReadinessProbe(), pp.addr
+	if p.GetExec() != nil {
+		return pp.prober.opts.Scripts.Check(p.GetExec().GetCommand(), script.Pod{Namespace: pp.key.Namespace, Name: pp.key.Name, IP: ip}), nil
+	}
+	if ip == "" {
+		return nil, errors.New("the pod has no address")
 	}
 	switch {
 	case p.GetTcpSocket() != nil:
@@ -35,19 +66,20 @@ func newCheck(pod *corev1.Pod, c *corev1.Container, p *corev1.Probe) (probe.Chec
 	return nil, fmt.Errorf("the probe of container %q asks nothing", c.GetName())
 }
 
-// podAddr returns the address at which a pod is probed. A pod of the host network may lack an
-// address of its own, because it is on the agent's node.
-func podAddr(pod *corev1.Pod) (string, error) {
+// podAddr returns the address at which a pod is probed, or "" if it has none. A pod of the host
+// network may lack an address of its own. It is probed at the node's main address, as by kubelet:
+// a program that listens on loopback only is not ready, because no client reaches it.
+func (p *Prober) podAddr(pod *corev1.Pod) string {
 	var ip string
 	if ips := object.PodIPs(pod); len(ips) > 0 {
 		ip = ips[0]
 	} else if pod.GetSpec().GetHostNetwork() {
-		ip = cmp.Or(pod.GetStatus().GetHostIp(), "127.0.0.1")
+		ip = cmp.Or(pod.GetStatus().GetHostIp(), p.opts.NodeAddress())
 	}
 	if _, err := netip.ParseAddr(ip); err != nil {
-		return "", fmt.Errorf("the pod has no address")
+		return ""
 	}
-	return ip, nil
+	return ip
 }
 
 func portOf(c *corev1.Container, port *corev1.IntOrString) (string, error) {
