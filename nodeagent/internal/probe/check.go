@@ -2,13 +2,7 @@ package probe
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
-	"net"
-	"net/http"
 	"net/netip"
-	"strconv"
-	"strings"
 	"time"
 
 	corev1 "portolan.dev/api/core/v1"
@@ -45,25 +39,10 @@ func kindOf(p *corev1.Probe) string {
 
 // newCheck returns the check for a container's probe at the address of its pod.
 func (pp *podProber) newCheck(c *corev1.Container) (probe.Check, error) {
-	p, ip := c.GetReadinessProbe(), pp.addr
-	if p.GetExec() != nil {
-		return pp.prober.opts.Scripts.Check(p.GetExec().GetCommand(), script.Pod{Namespace: pp.key.Namespace, Name: pp.key.Name, IP: ip}), nil
+	if exec := c.GetReadinessProbe().GetExec(); exec != nil {
+		return pp.prober.opts.Scripts.Check(exec.GetCommand(), script.Pod{Namespace: pp.key.Namespace, Name: pp.key.Name, IP: pp.addr}), nil
 	}
-	if ip == "" {
-		return nil, errors.New("the pod has no address")
-	}
-	switch {
-	case p.GetTcpSocket() != nil:
-		port, err := portOf(c, p.GetTcpSocket().GetPort())
-		return probe.TCP(net.JoinHostPort(cmp.Or(p.GetTcpSocket().GetHost(), ip), port)), err
-	case p.GetHttpGet() != nil:
-		port, err := portOf(c, p.GetHttpGet().GetPort())
-		return probe.HTTP(httpGet(p.GetHttpGet(), ip, port)), err
-	case p.GetGrpc() != nil:
-		port := strconv.Itoa(int(p.GetGrpc().GetPort()))
-		return probe.GRPC(net.JoinHostPort(ip, port), p.GetGrpc().GetService()), nil
-	}
-	return nil, fmt.Errorf("the probe of container %q asks nothing", c.GetName())
+	return probe.New(c, pp.addr)
 }
 
 // podAddr returns the address at which a pod is probed, or "" if it has none. A pod of the host
@@ -80,37 +59,6 @@ func (p *Prober) podAddr(pod *corev1.Pod) string {
 		return ""
 	}
 	return ip
-}
-
-func portOf(c *corev1.Container, port *corev1.IntOrString) (string, error) {
-	name := port.GetName()
-	if name == "" {
-		return strconv.Itoa(int(port.GetNumber())), nil
-	}
-	for _, p := range c.GetPorts() {
-		if p.GetName() == name {
-			return strconv.Itoa(int(p.GetContainerPort())), nil
-		}
-	}
-	return "", fmt.Errorf("container %q has no port %q", c.GetName(), name)
-}
-
-// httpGet returns the request of a container's probe.
-func httpGet(a *corev1.HTTPGetAction, ip, port string) probe.Get {
-	path := a.GetPath()
-	if !strings.HasPrefix(path, "/") {
-		path = "/" + path
-	}
-	scheme := strings.ToLower(cmp.Or(a.GetScheme(), "http"))
-	get := probe.Get{URL: scheme + "://" + net.JoinHostPort(cmp.Or(a.GetHost(), ip), port) + path, Header: http.Header{}}
-	for _, h := range a.GetHttpHeaders() {
-		if strings.EqualFold(h.GetName(), "Host") {
-			get.Host = h.GetValue()
-			continue
-		}
-		get.Header.Add(h.GetName(), h.GetValue())
-	}
-	return get
 }
 
 // timing is the timing of a probe with defaults filled in.
