@@ -153,11 +153,9 @@ func (s *api) ReportCheck(ctx context.Context, req *nodeagentv1.ReportCheckReque
 	switch {
 	case pod == nil && !s.daemon.follower.Synced():
 		return nil, apierr.Unavailable("the node agent does not know its pods yet: report again", time.Second)
-	case pod == nil:
+	// Pods that the caller may not write do not exist for it, as in the registry.
+	case pod == nil, access.CheckReport(ctx, pod) != nil:
 		return nil, apierr.NotFound("Pod", key.Path())
-	}
-	if err := access.CheckReport(ctx, pod); err != nil {
-		return nil, err
 	}
 	var failure error
 	if req.GetOutcome() == nodeagentv1.CheckOutcome_CHECK_OUTCOME_FAIL {

@@ -66,7 +66,7 @@ func Methods() Table {
 		"portolan.nodeagent.v1.NodeAgentService": {
 			"GetStatus": readers, "GetPlan": readers, "Resync": operators, "SetDraining": operators,
 			// The agent also checks that the pod is one that the caller may write (CheckReport).
-			"ReportCheck": addRoles(operators, identity.Workload),
+			"ReportCheck": addRoles(operators, identity.Workload, identity.Registrar),
 		},
 		"portolan.edge.v1.EdgeService":           {"GetStatus": readers},
 		"portolan.registrar.v1.RegistrarService": {"GetStatus": readers},

@@ -11,7 +11,7 @@ import (
 )
 
 // CheckReport returns an error unless the caller may report the outcome of a check of a pod: a
-// workload for its own pods, an operator for those of the namespaces that it may write.
+// workload and a registrar for their own pods, an operator for those of the namespaces that it may write.
 func CheckReport(ctx context.Context, pod *corev1.Pod) error {
 	limit := WriteLimitOf(ctx)
 	if limit == nil {

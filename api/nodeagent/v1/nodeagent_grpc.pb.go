@@ -30,7 +30,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// NodeAgentService explains the forwarding of a node agent.
+// NodeAgentService explains the forwarding of a node agent, and takes reports about pods on its node.
 type NodeAgentServiceClient interface {
 	// GetStatus returns the state of the agent.
 	GetStatus(ctx context.Context, in *GetStatusRequest, opts ...grpc.CallOption) (*GetStatusResponse, error)
@@ -46,9 +46,10 @@ type NodeAgentServiceClient interface {
 	// that.
 	SetDraining(ctx context.Context, in *SetDrainingRequest, opts ...grpc.CallOption) (*SetDrainingResponse, error)
 	// ReportCheck renews the ttl check of a pod on the agent's node, or makes it fail. The agent keeps
-	// reports in memory; only a change of the pod's readiness is written to the registry. Errors:
-	// NOT_FOUND (no such pod on this node), FAILED_PRECONDITION (the pod has no ttl check, or is not
-	// running), INVALID_ARGUMENT, PERMISSION_DENIED (the pod of another workload).
+	// reports in memory; only a change of the pod's readiness is written to the registry, and reports that
+	// change it are taken once a second. Errors: NOT_FOUND (no such pod on this node, or one that the
+	// caller may not write), FAILED_PRECONDITION (the pod has no ttl check, or is not running),
+	// INVALID_ARGUMENT, UNAVAILABLE (the agent does not know its pods yet: report again).
 	ReportCheck(ctx context.Context, in *ReportCheckRequest, opts ...grpc.CallOption) (*ReportCheckResponse, error)
 }
 
@@ -114,7 +115,7 @@ func (c *nodeAgentServiceClient) ReportCheck(ctx context.Context, in *ReportChec
 // All implementations must embed UnimplementedNodeAgentServiceServer
 // for forward compatibility.
 //
-// NodeAgentService explains the forwarding of a node agent.
+// NodeAgentService explains the forwarding of a node agent, and takes reports about pods on its node.
 type NodeAgentServiceServer interface {
 	// GetStatus returns the state of the agent.
 	GetStatus(context.Context, *GetStatusRequest) (*GetStatusResponse, error)
@@ -130,9 +131,10 @@ type NodeAgentServiceServer interface {
 	// that.
 	SetDraining(context.Context, *SetDrainingRequest) (*SetDrainingResponse, error)
 	// ReportCheck renews the ttl check of a pod on the agent's node, or makes it fail. The agent keeps
-	// reports in memory; only a change of the pod's readiness is written to the registry. Errors:
-	// NOT_FOUND (no such pod on this node), FAILED_PRECONDITION (the pod has no ttl check, or is not
-	// running), INVALID_ARGUMENT, PERMISSION_DENIED (the pod of another workload).
+	// reports in memory; only a change of the pod's readiness is written to the registry, and reports that
+	// change it are taken once a second. Errors: NOT_FOUND (no such pod on this node, or one that the
+	// caller may not write), FAILED_PRECONDITION (the pod has no ttl check, or is not running),
+	// INVALID_ARGUMENT, UNAVAILABLE (the agent does not know its pods yet: report again).
 	ReportCheck(context.Context, *ReportCheckRequest) (*ReportCheckResponse, error)
 	mustEmbedUnimplementedNodeAgentServiceServer()
 }
