@@ -3,6 +3,7 @@ package nodeagent
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"portolan.dev/nodeagent/internal/proxy"
 	"portolan.dev/nodeagent/internal/proxymode"
+	"portolan.dev/services/access"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/rpc"
 	"portolan.dev/services/object"
@@ -132,4 +134,51 @@ func (s *api) SetDraining(_ context.Context, req *nodeagentv1.SetDrainingRequest
 	s.daemon.advertiser.Wake()
 	s.daemon.proxies.Wake()
 	return &nodeagentv1.SetDrainingResponse{Draining: req.GetDraining()}, nil
+}
+
+// maxReport is the longest message of a report, in bytes: that of a condition.
+const maxReport = 1 << 10
+
+// ReportCheck implements NodeAgentService. The namespace is compared before the pod is looked up, so
+// that the error does not depend on whether the pod exists.
+func (s *api) ReportCheck(ctx context.Context, req *nodeagentv1.ReportCheckRequest) (*nodeagentv1.ReportCheckResponse, error) {
+	key := object.Key{Kind: "Pod", Namespace: cmp.Or(req.GetNamespace(), object.DefaultNamespace), Name: req.GetPod()}
+	if found := checkReport(req); len(found) > 0 {
+		return nil, apierr.Invalid("ReportCheckRequest", "", found)
+	}
+	if err := access.CheckNamespace(ctx, key.Namespace); err != nil {
+		return nil, err
+	}
+	pod := s.daemon.prober.Pod(key)
+	switch {
+	case pod == nil && !s.daemon.follower.Synced():
+		return nil, apierr.Unavailable("the node agent does not know its pods yet: report again", time.Second)
+	// Pods that the caller may not write do not exist for it, as in the registry.
+	case pod == nil, access.CheckReport(ctx, pod) != nil:
+		return nil, apierr.NotFound("Pod", key.Path())
+	}
+	var failure error
+	if req.GetOutcome() == nodeagentv1.CheckOutcome_CHECK_OUTCOME_FAIL {
+		failure = errors.New(cmp.Or(req.GetMessage(), "a client has reported that it is not ready"))
+	}
+	ttl, err := s.daemon.prober.Report(ctx, key, req.GetContainer(), failure)
+	if err != nil {
+		return nil, err
+	}
+	return &nodeagentv1.ReportCheckResponse{TtlSeconds: int32(ttl / time.Second)}, nil
+}
+
+func checkReport(req *nodeagentv1.ReportCheckRequest) (found apierr.Violations) {
+	if req.GetPod() == "" {
+		found.Add("pod", apierr.ReasonRequired, "required: the name of the pod")
+	}
+	switch req.GetOutcome() {
+	case nodeagentv1.CheckOutcome_CHECK_OUTCOME_PASS, nodeagentv1.CheckOutcome_CHECK_OUTCOME_FAIL:
+	default:
+		found.Add("outcome", apierr.ReasonRequired, "required: pass or fail")
+	}
+	if len(req.GetMessage()) > maxReport {
+		found.Add("message", apierr.ReasonTooLong, "may not be more than %d bytes", maxReport)
+	}
+	return found
 }

@@ -1,6 +1,7 @@
 package nodeagent
 
 import (
+	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
 
 	"portolan.dev/nodeagent/internal/announce"
@@ -12,6 +13,7 @@ import (
 	"portolan.dev/nodeagent/internal/probe"
 	"portolan.dev/nodeagent/internal/proxy"
 	"portolan.dev/nodeagent/internal/proxymode"
+	"portolan.dev/nodeagent/internal/script"
 	"portolan.dev/nodeagent/internal/traffic"
 	"portolan.dev/nodeagent/internal/view"
 	"portolan.dev/services/changes"
@@ -52,8 +54,12 @@ func (d *Daemon) assemble() error {
 			d.advertiser.Synced()
 		},
 	})
+	scripts, err := script.Open(d.cfg.CheckDir, d.cfg.CheckUser)
+	if err != nil {
+		return err
+	}
 	d.prober = probe.New(probe.Options{
-		Log: d.log, Metrics: d.host.Metrics,
+		Log: d.log, Metrics: d.host.Metrics, Scripts: scripts, Refused: d.warnPod, NodeAddress: d.mainAddress,
 		Write: probe.RegistryWriter(registryv1.NewPodServiceClient(d.registry)),
 	})
 	d.node = nodestatus.NewRegistrar(nodestatus.RegistrarOptions{
@@ -79,6 +85,15 @@ func (d *Daemon) assemble() error {
 	}
 	d.registerMetrics()
 	return nil
+}
+
+// warnPod writes an event about a pod whose exec check is refused.
+func (d *Daemon) warnPod(key object.Key, reason error) {
+	about := &corev1.ObjectReference{Kind: key.Kind, ApiVersion: "v1", Namespace: key.Namespace, Name: key.Name}
+	if pod := d.prober.Pod(key); pod != nil {
+		about.Uid = pod.GetMetadata().GetUid()
+	}
+	d.events.Warn(about, key.Namespace, events.CheckRefused, reason.Error())
 }
 
 // follow builds the follower of the registry's changes.

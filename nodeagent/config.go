@@ -60,6 +60,9 @@ type Config struct {
 
 	ConntrackLiberal bool `flag:"conntrack-tcp-be-liberal" default:"false" usage:"accept TCP segments outside of their window (sysctl nf_conntrack_tcp_be_liberal), for a node that sees only one direction of connections that it routes"`
 
+	CheckDir  string `flag:"check-dir" usage:"folder of the scripts that exec checks may run, which only root may write; empty: exec checks are refused, and their pods are not ready"`
+	CheckUser string `flag:"check-user" default:"nobody" usage:"user of the scripts in check-dir, as a name or UID:GID; an agent that is not root runs them as itself"`
+
 	TrafficMetrics    int           `flag:"traffic-metrics" default:"100" usage:"maximum number of service ports with traffic in the metrics, those with most connections first; 0: none, and nftables does not count"`
 	HealthzAddr       string        `flag:"healthz-addr" usage:"host:port of /healthz and /livez as kube-proxy has them, for load balancers and supervisors (kube-proxy: 0.0.0.0:10256); empty: none"`
 	HeartbeatInterval time.Duration `flag:"heartbeat-interval" default:"2s" usage:"time between heartbeats"`

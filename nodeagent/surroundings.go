@@ -22,7 +22,11 @@ func (d *Daemon) refreshAddresses() error {
 		return err
 	}
 	roles := d.cfg.addresses().Assign(local)
+	before := d.mainAddress()
 	d.addresses.Store(&roles)
+	if before != "" && before != d.mainAddress() {
+		d.prober.Readdress()
+	}
 	d.node.SetAddresses(roles.Node)
 	d.checks.SetAddresses(roles.NodePorts)
 	d.refreshFacts()
@@ -56,6 +60,15 @@ func (d *Daemon) firstIPv4() netip.Addr {
 		}
 	}
 	return netip.Addr{}
+}
+
+// mainAddress returns the main address of the node, or "" before the addresses are known.
+func (d *Daemon) mainAddress() string {
+	roles := d.addresses.Load()
+	if roles == nil || len(roles.Node) == 0 {
+		return ""
+	}
+	return roles.Node[0].String()
 }
 
 // checkSurroundings checks for changes without notifications: changed addresses, programs that

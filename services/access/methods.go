@@ -65,6 +65,8 @@ func Methods() Table {
 		"portolan.dns.v1.DNSService":                      {"Query": readers, "GetStatus": readers},
 		"portolan.nodeagent.v1.NodeAgentService": {
 			"GetStatus": readers, "GetPlan": readers, "Resync": operators, "SetDraining": operators,
+			// The agent also checks that the pod is one that the caller may write (CheckReport).
+			"ReportCheck": addRoles(operators, identity.Workload, identity.Registrar),
 		},
 		"portolan.edge.v1.EdgeService":           {"GetStatus": readers},
 		"portolan.registrar.v1.RegistrarService": {"GetStatus": readers},

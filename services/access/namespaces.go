@@ -24,6 +24,7 @@ var boundMethods = map[string][]string{
 	"portolan.registry.v1.DiscoveryService":           {"RenderEnv", "GetSettings"},
 	"portolan.endpoints.v1.EndpointControllerService": {"ExplainService"},
 	"portolan.dns.v1.DNSService":                      {"Query"},
+	"portolan.nodeagent.v1.NodeAgentService":          {"ReportCheck"},
 	"grpc.health.v1.Health":                           {"Check", "List", "Watch"},
 	"grpc.reflection.v1.ServerReflection":             {"ServerReflectionInfo"},
 	"grpc.reflection.v1alpha.ServerReflection":        {"ServerReflectionInfo"},

@@ -2,12 +2,23 @@ package access
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/object"
 )
+
+// CheckReport returns an error unless the caller may report the outcome of a check of a pod: a
+// workload and a registrar for their own pods, an operator for those of the namespaces that it may write.
+func CheckReport(ctx context.Context, pod *corev1.Pod) error {
+	limit := WriteLimitOf(ctx)
+	if limit == nil {
+		return nil
+	}
+	return limit(pod, pod)
+}
 
 // workload allows writes to the workload's own pods.
 func workload(id identity.ID, updated, old object.Object) string {

@@ -34,6 +34,7 @@ var elsewhere = map[protoreflect.FullName]fieldpath.Path{
 	nameOf(&corev1.ServiceSpec{}).Append("scheduler_flags"):       annotation("scheduler-flags"),
 	nameOf(&corev1.ServiceSpec{}).Append("drain_timeout_seconds"): annotation("drain-timeout"),
 	nameOf(&corev1.PodSpec{}).Append("weight"):                    annotation("weight"),
+	nameOf(&corev1.Probe{}).Append("ttl"):                         annotation("readiness-ttl"),
 	nameOf(&corev1.LeaseSpec{}).Append("epoch"):                   annotation("epoch"),
 	nameOf(&corev1.LeaseSpec{}).Append("shards"):                  annotation("shards"),
 	nameOf(&corev1.NodeStatus{}).Append("proxy_mode"):             annotation("proxy-mode"),

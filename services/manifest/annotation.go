@@ -2,6 +2,8 @@ package manifest
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,7 +20,10 @@ const (
 	AnnotationDrainTimeout   = "portolan.dev/drain-timeout"   // of a Service: seconds
 	// AnnotationWeight is the weight of a Pod (0-65535) or of an EndpointSlice (one such number, or
 	// address=weight,…).
-	AnnotationWeight       = "portolan.dev/weight"
+	AnnotationWeight = "portolan.dev/weight"
+	// AnnotationReadinessTTL has the ttl checks of a Pod as container=seconds,… A container with such a
+	// check has a readinessProbe without a handler, or none.
+	AnnotationReadinessTTL = "portolan.dev/readiness-ttl"
 	AnnotationProxyMode    = "portolan.dev/proxy-mode"    // of a Node: reported by its agent
 	AnnotationAgentAddress = "portolan.dev/agent-address" // of a Node: reported by its agent
 	AnnotationEpoch        = "portolan.dev/epoch"         // of a Lease: its fencing epoch
@@ -114,4 +119,44 @@ func writeWeights(meta *kube.ObjectMeta, endpoints []*corev1.Endpoint) {
 		}
 	}
 	put(meta, AnnotationWeight, strings.Join(entries, ","))
+}
+
+// readinessTTLs sets the ttl checks of a pod's containers from "container=seconds" pairs.
+func (r *reader) readinessTTLs(pod *corev1.Pod) {
+	text, ok := takeAnnotation(pod.Metadata, AnnotationReadinessTTL)
+	if !ok {
+		return
+	}
+	byName := map[string]*corev1.Container{}
+	for _, container := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers) {
+		byName[container.GetName()] = container
+	}
+	for entry := range strings.SplitSeq(text, ",") {
+		name, seconds, _ := strings.Cut(entry, "=")
+		container := byName[strings.TrimSpace(name)]
+		if container == nil {
+			r.invalid(annotationPath(AnnotationReadinessTTL), entry, "names a container that the pod does not have: write container=seconds")
+			continue
+		}
+		if container.GetReadinessProbe().GetHandler() != nil {
+			r.invalid(annotationPath(AnnotationReadinessTTL), entry, "names a container with another readiness probe: leave one of them out")
+			continue
+		}
+		if ttl, ok := r.number(AnnotationReadinessTTL, seconds, math.MaxInt32); ok {
+			if container.ReadinessProbe == nil {
+				container.ReadinessProbe = &corev1.Probe{}
+			}
+			container.ReadinessProbe.Handler = &corev1.Probe_Ttl{Ttl: &corev1.TTLAction{Seconds: int32(ttl)}} // #nosec G115 -- number has the limit
+		}
+	}
+}
+
+func writeReadinessTTLs(meta *kube.ObjectMeta, spec *corev1.PodSpec) {
+	var entries []string
+	for _, container := range slices.Concat(spec.GetContainers(), spec.GetInitContainers()) {
+		if ttl := container.GetReadinessProbe().GetTtl(); ttl != nil && container.GetName() != "" {
+			entries = append(entries, fmt.Sprintf("%s=%d", container.GetName(), ttl.GetSeconds()))
+		}
+	}
+	put(meta, AnnotationReadinessTTL, strings.Join(entries, ","))
 }

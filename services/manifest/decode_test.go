@@ -216,13 +216,13 @@ spec:
     env: [{name: C}]
     volumeMounts: [{name: data, mountPath: /data}]
 `)
-	want := []string{"dropped, as Portolan has no use for it: spec.containers[*].env[*].valueFrom, spec.containers[*].readinessProbe, " +
+	want := []string{"dropped, as Portolan has no use for it: spec.containers[*].env[*].valueFrom, " +
 		"spec.containers[*].resources, spec.containers[*].volumeMounts, spec.serviceAccountName, spec.volumes"}
 	if got := documents[0].Warnings; !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
 	pod := documents[0].Object.(*corev1.Pod)
-	if c := pod.Spec.Containers[0]; len(c.Env) != 1 || c.Env[0].Name != "A" || c.ReadinessProbe != nil || len(pod.Spec.Containers[1].Env) != 1 {
+	if c := pod.Spec.Containers[0]; len(c.Env) != 1 || c.Env[0].Name != "A" || c.ReadinessProbe.GetExec().GetCommand()[0] != "true" || len(pod.Spec.Containers[1].Env) != 1 {
 		t.Errorf("got %v", pod.Spec)
 	}
 }

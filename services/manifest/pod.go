@@ -22,6 +22,7 @@ func (r *reader) pod(from *kube.Pod) *corev1.Pod {
 		Containers:     r.containers("spec.containers", s.Containers),
 		InitContainers: r.containers("spec.initContainers", s.InitContainers),
 	}}
+	r.readinessTTLs(to)
 	if weight := r.takeNumber(to.Metadata, AnnotationWeight, maxWeight); weight != nil {
 		to.Spec.Weight = new(uint32(*weight))
 	}
@@ -93,6 +94,7 @@ func writePod(from *corev1.Pod, to *kube.Pod) {
 		Containers:     each(s.GetContainers(), writeContainer),
 		InitContainers: each(s.GetInitContainers(), writeContainer),
 	}
+	writeReadinessTTLs(&to.ObjectMeta, s)
 	if s.Weight != nil {
 		put(&to.ObjectMeta, AnnotationWeight, strconv.Itoa(int(*s.Weight)))
 	}
@@ -136,8 +138,7 @@ func writePodStatus(from *corev1.PodStatus, to *kube.PodStatus) {
 	}
 }
 
-// readProbe reads a probe. It drops a probe that runs a command in the container, because only the
-// program that started the container can run it.
+// readProbe reads a probe. Its handler is nil for a ttl check, which readinessTTLs reads.
 func readProbe(from *kube.Probe) *corev1.Probe {
 	if from == nil {
 		return nil
@@ -159,7 +160,7 @@ func readProbe(from *kube.Probe) *corev1.Probe {
 	case from.GRPC != nil:
 		to.Handler = &corev1.Probe_Grpc{Grpc: &corev1.GRPCAction{Port: from.GRPC.Port, Service: from.GRPC.Service}}
 	case from.Exec != nil:
-		return nil
+		to.Handler = &corev1.Probe_Exec{Exec: &corev1.ExecAction{Command: from.Exec.Command}}
 	}
 	return to
 }
@@ -185,6 +186,8 @@ func writeProbe(from *corev1.Probe) *kube.Probe {
 		}
 	case *corev1.Probe_Grpc:
 		to.GRPC = &kube.GRPCAction{Port: handler.Grpc.GetPort(), Service: handler.Grpc.Service}
+	case *corev1.Probe_Exec:
+		to.Exec = &kube.ExecAction{Command: slices.Clone(handler.Exec.GetCommand())}
 	}
 	return to
 }

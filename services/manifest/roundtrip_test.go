@@ -111,12 +111,15 @@ func TestEveryFieldSurvives(t *testing.T) {
 	}
 }
 
-// TestProbesSurvive covers the second and third handler of probes in their oneof.
+// TestProbesSurvive covers the other handlers of probes in their oneof.
 func TestProbesSurvive(t *testing.T) {
 	for _, probe := range []*corev1.Probe{
 		{Handler: &corev1.Probe_TcpSocket{TcpSocket: &corev1.TCPSocketAction{Port: portNamed("http")}}},
 		{Handler: &corev1.Probe_HttpGet{HttpGet: &corev1.HTTPGetAction{Path: "/healthz", Port: portNamed("http"), Scheme: "HTTPS", HttpHeaders: []*corev1.HTTPHeader{{Name: "A", Value: "b"}}}}, PeriodSeconds: 3},
 		{Handler: &corev1.Probe_Grpc{Grpc: &corev1.GRPCAction{Port: 9, Service: proto.String("s")}}},
+		{Handler: &corev1.Probe_Exec{Exec: &corev1.ExecAction{Command: []string{"check", "-v", "a b"}}}, PeriodSeconds: 5},
+		{Handler: &corev1.Probe_Ttl{Ttl: &corev1.TTLAction{Seconds: 30}}},
+		{Handler: &corev1.Probe_Ttl{Ttl: &corev1.TTLAction{Seconds: 30}}, TimeoutSeconds: 1, PeriodSeconds: 10},
 	} {
 		pod := &corev1.Pod{Metadata: &corev1.ObjectMeta{Name: "p"}, Spec: &corev1.PodSpec{Containers: []*corev1.Container{{Name: "c", ReadinessProbe: probe}}}}
 		if back := decode(t, encode(t, manifest.YAML, pod))[0].Object; !object.Equal(back, pod) {
@@ -247,6 +250,7 @@ endpoints: [{addresses: [10.0.0.1]}, {addresses: [10.0.0.2]}, {addresses: [10.0.
 
 func TestOwnAnnotationsMistaken(t *testing.T) {
 	const meta = "metadata: {name: x, annotations: {portolan.dev/"
+	const podOfC = "apiVersion: v1\nkind: Pod\nspec: {containers: [{name: c}]}\n"
 	const slice = "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\naddressType: IPv4\nendpoints: [{addresses: [10.0.0.1]}]\n"
 	for _, test := range []struct{ text, want string }{
 		{"apiVersion: v1\nkind: Service\n" + meta + "scheduler: wrr}}\n", "3:59: metadata.annotations[portolan.dev/scheduler]: unsupported value \"wrr\": supported are rr, lc, dh, sh, sed, nq, mh"},
@@ -255,6 +259,9 @@ func TestOwnAnnotationsMistaken(t *testing.T) {
 		{slice + meta + "weight: '-1'}}\n", "5:56: metadata.annotations[portolan.dev/weight]: invalid value \"-1\""},
 		{slice + meta + "weight: 10.0.0.1=x}}\n", "5:56: metadata.annotations[portolan.dev/weight]: invalid value \"x\""},
 		{slice + meta + "weight: 10.0.0.9=1}}\n", "5:56: metadata.annotations[portolan.dev/weight]: invalid value \"10.0.0.9=1\": names an address that no endpoint has"},
+		{podOfC + meta + "readiness-ttl: d=5}}\n", "4:63: metadata.annotations[portolan.dev/readiness-ttl]: invalid value \"d=5\": names a container that the pod does not have"},
+		{podOfC + meta + "readiness-ttl: c=30s}}\n", "4:63: metadata.annotations[portolan.dev/readiness-ttl]: invalid value \"30s\": must be a whole number"},
+		{strings.Replace(podOfC, "name: c", "name: c, readinessProbe: {exec: {command: [x]}}", 1) + meta + "readiness-ttl: c=5}}\n", "4:63: metadata.annotations[portolan.dev/readiness-ttl]: invalid value \"c=5\": names a container with another readiness probe"},
 		{"apiVersion: coordination.k8s.io/v1\nkind: Lease\n" + meta + "epoch: none}}\n", "3:55: metadata.annotations[portolan.dev/epoch]: invalid value \"none\""},
 	} {
 		if got := problems(t, test.text); len(got) != 1 || !strings.HasPrefix(got[0], "web.yaml:"+test.want) {

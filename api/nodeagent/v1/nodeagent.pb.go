@@ -23,6 +23,59 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// CheckOutcome is the outcome of a check that a client made.
+type CheckOutcome int32
+
+const (
+	// Not given; an error.
+	CheckOutcome_CHECK_OUTCOME_UNSPECIFIED CheckOutcome = 0
+	// The program can serve. The report is valid for the check's time to live.
+	CheckOutcome_CHECK_OUTCOME_PASS CheckOutcome = 1
+	// The program cannot serve, until the next report that it can.
+	CheckOutcome_CHECK_OUTCOME_FAIL CheckOutcome = 2
+)
+
+// Enum value maps for CheckOutcome.
+var (
+	CheckOutcome_name = map[int32]string{
+		0: "CHECK_OUTCOME_UNSPECIFIED",
+		1: "CHECK_OUTCOME_PASS",
+		2: "CHECK_OUTCOME_FAIL",
+	}
+	CheckOutcome_value = map[string]int32{
+		"CHECK_OUTCOME_UNSPECIFIED": 0,
+		"CHECK_OUTCOME_PASS":        1,
+		"CHECK_OUTCOME_FAIL":        2,
+	}
+)
+
+func (x CheckOutcome) Enum() *CheckOutcome {
+	p := new(CheckOutcome)
+	*p = x
+	return p
+}
+
+func (x CheckOutcome) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CheckOutcome) Descriptor() protoreflect.EnumDescriptor {
+	return file_portolan_nodeagent_v1_nodeagent_proto_enumTypes[0].Descriptor()
+}
+
+func (CheckOutcome) Type() protoreflect.EnumType {
+	return &file_portolan_nodeagent_v1_nodeagent_proto_enumTypes[0]
+}
+
+func (x CheckOutcome) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CheckOutcome.Descriptor instead.
+func (CheckOutcome) EnumDescriptor() ([]byte, []int) {
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{0}
+}
+
 // GetStatusRequest is the request of GetStatus.
 type GetStatusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1540,6 +1593,134 @@ func (x *SetDrainingResponse) GetDraining() bool {
 	return false
 }
 
+// ReportCheckRequest is the request of ReportCheck.
+type ReportCheckRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Namespace of the pod; empty: "default".
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Name of the pod.
+	Pod string `protobuf:"bytes,2,opt,name=pod,proto3" json:"pod,omitempty"`
+	// Name of the container with the ttl check; empty: the only one that has one.
+	Container string `protobuf:"bytes,3,opt,name=container,proto3" json:"container,omitempty"`
+	// Outcome of the check.
+	Outcome CheckOutcome `protobuf:"varint,4,opt,name=outcome,proto3,enum=portolan.nodeagent.v1.CheckOutcome" json:"outcome,omitempty"`
+	// Reason, for the message of the pod's condition if the check fails; at most 1024 bytes.
+	Message       string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportCheckRequest) Reset() {
+	*x = ReportCheckRequest{}
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportCheckRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportCheckRequest) ProtoMessage() {}
+
+func (x *ReportCheckRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportCheckRequest.ProtoReflect.Descriptor instead.
+func (*ReportCheckRequest) Descriptor() ([]byte, []int) {
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ReportCheckRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ReportCheckRequest) GetPod() string {
+	if x != nil {
+		return x.Pod
+	}
+	return ""
+}
+
+func (x *ReportCheckRequest) GetContainer() string {
+	if x != nil {
+		return x.Container
+	}
+	return ""
+}
+
+func (x *ReportCheckRequest) GetOutcome() CheckOutcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return CheckOutcome_CHECK_OUTCOME_UNSPECIFIED
+}
+
+func (x *ReportCheckRequest) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// ReportCheckResponse is the answer of ReportCheck.
+type ReportCheckResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Seconds until the next report must arrive for the pod to stay ready: the check's time to live.
+	TtlSeconds    int32 `protobuf:"varint,1,opt,name=ttl_seconds,json=ttlSeconds,proto3" json:"ttl_seconds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportCheckResponse) Reset() {
+	*x = ReportCheckResponse{}
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportCheckResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportCheckResponse) ProtoMessage() {}
+
+func (x *ReportCheckResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_portolan_nodeagent_v1_nodeagent_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportCheckResponse.ProtoReflect.Descriptor instead.
+func (*ReportCheckResponse) Descriptor() ([]byte, []int) {
+	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ReportCheckResponse) GetTtlSeconds() int32 {
+	if x != nil {
+		return x.TtlSeconds
+	}
+	return 0
+}
+
 var File_portolan_nodeagent_v1_nodeagent_proto protoreflect.FileDescriptor
 
 const file_portolan_nodeagent_v1_nodeagent_proto_rawDesc = "" +
@@ -1671,12 +1852,26 @@ const file_portolan_nodeagent_v1_nodeagent_proto_rawDesc = "" +
 	"\x12SetDrainingRequest\x12\x1a\n" +
 	"\bdraining\x18\x01 \x01(\bR\bdraining\"1\n" +
 	"\x13SetDrainingResponse\x12\x1a\n" +
-	"\bdraining\x18\x01 \x01(\bR\bdraining2\x89\x03\n" +
+	"\bdraining\x18\x01 \x01(\bR\bdraining\"\xbb\x01\n" +
+	"\x12ReportCheckRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x10\n" +
+	"\x03pod\x18\x02 \x01(\tR\x03pod\x12\x1c\n" +
+	"\tcontainer\x18\x03 \x01(\tR\tcontainer\x12=\n" +
+	"\aoutcome\x18\x04 \x01(\x0e2#.portolan.nodeagent.v1.CheckOutcomeR\aoutcome\x12\x18\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\"6\n" +
+	"\x13ReportCheckResponse\x12\x1f\n" +
+	"\vttl_seconds\x18\x01 \x01(\x05R\n" +
+	"ttlSeconds*]\n" +
+	"\fCheckOutcome\x12\x1d\n" +
+	"\x19CHECK_OUTCOME_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12CHECK_OUTCOME_PASS\x10\x01\x12\x16\n" +
+	"\x12CHECK_OUTCOME_FAIL\x10\x022\xef\x03\n" +
 	"\x10NodeAgentService\x12^\n" +
 	"\tGetStatus\x12'.portolan.nodeagent.v1.GetStatusRequest\x1a(.portolan.nodeagent.v1.GetStatusResponse\x12X\n" +
 	"\aGetPlan\x12%.portolan.nodeagent.v1.GetPlanRequest\x1a&.portolan.nodeagent.v1.GetPlanResponse\x12U\n" +
 	"\x06Resync\x12$.portolan.nodeagent.v1.ResyncRequest\x1a%.portolan.nodeagent.v1.ResyncResponse\x12d\n" +
-	"\vSetDraining\x12).portolan.nodeagent.v1.SetDrainingRequest\x1a*.portolan.nodeagent.v1.SetDrainingResponseB+Z)portolan.dev/api/nodeagent/v1;nodeagentv1b\x06proto3"
+	"\vSetDraining\x12).portolan.nodeagent.v1.SetDrainingRequest\x1a*.portolan.nodeagent.v1.SetDrainingResponse\x12d\n" +
+	"\vReportCheck\x12).portolan.nodeagent.v1.ReportCheckRequest\x1a*.portolan.nodeagent.v1.ReportCheckResponseB+Z)portolan.dev/api/nodeagent/v1;nodeagentv1b\x06proto3"
 
 var (
 	file_portolan_nodeagent_v1_nodeagent_proto_rawDescOnce sync.Once
@@ -1690,61 +1885,68 @@ func file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP() []byte {
 	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescData
 }
 
-var file_portolan_nodeagent_v1_nodeagent_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_portolan_nodeagent_v1_nodeagent_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_portolan_nodeagent_v1_nodeagent_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_portolan_nodeagent_v1_nodeagent_proto_goTypes = []any{
-	(*GetStatusRequest)(nil),      // 0: portolan.nodeagent.v1.GetStatusRequest
-	(*GetStatusResponse)(nil),     // 1: portolan.nodeagent.v1.GetStatusResponse
-	(*LocalProxy)(nil),            // 2: portolan.nodeagent.v1.LocalProxy
-	(*ProxiedAddress)(nil),        // 3: portolan.nodeagent.v1.ProxiedAddress
-	(*Announcing)(nil),            // 4: portolan.nodeagent.v1.Announcing
-	(*AnnouncedAddress)(nil),      // 5: portolan.nodeagent.v1.AnnouncedAddress
-	(*Routing)(nil),               // 6: portolan.nodeagent.v1.Routing
-	(*RoutingPeer)(nil),           // 7: portolan.nodeagent.v1.RoutingPeer
-	(*StepFailure)(nil),           // 8: portolan.nodeagent.v1.StepFailure
-	(*GetPlanRequest)(nil),        // 9: portolan.nodeagent.v1.GetPlanRequest
-	(*GetPlanResponse)(nil),       // 10: portolan.nodeagent.v1.GetPlanResponse
-	(*PendingStep)(nil),           // 11: portolan.nodeagent.v1.PendingStep
-	(*VirtualServer)(nil),         // 12: portolan.nodeagent.v1.VirtualServer
-	(*RealServer)(nil),            // 13: portolan.nodeagent.v1.RealServer
-	(*ResyncRequest)(nil),         // 14: portolan.nodeagent.v1.ResyncRequest
-	(*ResyncResponse)(nil),        // 15: portolan.nodeagent.v1.ResyncResponse
-	(*SetDrainingRequest)(nil),    // 16: portolan.nodeagent.v1.SetDrainingRequest
-	(*SetDrainingResponse)(nil),   // 17: portolan.nodeagent.v1.SetDrainingResponse
-	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
-	(v1.Protocol)(0),              // 19: portolan.core.v1.Protocol
-	(v1.Scheduler)(0),             // 20: portolan.core.v1.Scheduler
+	(CheckOutcome)(0),             // 0: portolan.nodeagent.v1.CheckOutcome
+	(*GetStatusRequest)(nil),      // 1: portolan.nodeagent.v1.GetStatusRequest
+	(*GetStatusResponse)(nil),     // 2: portolan.nodeagent.v1.GetStatusResponse
+	(*LocalProxy)(nil),            // 3: portolan.nodeagent.v1.LocalProxy
+	(*ProxiedAddress)(nil),        // 4: portolan.nodeagent.v1.ProxiedAddress
+	(*Announcing)(nil),            // 5: portolan.nodeagent.v1.Announcing
+	(*AnnouncedAddress)(nil),      // 6: portolan.nodeagent.v1.AnnouncedAddress
+	(*Routing)(nil),               // 7: portolan.nodeagent.v1.Routing
+	(*RoutingPeer)(nil),           // 8: portolan.nodeagent.v1.RoutingPeer
+	(*StepFailure)(nil),           // 9: portolan.nodeagent.v1.StepFailure
+	(*GetPlanRequest)(nil),        // 10: portolan.nodeagent.v1.GetPlanRequest
+	(*GetPlanResponse)(nil),       // 11: portolan.nodeagent.v1.GetPlanResponse
+	(*PendingStep)(nil),           // 12: portolan.nodeagent.v1.PendingStep
+	(*VirtualServer)(nil),         // 13: portolan.nodeagent.v1.VirtualServer
+	(*RealServer)(nil),            // 14: portolan.nodeagent.v1.RealServer
+	(*ResyncRequest)(nil),         // 15: portolan.nodeagent.v1.ResyncRequest
+	(*ResyncResponse)(nil),        // 16: portolan.nodeagent.v1.ResyncResponse
+	(*SetDrainingRequest)(nil),    // 17: portolan.nodeagent.v1.SetDrainingRequest
+	(*SetDrainingResponse)(nil),   // 18: portolan.nodeagent.v1.SetDrainingResponse
+	(*ReportCheckRequest)(nil),    // 19: portolan.nodeagent.v1.ReportCheckRequest
+	(*ReportCheckResponse)(nil),   // 20: portolan.nodeagent.v1.ReportCheckResponse
+	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
+	(v1.Protocol)(0),              // 22: portolan.core.v1.Protocol
+	(v1.Scheduler)(0),             // 23: portolan.core.v1.Scheduler
 }
 var file_portolan_nodeagent_v1_nodeagent_proto_depIdxs = []int32{
-	8,  // 0: portolan.nodeagent.v1.GetStatusResponse.failures:type_name -> portolan.nodeagent.v1.StepFailure
-	18, // 1: portolan.nodeagent.v1.GetStatusResponse.last_audit:type_name -> google.protobuf.Timestamp
-	4,  // 2: portolan.nodeagent.v1.GetStatusResponse.announcing:type_name -> portolan.nodeagent.v1.Announcing
-	6,  // 3: portolan.nodeagent.v1.GetStatusResponse.routing:type_name -> portolan.nodeagent.v1.Routing
-	2,  // 4: portolan.nodeagent.v1.GetStatusResponse.proxy:type_name -> portolan.nodeagent.v1.LocalProxy
-	18, // 5: portolan.nodeagent.v1.LocalProxy.since:type_name -> google.protobuf.Timestamp
-	3,  // 6: portolan.nodeagent.v1.LocalProxy.addresses:type_name -> portolan.nodeagent.v1.ProxiedAddress
-	5,  // 7: portolan.nodeagent.v1.Announcing.addresses:type_name -> portolan.nodeagent.v1.AnnouncedAddress
-	18, // 8: portolan.nodeagent.v1.AnnouncedAddress.since:type_name -> google.protobuf.Timestamp
-	7,  // 9: portolan.nodeagent.v1.Routing.peers:type_name -> portolan.nodeagent.v1.RoutingPeer
-	18, // 10: portolan.nodeagent.v1.RoutingPeer.since:type_name -> google.protobuf.Timestamp
-	18, // 11: portolan.nodeagent.v1.StepFailure.since:type_name -> google.protobuf.Timestamp
-	12, // 12: portolan.nodeagent.v1.GetPlanResponse.virtual_servers:type_name -> portolan.nodeagent.v1.VirtualServer
-	11, // 13: portolan.nodeagent.v1.GetPlanResponse.pending:type_name -> portolan.nodeagent.v1.PendingStep
-	19, // 14: portolan.nodeagent.v1.VirtualServer.protocol:type_name -> portolan.core.v1.Protocol
-	20, // 15: portolan.nodeagent.v1.VirtualServer.scheduler:type_name -> portolan.core.v1.Scheduler
-	13, // 16: portolan.nodeagent.v1.VirtualServer.real_servers:type_name -> portolan.nodeagent.v1.RealServer
-	0,  // 17: portolan.nodeagent.v1.NodeAgentService.GetStatus:input_type -> portolan.nodeagent.v1.GetStatusRequest
-	9,  // 18: portolan.nodeagent.v1.NodeAgentService.GetPlan:input_type -> portolan.nodeagent.v1.GetPlanRequest
-	14, // 19: portolan.nodeagent.v1.NodeAgentService.Resync:input_type -> portolan.nodeagent.v1.ResyncRequest
-	16, // 20: portolan.nodeagent.v1.NodeAgentService.SetDraining:input_type -> portolan.nodeagent.v1.SetDrainingRequest
-	1,  // 21: portolan.nodeagent.v1.NodeAgentService.GetStatus:output_type -> portolan.nodeagent.v1.GetStatusResponse
-	10, // 22: portolan.nodeagent.v1.NodeAgentService.GetPlan:output_type -> portolan.nodeagent.v1.GetPlanResponse
-	15, // 23: portolan.nodeagent.v1.NodeAgentService.Resync:output_type -> portolan.nodeagent.v1.ResyncResponse
-	17, // 24: portolan.nodeagent.v1.NodeAgentService.SetDraining:output_type -> portolan.nodeagent.v1.SetDrainingResponse
-	21, // [21:25] is the sub-list for method output_type
-	17, // [17:21] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	9,  // 0: portolan.nodeagent.v1.GetStatusResponse.failures:type_name -> portolan.nodeagent.v1.StepFailure
+	21, // 1: portolan.nodeagent.v1.GetStatusResponse.last_audit:type_name -> google.protobuf.Timestamp
+	5,  // 2: portolan.nodeagent.v1.GetStatusResponse.announcing:type_name -> portolan.nodeagent.v1.Announcing
+	7,  // 3: portolan.nodeagent.v1.GetStatusResponse.routing:type_name -> portolan.nodeagent.v1.Routing
+	3,  // 4: portolan.nodeagent.v1.GetStatusResponse.proxy:type_name -> portolan.nodeagent.v1.LocalProxy
+	21, // 5: portolan.nodeagent.v1.LocalProxy.since:type_name -> google.protobuf.Timestamp
+	4,  // 6: portolan.nodeagent.v1.LocalProxy.addresses:type_name -> portolan.nodeagent.v1.ProxiedAddress
+	6,  // 7: portolan.nodeagent.v1.Announcing.addresses:type_name -> portolan.nodeagent.v1.AnnouncedAddress
+	21, // 8: portolan.nodeagent.v1.AnnouncedAddress.since:type_name -> google.protobuf.Timestamp
+	8,  // 9: portolan.nodeagent.v1.Routing.peers:type_name -> portolan.nodeagent.v1.RoutingPeer
+	21, // 10: portolan.nodeagent.v1.RoutingPeer.since:type_name -> google.protobuf.Timestamp
+	21, // 11: portolan.nodeagent.v1.StepFailure.since:type_name -> google.protobuf.Timestamp
+	13, // 12: portolan.nodeagent.v1.GetPlanResponse.virtual_servers:type_name -> portolan.nodeagent.v1.VirtualServer
+	12, // 13: portolan.nodeagent.v1.GetPlanResponse.pending:type_name -> portolan.nodeagent.v1.PendingStep
+	22, // 14: portolan.nodeagent.v1.VirtualServer.protocol:type_name -> portolan.core.v1.Protocol
+	23, // 15: portolan.nodeagent.v1.VirtualServer.scheduler:type_name -> portolan.core.v1.Scheduler
+	14, // 16: portolan.nodeagent.v1.VirtualServer.real_servers:type_name -> portolan.nodeagent.v1.RealServer
+	0,  // 17: portolan.nodeagent.v1.ReportCheckRequest.outcome:type_name -> portolan.nodeagent.v1.CheckOutcome
+	1,  // 18: portolan.nodeagent.v1.NodeAgentService.GetStatus:input_type -> portolan.nodeagent.v1.GetStatusRequest
+	10, // 19: portolan.nodeagent.v1.NodeAgentService.GetPlan:input_type -> portolan.nodeagent.v1.GetPlanRequest
+	15, // 20: portolan.nodeagent.v1.NodeAgentService.Resync:input_type -> portolan.nodeagent.v1.ResyncRequest
+	17, // 21: portolan.nodeagent.v1.NodeAgentService.SetDraining:input_type -> portolan.nodeagent.v1.SetDrainingRequest
+	19, // 22: portolan.nodeagent.v1.NodeAgentService.ReportCheck:input_type -> portolan.nodeagent.v1.ReportCheckRequest
+	2,  // 23: portolan.nodeagent.v1.NodeAgentService.GetStatus:output_type -> portolan.nodeagent.v1.GetStatusResponse
+	11, // 24: portolan.nodeagent.v1.NodeAgentService.GetPlan:output_type -> portolan.nodeagent.v1.GetPlanResponse
+	16, // 25: portolan.nodeagent.v1.NodeAgentService.Resync:output_type -> portolan.nodeagent.v1.ResyncResponse
+	18, // 26: portolan.nodeagent.v1.NodeAgentService.SetDraining:output_type -> portolan.nodeagent.v1.SetDrainingResponse
+	20, // 27: portolan.nodeagent.v1.NodeAgentService.ReportCheck:output_type -> portolan.nodeagent.v1.ReportCheckResponse
+	23, // [23:28] is the sub-list for method output_type
+	18, // [18:23] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_portolan_nodeagent_v1_nodeagent_proto_init() }
@@ -1757,13 +1959,14 @@ func file_portolan_nodeagent_v1_nodeagent_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_portolan_nodeagent_v1_nodeagent_proto_rawDesc), len(file_portolan_nodeagent_v1_nodeagent_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   18,
+			NumEnums:      1,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_portolan_nodeagent_v1_nodeagent_proto_goTypes,
 		DependencyIndexes: file_portolan_nodeagent_v1_nodeagent_proto_depIdxs,
+		EnumInfos:         file_portolan_nodeagent_v1_nodeagent_proto_enumTypes,
 		MessageInfos:      file_portolan_nodeagent_v1_nodeagent_proto_msgTypes,
 	}.Build()
 	File_portolan_nodeagent_v1_nodeagent_proto = out.File

@@ -23,13 +23,14 @@ const (
 	NodeAgentService_GetPlan_FullMethodName     = "/portolan.nodeagent.v1.NodeAgentService/GetPlan"
 	NodeAgentService_Resync_FullMethodName      = "/portolan.nodeagent.v1.NodeAgentService/Resync"
 	NodeAgentService_SetDraining_FullMethodName = "/portolan.nodeagent.v1.NodeAgentService/SetDraining"
+	NodeAgentService_ReportCheck_FullMethodName = "/portolan.nodeagent.v1.NodeAgentService/ReportCheck"
 )
 
 // NodeAgentServiceClient is the client API for NodeAgentService service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// NodeAgentService explains the forwarding of a node agent.
+// NodeAgentService explains the forwarding of a node agent, and takes reports about pods on its node.
 type NodeAgentServiceClient interface {
 	// GetStatus returns the state of the agent.
 	GetStatus(ctx context.Context, in *GetStatusRequest, opts ...grpc.CallOption) (*GetStatusResponse, error)
@@ -44,6 +45,12 @@ type NodeAgentServiceClient interface {
 	// SetDraining makes the load balancers' health checks of the node's own backends fail, or ends
 	// that.
 	SetDraining(ctx context.Context, in *SetDrainingRequest, opts ...grpc.CallOption) (*SetDrainingResponse, error)
+	// ReportCheck renews the ttl check of a pod on the agent's node, or makes it fail. The agent keeps
+	// reports in memory; only a change of the pod's readiness is written to the registry, and reports that
+	// change it are taken once a second. Errors: NOT_FOUND (no such pod on this node, or one that the
+	// caller may not write), FAILED_PRECONDITION (the pod has no ttl check, or is not running),
+	// INVALID_ARGUMENT, UNAVAILABLE (the agent does not know its pods yet: report again).
+	ReportCheck(ctx context.Context, in *ReportCheckRequest, opts ...grpc.CallOption) (*ReportCheckResponse, error)
 }
 
 type nodeAgentServiceClient struct {
@@ -94,11 +101,21 @@ func (c *nodeAgentServiceClient) SetDraining(ctx context.Context, in *SetDrainin
 	return out, nil
 }
 
+func (c *nodeAgentServiceClient) ReportCheck(ctx context.Context, in *ReportCheckRequest, opts ...grpc.CallOption) (*ReportCheckResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReportCheckResponse)
+	err := c.cc.Invoke(ctx, NodeAgentService_ReportCheck_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // NodeAgentServiceServer is the server API for NodeAgentService service.
 // All implementations must embed UnimplementedNodeAgentServiceServer
 // for forward compatibility.
 //
-// NodeAgentService explains the forwarding of a node agent.
+// NodeAgentService explains the forwarding of a node agent, and takes reports about pods on its node.
 type NodeAgentServiceServer interface {
 	// GetStatus returns the state of the agent.
 	GetStatus(context.Context, *GetStatusRequest) (*GetStatusResponse, error)
@@ -113,6 +130,12 @@ type NodeAgentServiceServer interface {
 	// SetDraining makes the load balancers' health checks of the node's own backends fail, or ends
 	// that.
 	SetDraining(context.Context, *SetDrainingRequest) (*SetDrainingResponse, error)
+	// ReportCheck renews the ttl check of a pod on the agent's node, or makes it fail. The agent keeps
+	// reports in memory; only a change of the pod's readiness is written to the registry, and reports that
+	// change it are taken once a second. Errors: NOT_FOUND (no such pod on this node, or one that the
+	// caller may not write), FAILED_PRECONDITION (the pod has no ttl check, or is not running),
+	// INVALID_ARGUMENT, UNAVAILABLE (the agent does not know its pods yet: report again).
+	ReportCheck(context.Context, *ReportCheckRequest) (*ReportCheckResponse, error)
 	mustEmbedUnimplementedNodeAgentServiceServer()
 }
 
@@ -134,6 +157,9 @@ func (UnimplementedNodeAgentServiceServer) Resync(context.Context, *ResyncReques
 }
 func (UnimplementedNodeAgentServiceServer) SetDraining(context.Context, *SetDrainingRequest) (*SetDrainingResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetDraining not implemented")
+}
+func (UnimplementedNodeAgentServiceServer) ReportCheck(context.Context, *ReportCheckRequest) (*ReportCheckResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReportCheck not implemented")
 }
 func (UnimplementedNodeAgentServiceServer) mustEmbedUnimplementedNodeAgentServiceServer() {}
 func (UnimplementedNodeAgentServiceServer) testEmbeddedByValue()                          {}
@@ -228,6 +254,24 @@ func _NodeAgentService_SetDraining_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _NodeAgentService_ReportCheck_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReportCheckRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeAgentServiceServer).ReportCheck(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: NodeAgentService_ReportCheck_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeAgentServiceServer).ReportCheck(ctx, req.(*ReportCheckRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // NodeAgentService_ServiceDesc is the grpc.ServiceDesc for NodeAgentService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -250,6 +294,10 @@ var NodeAgentService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SetDraining",
 			Handler:    _NodeAgentService_SetDraining_Handler,
+		},
+		{
+			MethodName: "ReportCheck",
+			Handler:    _NodeAgentService_ReportCheck_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

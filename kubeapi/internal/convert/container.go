@@ -55,10 +55,9 @@ func writeContainer(_ int, from *corev1.Container) kubev1.Container {
 	return to
 }
 
-// readProbe reads a probe. It drops a probe that runs a command in the container, because only the
-// program that started the container can run it.
+// readProbe reads a probe. Its handler is nil for a ttl check, which readinessTTLs reads.
 func readProbe(from *kubev1.Probe) *corev1.Probe {
-	if from == nil || from.Exec != nil {
+	if from == nil {
 		return nil
 	}
 	to := &corev1.Probe{
@@ -77,6 +76,8 @@ func readProbe(from *kubev1.Probe) *corev1.Probe {
 		}}
 	case from.GRPC != nil:
 		to.Handler = &corev1.Probe_Grpc{Grpc: &corev1.GRPCAction{Port: from.GRPC.Port, Service: from.GRPC.Service}}
+	case from.Exec != nil:
+		to.Handler = &corev1.Probe_Exec{Exec: &corev1.ExecAction{Command: from.Exec.Command}}
 	}
 	return to
 }
@@ -102,6 +103,8 @@ func writeProbe(from *corev1.Probe) *kubev1.Probe {
 		}
 	case *corev1.Probe_Grpc:
 		to.GRPC = &kubev1.GRPCAction{Port: handler.Grpc.GetPort(), Service: handler.Grpc.Service}
+	case *corev1.Probe_Exec:
+		to.Exec = &kubev1.ExecAction{Command: slices.Clone(handler.Exec.GetCommand())}
 	}
 	return to
 }

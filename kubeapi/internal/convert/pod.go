@@ -21,6 +21,7 @@ func (r *reader) pod(from *kubev1.Pod) *corev1.Pod {
 		Containers:     r.containers("spec.containers", s.Containers),
 		InitContainers: r.containers("spec.initContainers", s.InitContainers),
 	}}
+	r.readinessTTLs(to)
 	if weight := r.takeNumber(to.Metadata, AnnotationWeight, maxWeight); weight != nil {
 		to.Spec.Weight = new(uint32(*weight)) // #nosec G115 -- takeNumber has the limit
 	}
@@ -69,6 +70,7 @@ func writePod(from *corev1.Pod, to *kubev1.Pod) {
 	if to.Spec.Containers == nil {
 		to.Spec.Containers = []kubev1.Container{} // the field is required
 	}
+	writeReadinessTTLs(&to.ObjectMeta, s)
 	if s.Weight != nil {
 		put(&to.ObjectMeta, AnnotationWeight, strconv.Itoa(int(*s.Weight)))
 	}

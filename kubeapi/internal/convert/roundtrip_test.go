@@ -3,6 +3,7 @@ package convert_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -86,7 +87,7 @@ func (g *generator) scalar(field protoreflect.FieldDescriptor) protoreflect.Valu
 }
 
 // asKubernetesHas removes the fields of conditions that Kubernetes' conditions of the kind lack, and
-// the weights that have no address to be told by.
+// the weights and ttl checks that have no address and no name of a container to be told by.
 func asKubernetesHas(o object.Object) {
 	var conditions []*corev1.Condition
 	switch o := o.(type) {
@@ -96,6 +97,12 @@ func asKubernetesHas(o object.Object) {
 		conditions = o.GetStatus().GetConditions()
 	case *corev1.Namespace:
 		conditions = o.GetStatus().GetConditions()
+	case *corev1.Pod:
+		for _, container := range slices.Concat(o.GetSpec().GetContainers(), o.GetSpec().GetInitContainers()) {
+			if container.GetName() == "" && container.GetReadinessProbe().GetTtl() != nil {
+				container.ReadinessProbe.Handler = nil
+			}
+		}
 	case *corev1.EndpointSlice:
 		for _, endpoint := range o.GetEndpoints() {
 			if len(endpoint.GetAddresses()) == 0 {

@@ -22,3 +22,6 @@ const (
 	ViewOnDiskRefused    = "ViewOnDiskRefused"
 	AddressesUnknown     = "AddressesUnknown"
 )
+
+// CheckRefused is the reason of events about a pod whose exec check the agent does not run.
+const CheckRefused = "CheckRefused"

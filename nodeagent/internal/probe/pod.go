@@ -2,12 +2,14 @@ package probe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"time"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/nodeagent/internal/script"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/wake"
 	"portolan.dev/services/object"
@@ -18,8 +20,10 @@ import (
 type podProber struct {
 	prober *Prober
 	key    object.Key
+	addr   string // at which the pod is probed; empty: it has none
 	cancel context.CancelFunc
-	wake   wake.Signal // tells the writer to compare again
+	done   <-chan struct{} // closed when the prober stops with the pod; nil: it has not started
+	wake   wake.Signal     // tells the writer to compare again
 
 	mu         sync.Mutex
 	pod        *corev1.Pod // as last seen in the registry
@@ -31,16 +35,19 @@ type containerProber struct {
 	container *corev1.Container
 	timing    timing
 	ready     bool
-	last      error // why the container is not ready
+	last      error      // why the container is not ready
+	reports   chan error // outcomes of a ttl check; nil: another check
 }
 
 func newPodProber(p *Prober, pod *corev1.Pod) *podProber {
-	pp := &podProber{prober: p, key: object.KeyOf(pod), pod: pod, wake: wake.New(), cancel: func() {}}
+	pp := &podProber{prober: p, key: object.KeyOf(pod), addr: p.podAddr(pod), pod: pod, wake: wake.New(), cancel: func() {}}
 	known := object.IsReady(pod.GetStatus().GetConditions())
 	for _, c := range probed(pod) {
-		pp.containers = append(pp.containers, &containerProber{
-			container: c, timing: timingOf(c.GetReadinessProbe()), ready: known, last: errNotProbed,
-		})
+		cp := &containerProber{container: c, timing: timingOf(c.GetReadinessProbe()), ready: known, last: errNotProbed}
+		if c.GetReadinessProbe().GetTtl() != nil {
+			cp.last, cp.reports = errNotReported, make(chan error)
+		}
+		pp.containers = append(pp.containers, cp)
 	}
 	return pp
 }
@@ -66,9 +73,7 @@ func probed(pod *corev1.Pod) []*corev1.Container {
 func (pp *podProber) matches(pod *corev1.Pod) bool {
 	pp.mu.Lock()
 	defer pp.mu.Unlock()
-	old, _ := podAddr(pp.pod)
-	now, _ := podAddr(pod)
-	if old != now || pp.pod.GetMetadata().GetUid() != pod.GetMetadata().GetUid() || running(pp.pod) != running(pod) {
+	if pp.addr != pp.prober.podAddr(pod) || pp.pod.GetMetadata().GetUid() != pod.GetMetadata().GetUid() || running(pp.pod) != running(pod) {
 		return false
 	}
 	containers := probed(pod)
@@ -98,8 +103,13 @@ func (pp *podProber) wakeWriter() {
 // start starts the goroutines. The caller holds the prober's lock.
 func (pp *podProber) start(ctx context.Context) {
 	ctx, pp.cancel = context.WithCancel(ctx)
+	pp.done = ctx.Done()
 	if running(pp.pod) {
 		for _, c := range pp.containers {
+			if c.reports != nil {
+				pp.prober.tasks.Go(func() { pp.awaitReports(ctx, c) })
+				continue
+			}
 			pp.prober.tasks.Go(func() { pp.probe(ctx, c) })
 		}
 	}
@@ -116,9 +126,7 @@ func running(pod *corev1.Pod) bool {
 
 // probe checks one container periodically until ctx is done.
 func (pp *podProber) probe(ctx context.Context, c *containerProber) {
-	pp.mu.Lock()
-	check, bad := newCheck(pp.pod, c.container, c.container.GetReadinessProbe())
-	pp.mu.Unlock()
+	check, bad := pp.newCheck(c.container)
 	if bad != nil {
 		check = func(context.Context) error { return bad }
 	}
@@ -127,10 +135,15 @@ func (pp *podProber) probe(ctx context.Context, c *containerProber) {
 	}
 	ticker := time.NewTicker(c.timing.period)
 	defer ticker.Stop()
+	warned := false
 	for run := (streak{}); ; {
-		err := pp.prober.check(ctx, c.timing.timeout, check)
+		err := pp.prober.check(ctx, kindOf(c.container.GetReadinessProbe()), c.timing.timeout, check)
 		if ctx.Err() != nil {
 			return
+		}
+		if !warned && errors.Is(err, script.ErrRefused) {
+			pp.prober.opts.Refused(pp.key, err)
+			warned = true
 		}
 		if run.add(err, c.timing) {
 			pp.setResult(c, err)
@@ -165,9 +178,10 @@ func (s *streak) add(err error, t timing) bool {
 func (pp *podProber) setResult(c *containerProber, err error) {
 	pp.mu.Lock()
 	changed := c.ready != (err == nil)
+	first := errors.Is(c.last, errNotProbed) || errors.Is(c.last, errNotReported)
 	c.ready, c.last = err == nil, err
 	pp.mu.Unlock()
-	if changed {
+	if changed || first {
 		pp.prober.opts.Log.Info("readiness changed", "pod", pp.key.Path(), "container", c.container.GetName(), "ready", err == nil, "err", err)
 		pp.wakeWriter()
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,12 +26,16 @@ import (
 
 	"portolan.dev/nodeagent/internal/probe"
 	"portolan.dev/services/kit/kittest"
+	"portolan.dev/services/object"
 )
 
 // world is a registry of pods that a prober watches and writes to.
 type world struct {
 	t      *testing.T
 	prober *probe.Prober
+	// address is the node's main address: 127.0.0.2 at first.
+	address atomic.Value
+	refused chan string // the reasons of refused checks
 
 	mu       sync.Mutex
 	pods     map[string]*corev1.Pod
@@ -38,9 +43,18 @@ type world struct {
 	writes   int
 }
 
-func newWorld(t *testing.T) *world {
-	w := &world{t: t, pods: map[string]*corev1.Pod{}}
-	w.prober = probe.New(probe.Options{Log: kittest.Logger(t), Write: w.write, Spread: time.Millisecond, RetryMin: time.Millisecond})
+func newWorld(t *testing.T, with ...func(*probe.Options)) *world {
+	w := &world{t: t, refused: make(chan string, 100), pods: map[string]*corev1.Pod{}}
+	w.address.Store("127.0.0.2")
+	options := probe.Options{
+		Log: kittest.Logger(t), Write: w.write, Spread: time.Millisecond, RetryMin: time.Millisecond, ReportPause: time.Millisecond,
+		NodeAddress: func() string { return w.address.Load().(string) },
+		Refused:     func(pod object.Key, reason error) { w.refused <- pod.Path() + ": " + reason.Error() },
+	}
+	for _, change := range with {
+		change(&options)
+	}
+	w.prober = probe.New(options)
 	kittest.Run(t, "prober", w.prober.Run)
 	return w
 }
@@ -100,6 +114,18 @@ func (w *world) until(name string, want corev1.ConditionStatus) *corev1.Conditio
 		return fmt.Errorf("conditions %v", w.get(name).GetStatus().GetConditions())
 	})
 	return found
+}
+
+// untilMessage waits for a part of the message of a pod's Ready condition, which is false.
+func (w *world) untilMessage(name, part string) {
+	w.t.Helper()
+	kittest.Eventually(w.t, fmt.Sprintf("%s to be not ready because of %q", name, part), func() error {
+		c := object.Condition(w.get(name).GetStatus().GetConditions(), object.ConditionReady)
+		if c.GetStatus() != isFalse || !strings.Contains(c.GetMessage(), part) {
+			return fmt.Errorf("condition %v", c)
+		}
+		return nil
+	})
 }
 
 const (
@@ -184,13 +210,23 @@ func TestTCP(t *testing.T) {
 	}
 }
 
-func TestAPodOfTheHostNetworkNeedsNoAddressOfItsOwn(t *testing.T) {
+// TestHostNetwork checks that a pod of the host network without an address is probed at the node's
+// main address, so that a program that listens on another loopback address only is not ready, and
+// that the probes follow the node's address.
+func TestHostNetwork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	lis := kittest.Listen(t)
+	lis, err := net.Listen("tcp", "127.0.0.3:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lis.Close()
 	p := pod("host", every(&corev1.Probe{Handler: &corev1.Probe_TcpSocket{TcpSocket: &corev1.TCPSocketAction{Port: number(portOf(lis.Addr()))}}}))
 	p.Spec.HostNetwork, p.Status.PodIp = true, ""
 	w.put(p)
+	w.untilMessage("host", "127.0.0.2:"+strconv.Itoa(int(portOf(lis.Addr())))+": connect: connection refused")
+	w.address.Store("127.0.0.3")
+	w.prober.Readdress()
 	w.until("host", isTrue)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 
+	"portolan.dev/nodeagent/internal/script"
 	"portolan.dev/services/object"
 	"portolan.dev/services/probe"
 )
@@ -21,8 +22,20 @@ type Options struct {
 	Metrics prometheus.Registerer
 	// Write stores conditions in the status of a pod.
 	Write Writer
-	// Parallel is the maximum number of checks that run at once. Default 64.
+	// Scripts has the scripts of exec checks. Default: none, all exec checks are refused.
+	Scripts *script.Folder
+	// Refused is called once for each container whose exec check is refused. Default: nothing.
+	Refused func(pod object.Key, reason error)
+	// NodeAddress returns the main address of the node, at which pods of the host network are probed.
+	// Default: none, such pods need an address of their own.
+	NodeAddress func() string
+	// Parallel is the maximum number of checks that run at once, except scripts. Default 64.
 	Parallel int
+	// ParallelScripts is the maximum number of scripts that run at once. Default 8.
+	ParallelScripts int
+	// ReportPause is the time for which a ttl check takes no report after one that has changed the
+	// readiness of its container. It bounds the writes that a client can cause. Default 1 s.
+	ReportPause time.Duration
 	// Spread is the longest random delay of a container's first check, so that many pods are not
 	// checked all at once. Default: a tenth of the period, at most 1 s.
 	Spread time.Duration
@@ -31,8 +44,23 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
+	if o.Scripts == nil {
+		o.Scripts = &script.Folder{}
+	}
+	if o.Refused == nil {
+		o.Refused = func(object.Key, error) {}
+	}
+	if o.NodeAddress == nil {
+		o.NodeAddress = func() string { return "" }
+	}
 	if o.Parallel == 0 {
 		o.Parallel = 64
+	}
+	if o.ParallelScripts == 0 {
+		o.ParallelScripts = 8
+	}
+	if o.ReportPause == 0 {
+		o.ReportPause = time.Second
 	}
 	if o.RetryMin == 0 {
 		o.RetryMin = 200 * time.Millisecond
@@ -46,7 +74,8 @@ func (o Options) withDefaults() Options {
 // Prober probes the pods of a node. It is safe for concurrent use.
 type Prober struct {
 	opts    Options
-	slots   chan struct{} // one per running check
+	slots   chan struct{} // one per running check, except scripts
+	scripts chan struct{} // one per running script
 	results *prometheus.CounterVec
 
 	mu    sync.Mutex
@@ -59,10 +88,10 @@ type Prober struct {
 func New(o Options) *Prober {
 	o = o.withDefaults()
 	p := &Prober{
-		opts: o, slots: make(chan struct{}, o.Parallel), pods: map[object.Key]*podProber{},
+		opts: o, slots: make(chan struct{}, o.Parallel), scripts: make(chan struct{}, o.ParallelScripts), pods: map[object.Key]*podProber{},
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "portolan_nodeagent_probes_total", Help: "Readiness probes, by result (success, failure).",
-		}, []string{"result"}),
+			Name: "portolan_nodeagent_probes_total", Help: "Readiness probes and reports of ttl checks, by kind (tcp, http, grpc, exec, ttl, none) and result (success, failure).",
+		}, []string{"kind", "result"}),
 	}
 	if o.Metrics != nil {
 		o.Metrics.MustRegister(p.results, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -121,6 +150,21 @@ func (p *Prober) Set(pods []*corev1.Pod) {
 	}
 }
 
+// Readdress restarts the probes of the pods whose address has changed with the node's main address.
+func (p *Prober) Readdress() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for key, pp := range p.pods {
+		pp.mu.Lock()
+		pod := pp.pod
+		pp.mu.Unlock()
+		if !pp.matches(pod) {
+			pp.stop()
+			p.pods[key] = p.add(pod)
+		}
+	}
+}
+
 func (p *Prober) add(pod *corev1.Pod) *podProber {
 	pp := newPodProber(p, pod)
 	if p.ctx != nil && p.ctx.Err() == nil {
@@ -138,21 +182,31 @@ func (p *Prober) jitter(period time.Duration) time.Duration {
 	return rand.N(spread) // #nosec G404 -- a pause is no secret
 }
 
-// check runs one check as soon as a slot is free.
-func (p *Prober) check(ctx context.Context, timeout time.Duration, check probe.Check) error {
+// check runs one check as soon as a slot is free. Scripts have slots of their own, so that slow ones do
+// not delay the checks of other pods.
+func (p *Prober) check(ctx context.Context, kind string, timeout time.Duration, check probe.Check) error {
+	slots := p.slots
+	if kind == kindExec {
+		slots = p.scripts
+	}
 	select {
-	case p.slots <- struct{}{}:
-		defer func() { <-p.slots }()
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	err := check(ctx)
+	p.count(kind, err)
+	return err
+}
+
+// count counts the result of a check.
+func (p *Prober) count(kind string, err error) {
 	result := "success"
 	if err != nil {
 		result = "failure"
 	}
-	p.results.WithLabelValues(result).Inc()
-	return err
+	p.results.WithLabelValues(kind, result).Inc()
 }

@@ -3,6 +3,7 @@ package probe
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -22,7 +23,11 @@ const (
 	containersReadyType = "ContainersReady"
 )
 
-var errNotProbed = errors.New("no probe has succeeded yet")
+// The reasons why a container is not ready before the first result.
+var (
+	errNotProbed   = errors.New("no probe has succeeded yet")
+	errNotReported = errors.New("no client has reported yet that it is ready")
+)
 
 // Writer stores the status of a pod as modified by change. It may call change several times, each
 // time with the current pod. If change returns false, there is nothing to write.
@@ -105,14 +110,26 @@ func (pp *podProber) writeOnce(ctx context.Context) error {
 }
 
 // conditionsMatch reports whether a pod's conditions already match its readiness. A pod without
-// conditions never matches, so that even the first result "not ready" is written.
+// conditions never matches, so that even the first result "not ready" is written. Messages are not
+// compared, because those of checks change often, unless the stored one is about a container without
+// a result.
 func conditionsMatch(pod *corev1.Pod, v podReadiness) bool {
 	c := object.Condition(pod.GetStatus().GetConditions(), object.ConditionReady)
 	if c == nil {
 		return false
 	}
 	said := c.GetStatus() == corev1.ConditionStatus_CONDITION_STATUS_TRUE
-	return said == v.ready && (said || c.GetReason() == v.reason)
+	return said == v.ready && (said || c.GetReason() == v.reason && !outdated(c.GetMessage(), v.message))
+}
+
+// outdated reports whether a message says that a container has no result yet, and it has one by now.
+func outdated(stored, message string) bool {
+	for _, early := range []error{errNotProbed, errNotReported} {
+		if strings.Count(stored, early.Error()) > strings.Count(message, early.Error()) {
+			return true
+		}
+	}
+	return false
 }
 
 func set(pod *corev1.Pod, kind string, holds bool, v podReadiness) {

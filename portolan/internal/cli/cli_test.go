@@ -61,6 +61,10 @@ func TestMisuse(t *testing.T) {
 		"plan of no node":       {[]string{"node", "plan"}, "NODE [SERVICE]"},
 		"node unknown output":   {[]string{"node", "status", "-o", "xml"}, "outputs are text, json, yaml"},
 		"drain two nodes":       {[]string{"node", "drain", "a", "b"}, "NODE"},
+		"pass of no pod":        {[]string{"check", "pass"}, "[NAMESPACE/]POD"},
+		"pass backwards":        {[]string{"check", "pass", "web", "--every", "-1s"}, "--every"},
+		"no check":              {[]string{"check", "probe", "web"}, "write http://:8000/healthz"},
+		"check of a script":     {[]string{"check", "probe", "exec:x"}, "only the node agent"},
 		"dev bad address":       {[]string{"dev", "--bind", "localhost"}, "--bind"},
 	} {
 		t.Run(name, func(t *testing.T) {

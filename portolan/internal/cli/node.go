@@ -79,18 +79,25 @@ func (f *agentFlags) ask(ctx context.Context, registry *client.Client, args []st
 	if f.agent != "" {
 		where.address = f.agent
 	}
+	return f.askAgent(args[0], where, func(agent nodeagentv1.NodeAgentServiceClient) (proto.Message, error) {
+		return ask(ctx, agent, args[1:])
+	})
+}
+
+// askAgent asks the agent of a node at a known address.
+func (c *connection) askAgent(node string, where agentAddress, ask func(nodeagentv1.NodeAgentServiceClient) (proto.Message, error)) (proto.Message, error) {
 	if where.address == "" {
-		return nil, fmt.Errorf("node %s has no agent address: give --agent HOST:PORT", args[0])
+		return nil, fmt.Errorf("node %s has no agent address: give --agent HOST:PORT", node)
 	}
-	conn, err := f.dialAgent(args[0], where.address)
+	conn, err := c.dialAgent(node, where.address)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = conn.Close() }()
-	answer, err := ask(ctx, nodeagentv1.NewNodeAgentServiceClient(conn), args[1:])
+	answer, err := ask(nodeagentv1.NewNodeAgentServiceClient(conn))
 	if code := status.Code(err); code == codes.Unavailable || code == codes.DeadlineExceeded {
 		return nil, fmt.Errorf("the agent of node %s at %s does not answer (%s): %s; is it running, and can it be reached from here? Its -addr and -advertise-addr say where it listens",
-			args[0], where.address, where.lastHeartbeat, apierr.Describe(err))
+			node, where.address, where.lastHeartbeat, apierr.Describe(err))
 	}
 	return answer, err
 }

@@ -39,6 +39,7 @@ As root the program also gets a resolv.conf of its own, by which it finds servic
 LOCALDOMAIN and RES_OPTIONS have the search path, and the host's resolver has to know the zone: "portolan dns system" shows how.`,
 		Example: `  portolan run -l app=web --port http=8080 -- ./server -listen :8080
   portolan run -l app=db --port db=5432 --ready-tcp db -- ./start-postgres.sh
+  portolan run -l app=web --port web=8443 --ready "https://:web/healthz period=5s failures=2" -- ./server
   portolan run -- sh -c 'curl http://$WEB_SERVICE_HOST'            # a client, behind no service
   portolan run -l app=web --name web-1 --replace --pod-ip 10.0.0.7 --port http=8080 -- ./server
   portolan run -l app=web --port http=8080 --ready-http 8080/healthz -- sh -c 'exec ./server -listen $POD_IP:8080'`,
@@ -68,6 +69,7 @@ LOCALDOMAIN and RES_OPTIONS have the search path, and the host's resolver has to
 	set.StringVarP(&options.Namespace, "namespace", "n", object.DefaultNamespace, "namespace")
 	set.StringSliceVarP(&labels, "labels", "l", nil, "labels, which services select by: app=web,tier=front")
 	set.StringArrayVar(&options.Ports, "port", nil, "port that the program listens on, NAME=NUMBER[/PROTOCOL]; may be repeated")
+	set.StringVar(&options.Ready, "ready", "", "when the program is ready: http://:PORT/PATH, https://…, tcp://:PORT, grpc://:PORT/SERVICE, exec:SCRIPT of the node agent's, or ttl:30s (see portolan check); options follow: \"tcp://:5432 period=5s timeout=2s failures=3 successes=1 delay=10s\"")
 	set.StringVar(&options.ReadyTCP, "ready-tcp", "", "ready when this port, by number or name, accepts a connection")
 	set.StringVar(&options.ReadyHTTP, "ready-http", "", "ready when GET answers 200-399: PORT/PATH")
 	set.StringVar(&options.ReadyGRPC, "ready-grpc", "", "ready when the gRPC health service on this port says so")

@@ -12,6 +12,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/object"
+	"portolan.dev/services/probe"
 )
 
 // Options are the settings of a run.
@@ -20,6 +21,7 @@ type Options struct {
 	Namespace    string            // empty: default
 	Labels       map[string]string // empty: no service selects the pod
 	Ports        []string          // NAME=NUMBER[/PROTOCOL]
+	Ready        string            // check as probe.Parse reads it
 	ReadyTCP     string            // port, by number or name
 	ReadyHTTP    string            // PORT/PATH
 	ReadyGRPC    string            // port
@@ -39,7 +41,7 @@ type Options struct {
 // pod returns the pod that the options describe.
 func (o *Options) pod() (*corev1.Pod, error) {
 	ports, portErr := parsePorts(o.Ports)
-	probe, probeErr := o.probe()
+	readiness, probeErr := o.probe()
 	if err := errors.Join(portErr, probeErr, o.check()); err != nil {
 		return nil, err
 	}
@@ -49,7 +51,7 @@ func (o *Options) pod() (*corev1.Pod, error) {
 		Spec: &corev1.PodSpec{
 			NodeName: o.Node, Hostname: o.Hostname, Subdomain: o.Subdomain,
 			TerminationGracePeriodSeconds: &grace, EnableServiceLinks: &o.ServiceLinks,
-			Containers: []*corev1.Container{{Name: "main", Command: o.Command, Ports: ports, ReadinessProbe: probe}},
+			Containers: []*corev1.Container{{Name: "main", Command: o.Command, Ports: ports, ReadinessProbe: readiness}},
 		},
 		Status: &corev1.PodStatus{Phase: corev1.PodPhase_POD_PHASE_PENDING},
 	}
@@ -136,37 +138,27 @@ var protocols = map[string]corev1.Protocol{
 
 // probe returns the readiness probe of the options, or nil if there is none.
 func (o *Options) probe() (*corev1.Probe, error) {
-	wanted := 0
-	for _, flag := range []string{o.ReadyTCP, o.ReadyHTTP, o.ReadyGRPC} {
-		if flag != "" {
-			wanted++
+	var flag, text string
+	for _, given := range []struct{ flag, value, prefix string }{
+		{"--ready", o.Ready, ""}, {"--ready-tcp", o.ReadyTCP, "tcp://:"}, {"--ready-http", o.ReadyHTTP, "http://:"}, {"--ready-grpc", o.ReadyGRPC, "grpc://:"},
+	} {
+		switch {
+		case given.value == "":
+		case flag != "":
+			return nil, errors.New("only one of --ready, --ready-tcp, --ready-http and --ready-grpc can be given")
+		default:
+			flag, text = given.flag, given.prefix+given.value
 		}
 	}
-	if wanted > 1 {
-		return nil, errors.New("only one of --ready-tcp, --ready-http and --ready-grpc can be given")
-	}
-	probe := &corev1.Probe{PeriodSeconds: 1, TimeoutSeconds: 1, FailureThreshold: 3, SuccessThreshold: 1}
-	switch {
-	case o.ReadyTCP != "":
-		probe.Handler = &corev1.Probe_TcpSocket{TcpSocket: &corev1.TCPSocketAction{Port: portRef(o.ReadyTCP)}}
-	case o.ReadyHTTP != "":
-		port, path, _ := strings.Cut(o.ReadyHTTP, "/")
-		probe.Handler = &corev1.Probe_HttpGet{HttpGet: &corev1.HTTPGetAction{Port: portRef(port), Path: "/" + path, Scheme: "HTTP"}}
-	case o.ReadyGRPC != "":
-		number, err := strconv.ParseUint(o.ReadyGRPC, 10, 16)
-		if err != nil {
-			return nil, fmt.Errorf("--ready-grpc %q: want a port number", o.ReadyGRPC)
-		}
-		probe.Handler = &corev1.Probe_Grpc{Grpc: &corev1.GRPCAction{Port: int32(number)}}
-	default:
+	if flag == "" {
 		return nil, nil
 	}
-	return probe, nil
-}
-
-func portRef(text string) *corev1.IntOrString {
-	if number, err := strconv.ParseUint(text, 10, 16); err == nil {
-		return &corev1.IntOrString{Value: &corev1.IntOrString_Number{Number: int32(number)}}
+	found, err := probe.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
-	return &corev1.IntOrString{Value: &corev1.IntOrString_Name{Name: text}}
+	if found.GetPeriodSeconds() == 0 && found.GetTtl() == nil {
+		found.PeriodSeconds = 1 // a program that somebody starts by hand should be ready at once
+	}
+	return found, nil
 }

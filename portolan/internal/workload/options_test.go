@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/probe"
 )
 
 func TestParsePort(t *testing.T) {
@@ -51,6 +52,42 @@ func TestPodFaults(t *testing.T) {
 	for _, want := range []string{"bad", "worse=-1", "--ready-tcp"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error %v does not name %q", err, want)
+		}
+	}
+}
+
+// TestReadiness checks the probes of the flags. Those that are given without a period ask each second.
+func TestReadiness(t *testing.T) {
+	for _, tc := range []struct {
+		options Options
+		want    string // as probe.Parse reads it
+	}{
+		{Options{ReadyTCP: "db"}, "tcp://:db period=1s"},
+		{Options{ReadyHTTP: "8080/healthz"}, "http://:8080/healthz period=1s"},
+		{Options{ReadyHTTP: "web"}, "http://:web/ period=1s"},
+		{Options{ReadyGRPC: "9000"}, "grpc://:9000 period=1s"},
+		{Options{Ready: "https://:8443/x period=5s failures=2"}, "https://:8443/x period=5s failures=2"},
+		{Options{Ready: "exec:check-db a"}, "exec:check-db a period=1s"},
+		{Options{Ready: "ttl:30s"}, "ttl:30s"},
+	} {
+		tc.options.Command = []string{"x"}
+		pod, err := tc.options.pod()
+		if err != nil {
+			t.Errorf("%+v: %v", tc.options, err)
+			continue
+		}
+		want, err := probe.Parse(tc.want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, pod.GetSpec().GetContainers()[0].GetReadinessProbe(), protocmp.Transform()); diff != "" {
+			t.Errorf("%+v: %s", tc.options, diff)
+		}
+	}
+	for flag, options := range map[string]Options{"--ready: ": {Ready: "x"}, "--ready-grpc: ": {ReadyGRPC: "api"}, "--ready-tcp: ": {ReadyTCP: "a_b"}, "only one": {Ready: "ttl:1s", ReadyTCP: "1"}} {
+		options.Command = []string{"x"}
+		if _, err := options.pod(); err == nil || !strings.Contains(err.Error(), flag) {
+			t.Errorf("%+v: the error is %v, want %q", options, err, flag)
 		}
 	}
 }
