@@ -11,6 +11,7 @@ import (
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/obs"
 )
 
 // Publisher publishes the node's heartbeats.
@@ -51,6 +52,6 @@ func (p *Publisher) Run(ctx context.Context) error {
 
 func (p *Publisher) heartbeat() *nodeagentv1.Heartbeat {
 	b := p.Heartbeat()
-	b.Time, b.IntervalSeconds, b.Version = timestamppb.Now(), p.Interval.Seconds(), version()
+	b.Time, b.IntervalSeconds, b.Version = timestamppb.Now(), p.Interval.Seconds(), obs.Release()
 	return b
 }

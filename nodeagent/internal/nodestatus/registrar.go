@@ -198,7 +198,7 @@ func (r *Registrar) update(node *corev1.Node) bool {
 	}
 	s := node.Status
 	s.Addresses = nodeAddresses(r.opts.Name, r.addresses())
-	s.ProxyMode, s.AgentAddress, s.AgentVersion = r.opts.ProxyMode, r.AgentAddress(), version()
+	s.ProxyMode, s.AgentAddress, s.AgentVersion = r.opts.ProxyMode, r.AgentAddress(), obs.Release()
 	s.KernelVersion = kernelVersion()
 	if !Ready(node) && r.maySetReady() {
 		setReady(s)

@@ -13,7 +13,9 @@ import (
 
 	"portolan.dev/allocator"
 	"portolan.dev/dnssvc"
+	"portolan.dev/edge"
 	"portolan.dev/endpointctl"
+	"portolan.dev/kubeapi"
 	"portolan.dev/lbctl"
 	"portolan.dev/nodeagent"
 	"portolan.dev/registry"
@@ -35,6 +37,8 @@ var daemons = []daemon{
 	{"endpointctl", "says which backends of a service are ready", &endpointctl.Config{}, nil},
 	{"lbctl", "gives load-balancer services their addresses", &lbctl.Config{}, nil},
 	{"dnssvc", "answers for the names of services", &dnssvc.Config{}, nil},
+	{"edge", "is the proxy of layers 4 and 7 for load-balancer services", &edge.Config{}, nil},
+	{"kubeapi", "serves the API of Kubernetes", &kubeapi.Config{}, nil},
 	{"nodeagent", "makes a node forward to services", &nodeagent.Config{}, []string{"nodeagent cleanup -h"}},
 }
 
