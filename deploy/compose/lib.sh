@@ -18,6 +18,7 @@ compose() { "${compose[@]}" "$@"; }
 # OFFLINE=1: with stand-ins for the images that are not ours.
 if [ "${OFFLINE:-}" = 1 ]; then
 	export POSTGRES_IMAGE=${POSTGRES_IMAGE:-portolan/standin-postgres:dev} NATS_IMAGE=${NATS_IMAGE:-portolan/standin-nats:dev}
+	export GO_IMAGE=${GO_IMAGE:-portolan/standin-go:dev} PROMETHEUS_IMAGE=${PROMETHEUS_IMAGE:-portolan/standin-prometheus:dev}
 fi
 
 say() { printf '\n== %s\n' "$*"; }
