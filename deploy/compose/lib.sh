@@ -7,8 +7,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 export COMPOSE_PROJECT_NAME=${COMPOSE_PROJECT_NAME:-portolan}
 
-# Compose as the engine's plugin, or the older program of its own.
-if docker compose version >/dev/null 2>&1; then
+# Compose as the engine's plugin, or the older program of its own. COMPOSE is the path of another program.
+if [ -n "${COMPOSE:-}" ]; then
+	compose=("$COMPOSE")
+elif docker compose version >/dev/null 2>&1; then
 	compose=(docker compose)
 else
 	compose=(docker-compose)
@@ -51,7 +53,7 @@ await() {
 }
 
 # healthy succeeds when a container's health check does.
-healthy() { [ "$(docker inspect -f '{{.State.Health.Status}}' "$(compose ps -q "$1")")" = healthy ]; }
+healthy() { [ "$(docker inspect -f '{{.State.Health.Status}}' "$(compose ps -aq "$1")")" = healthy ]; }
 
 # report prints the last report of the client whose requests count, and fails if there is none: requests that are not counted
 # have not gone well.
