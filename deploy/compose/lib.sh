@@ -73,14 +73,16 @@ since() {
 	echo $((new - old))
 }
 
-# A stage counts from the report at its beginning. First the script does to the stack what the stage is about; then
+# A stage counts from the report at its beginning, in which no request is being repeated: a request that began before the stage
+# must not fail in it. First the script does to the stack what the stage is about; then
 # passed REQUESTS [PERCENT] waits for that many new requests, and ends the script if one failed, or if more than PERCENT (5)
 # attempts were repeated for a hundred requests.
 stage() {
 	await "a report of the $asker" report
-	began=$(report)
+	await "the end of earlier requests" settled
 	: "${first:=$began}"
 }
+settled() { began=$(report) && [ "$(field "$began" retrying)" = 0 ]; }
 more_requests() {
 	now=$(report) && [ "$(since asked)" -ge "$1" ]
 }
