@@ -61,8 +61,8 @@ test-kernel: ## the data planes in the kernel alone, by real packets
 	go test -count=1 -v ./nodeagent/kerneltest ./nodeagent/dataplane/ipvs ./nodeagent/dataplane/nftables | grep -v level=
 
 .PHONY: test-compose
-test-compose: ## the compose stack: build images, start, demonstrate, restart everything, stop (needs a Docker engine)
-	deploy/compose/test.sh
+test-compose: $(if $(COMPOSE2),.bin/compose2) ## the compose stack of a fresh clone: build images, start, demonstrate, restart everything, stop (needs a Docker engine); COMPOSE2=1: by Compose v2
+	$(if $(COMPOSE2),COMPOSE=$(CURDIR)/.bin/compose2) deploy/compose/test.sh
 
 .PHONY: mutate
 mutate: .bin/mutate ## which faults the tests would miss; PKG="registry/internal/gc …", N=40 mutants each, FOR=2h; goes on where it ended; AGAIN=1: survivors too
@@ -139,15 +139,15 @@ bench-parity: ## from an object to connections on three nodes, in network namesp
 	go test -count=1 -timeout 30m -run '^TestMeasure$$' -v ./portolan/e2e/parity -args -measure | grep -v level=
 
 .PHONY: images
-images: ## the images of docker-compose.yml that are ours; pulls nothing
+images: ## the images of docker-compose.yml that are ours, by the Go of this machine; pulls nothing
 	deploy/images/build.sh ours
 
 .PHONY: images-offline
-images-offline: ## stand-ins for the images of Postgres and NATS, where none can be pulled
+images-offline: ## stand-ins for the images of Postgres, NATS, Go and Prometheus, where none can be pulled
 	deploy/images/build.sh standins
 
 .PHONY: up
-up: images ## the compose stack; OFFLINE=1 with stand-ins for Postgres and NATS
+up: images ## the compose stack, with images by the Go of this machine; OFFLINE=1 with stand-ins for the others
 	$(if $(OFFLINE),deploy/images/build.sh standins)
 	$(if $(OFFLINE),OFFLINE=1) deploy/compose/up.sh
 
@@ -224,11 +224,11 @@ proto-lint: .bin/buf ## buf's rules for the contract (the first use builds buf: 
 
 .PHONY: tidy
 tidy: ## go mod tidy in every module
-	for m in $(MODULES) $(TOOLS) $(CLIENTS) tools/buf tools/grpcurl; do GOWORK=off go -C $$m mod tidy; done
+	for m in $(MODULES) $(TOOLS) $(CLIENTS) tools/buf tools/grpcurl tools/compose2; do GOWORK=off go -C $$m mod tidy; done
 
 .PHONY: tidy-check
 tidy-check: ## would tidy change anything?
-	for m in $(MODULES) $(TOOLS) $(CLIENTS) tools/buf tools/grpcurl; do GOWORK=off go -C $$m mod tidy -diff; done
+	for m in $(MODULES) $(TOOLS) $(CLIENTS) tools/buf tools/grpcurl tools/compose2; do GOWORK=off go -C $$m mod tidy -diff; done
 
 .PHONY: clean
 clean: ## remove what was built
@@ -249,3 +249,8 @@ clean: ## remove what was built
 
 .bin/buf: tools/buf/go.mod tools/buf/go.sum
 	cd tools/buf && GOWORK=off GOBIN=$(CURDIR)/.bin go install tool
+
+# Compose v2 as a program of its own: three minutes of CPU at the first use.
+.bin/compose2: tools/compose2/go.mod tools/compose2/go.sum
+	mkdir -p .bin
+	cd tools/compose2 && GOWORK=off GOFLAGS= go build -o $(CURDIR)/.bin/compose2 github.com/docker/compose/v2/cmd

@@ -84,12 +84,12 @@ owner=$(announcer)
 say "$owner, which announces the address, is gone: first its network, then all that runs on it"
 other() { [ "$(announcer)" != "$owner" ]; }
 stage
-quietly docker network disconnect -f "${COMPOSE_PROJECT_NAME}_portolan" "$(compose ps -q "$owner")"
+quietly docker network disconnect -f "${COMPOSE_PROJECT_NAME}_portolan" "$(compose ps -aq "$owner")"
 quietly compose kill -s KILL "${owner/node/web}" "${owner/node/agent}" "${owner/node/edge}" "$owner"
 passed 600 40 # until another node announces the address
 await "another node that announces $address" other
 tell "$(announcer) announces the address"
-quietly docker network connect --ip "10.89.77.10${owner#node}" --alias "$owner" "${COMPOSE_PROJECT_NAME}_portolan" "$(compose ps -q "$owner")"
+quietly docker network connect --ip "10.89.77.10${owner#node}" --alias "$owner" "${COMPOSE_PROJECT_NAME}_portolan" "$(compose ps -aq "$owner")"
 quietly compose start "$owner"
 quietly compose start "${owner/node/agent}" "${owner/node/edge}" "${owner/node/web}"
 asker=client

@@ -7,8 +7,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 export COMPOSE_PROJECT_NAME=${COMPOSE_PROJECT_NAME:-portolan}
 
-# Compose as the engine's plugin, or the older program of its own.
-if docker compose version >/dev/null 2>&1; then
+# Compose as the engine's plugin, or the older program of its own. COMPOSE is the path of another program.
+if [ -n "${COMPOSE:-}" ]; then
+	compose=("$COMPOSE")
+elif docker compose version >/dev/null 2>&1; then
 	compose=(docker compose)
 else
 	compose=(docker-compose)
@@ -18,6 +20,7 @@ compose() { "${compose[@]}" "$@"; }
 # OFFLINE=1: with stand-ins for the images that are not ours.
 if [ "${OFFLINE:-}" = 1 ]; then
 	export POSTGRES_IMAGE=${POSTGRES_IMAGE:-portolan/standin-postgres:dev} NATS_IMAGE=${NATS_IMAGE:-portolan/standin-nats:dev}
+	export GO_IMAGE=${GO_IMAGE:-portolan/standin-go:dev} PROMETHEUS_IMAGE=${PROMETHEUS_IMAGE:-portolan/standin-prometheus:dev}
 fi
 
 say() { printf '\n== %s\n' "$*"; }
@@ -50,7 +53,7 @@ await() {
 }
 
 # healthy succeeds when a container's health check does.
-healthy() { [ "$(docker inspect -f '{{.State.Health.Status}}' "$(compose ps -q "$1")")" = healthy ]; }
+healthy() { [ "$(docker inspect -f '{{.State.Health.Status}}' "$(compose ps -aq "$1")")" = healthy ]; }
 
 # report prints the last report of the client whose requests count, and fails if there is none: requests that are not counted
 # have not gone well.
@@ -70,14 +73,16 @@ since() {
 	echo $((new - old))
 }
 
-# A stage counts from the report at its beginning. First the script does to the stack what the stage is about; then
+# A stage counts from the report at its beginning, in which no request is being repeated: a request that began before the stage
+# must not fail in it. First the script does to the stack what the stage is about; then
 # passed REQUESTS [PERCENT] waits for that many new requests, and ends the script if one failed, or if more than PERCENT (5)
 # attempts were repeated for a hundred requests.
 stage() {
 	await "a report of the $asker" report
-	began=$(report)
+	await "the end of earlier requests" settled
 	: "${first:=$began}"
 }
+settled() { began=$(report) && [ "$(field "$began" retrying)" = 0 ]; }
 more_requests() {
 	now=$(report) && [ "$(since asked)" -ge "$1" ]
 }

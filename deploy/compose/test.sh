@@ -1,18 +1,47 @@
 #!/usr/bin/env bash
-# All of it, from images to the end, with nothing pulled: what CI does where there is a Docker engine.
-export OFFLINE=1 COMPOSE_PROJECT_NAME=portolan-test
+# All of it from a fresh clone to the end, with nothing pulled: what CI does where there is a Docker engine.
+export OFFLINE=1 COMPOSE_PROJECT_NAME=portolan-test PORTOLAN_TAG=test PROMETHEUS_PORT=
 . "$(dirname "$0")/lib.sh"
 
-deploy/images/build.sh ours
 deploy/images/build.sh standins
+clone=$(mktemp -d)
+trap 'rm -rf "$clone"' EXIT
+# What git knows, and nothing that was built here. The checkout may belong to another user.
+git -c safe.directory='*' ls-files -z | tar -c --null -T - | tar -x -C "$clone"
+cd "$clone"
 # An engine on another machine does not see the files that the stack mounts.
 if ! docker run --rm -v "$PWD:/here:ro" --entrypoint /bin/busybox portolan/standin-nats:dev test -f /here/docker-compose.yml; then
 	echo "the Docker engine does not see this folder: the stack was not tested"
 	exit 0
 fi
+
+# forget removes the images of the last run, so that Compose builds them. Their layers stay, and are its cache.
+forget() { docker image ls -q --filter "reference=portolan/*:$PORTOLAN_TAG" | xargs -r docker image rm -f --no-prune >/dev/null; }
+ended() {
+	local code=$?
+	[ $code = 0 ] || compose logs --no-color --tail=40
+	deploy/compose/down.sh >/dev/null 2>&1
+	forget
+	rm -rf "$clone"
+	exit $code
+}
+trap ended EXIT
+forget
+
 began=$SECONDS
-trap 'code=$?; [ $code = 0 ] || compose logs --no-color --tail=40; deploy/compose/down.sh >/dev/null 2>&1; exit $code' EXIT
-deploy/compose/up.sh
+say "A fresh clone, without make and Go: Compose builds what it starts"
+DOCKER_BUILDKIT=0 deploy/compose/up.sh
+tell "up after $((SECONDS - began)) s"
 deploy/compose/demo.sh
+
+say "Prometheus, of the profile monitoring, scrapes every daemon"
+quietly compose --profile monitoring up -d prometheus
+targets=$(grep -o '"[a-z0-9]*:75[0-9]*"' deploy/prometheus/prometheus.yml | wc -l)
+scraped() {
+	compose exec -T prometheus wget -qO- "http://127.0.0.1:9090/api/v1/query?query=count(up==1)" | grep -q "\"$targets\"\]"
+}
+await "the scraping of $targets targets" scraped
+tell "$targets targets are up"
+
 deploy/compose/rolling-restart.sh
-say "The stack was up, shown and restarted within $((SECONDS - began)) s"
+say "The stack was built, up, shown, scraped and restarted within $((SECONDS - began)) s"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds images, and pulls nothing: `build.sh ours` those of Portolan from this checkout, `build.sh standins` ones that
-# stand in for Postgres and NATS where no image can be pulled. PORTOLAN_TAG is the tag of ours (dev).
+# Builds images, and pulls nothing: `build.sh ours` those of Portolan, from this checkout and with the host's Go, `build.sh
+# standins` ones that stand in for Postgres, NATS, Go and Prometheus where no image can be pulled. PORTOLAN_TAG is the tag of ours (dev).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -17,17 +17,16 @@ build() {
 	rm -f "$stage.err"
 }
 
-# The same sources and the same Go make the same binaries, wherever they lie. The Makefile says what grpcnotrace is for.
-compile() { CGO_ENABLED=0 go build -tags grpcnotrace -trimpath -ldflags "-s -w -buildid=" "$@"; }
-
 ours() {
 	local program
-	compile -o "$stage/" ./portolan/cmd/portolan ./registry/cmd/registry ./allocator/cmd/allocator \
-		./endpointctl/cmd/endpointctl ./lbctl/cmd/lbctl ./dnssvc/cmd/dnssvc ./edge/cmd/edge ./kubeapi/cmd/kubeapi ./nodeagent/cmd/nodeagent
-	mkdir -p "$stage/data/var/lib/portolan" "$stage/data/tmp"
-	find "$stage" -exec touch -d @0 {} + # so that layers do not depend on the hour either
+	deploy/images/compile.sh "$stage"
+	# The first stage of the Dockerfile, which compiles, is replaced by the programs that are compiled already.
+	{
+		printf 'ARG RUNTIME_IMAGE=scratch\nFROM scratch AS programs\nCOPY . /out/\n'
+		sed '1,/^# The images\./d' "$here/Dockerfile"
+	} >"$stage/Dockerfile"
 	for program in registry allocator endpointctl lbctl dnssvc edge kubeapi nodeagent portolan; do
-		build -f "$here/Dockerfile" --target "$program" -t "portolan/$program:$tag" "$stage"
+		build --target "$program" ${RUNTIME_IMAGE:+--build-arg "RUNTIME_IMAGE=$RUNTIME_IMAGE"} -t "portolan/$program:$tag" "$stage"
 		echo "portolan/$program:$tag"
 	done
 }
@@ -45,6 +44,45 @@ need() {
 standins() {
 	standin_nats
 	standin_postgres
+	standin_go
+	standin_prometheus
+}
+
+# standin_go makes the image again if the host has another Go or the programs need other modules.
+standin_go() {
+	local root content
+	root=$(go env GOROOT)
+	content=$(cat "$root/VERSION" "$here/go/Dockerfile" portolan/go.mod portolan/go.sum | sha256sum | cut -c 1-16)
+	[ "$(docker image inspect -f '{{.Config.Labels.content}}' portolan/standin-go:dev 2>/dev/null)" != "$content" ] || return 0
+	need busybox busybox-static
+	mkdir -p "$stage/go/go/pkg"
+	cp "$(command -v busybox)" "$stage/go/busybox"
+	cp -R "$root/bin" "$root/src" "$root/lib" "$root/VERSION" "$root/go.env" "$stage/go/go/"
+	cp -R "$root/pkg/include" "$root/pkg/tool" "$stage/go/go/pkg/"
+	# From the host's cache, and from its proxy what that lacks. The unpacked modules are of no use here.
+	(cd portolan && GOWORK=off GOFLAGS=-modcacherw GOMODCACHE="$stage/cache" GONOSUMDB='*' \
+		GOPROXY="file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)" go mod download)
+	mv "$stage/cache/cache/download" "$stage/go/modules"
+	rm -rf "$stage/cache"
+	build --build-arg "CONTENT=$content" -f "$here/go/Dockerfile" -t portolan/standin-go:dev "$stage/go"
+	rm -rf "$stage/go"
+	echo portolan/standin-go:dev
+}
+
+standin_prometheus() {
+	local root=$stage/prometheus/rootfs library
+	docker image inspect portolan/standin-prometheus:dev >/dev/null 2>&1 && return
+	need busybox busybox-static
+	need prometheus prometheus
+	mkdir -p "$root/bin" "$stage/prometheus/data/prometheus"
+	cp "$(command -v prometheus)" "$root/bin/prometheus"
+	cp "$(command -v busybox)" "$root/bin/wget"
+	ldd "$root/bin/prometheus" | grep -o '/[^ ]*' | while read -r library; do
+		mkdir -p "$root$(dirname "$library")"
+		cp -L "$library" "$root$library"
+	done
+	build -f "$here/prometheus/Dockerfile" -t portolan/standin-prometheus:dev "$stage/prometheus"
+	echo portolan/standin-prometheus:dev
 }
 
 standin_nats() {

@@ -24,11 +24,11 @@ func TestCounts(t *testing.T) {
 	defer server.Close()
 
 	good := run(t, Options{URL: server.URL, Rate: 500, Tries: 3, Timeout: time.Minute, Report: time.Hour}, &attempts, 30)
-	if good.Failed != 0 || good.Retried != 2 || good.Answers["hello from web-1"] != good.Requests {
+	if good.Failed != 0 || good.Retried != 2 || good.Retrying != 0 || good.Answers["hello from web-1"] != good.Requests {
 		t.Errorf("with three attempts: %+v", good)
 	}
 	bad := run(t, Options{URL: server.URL + "/never", Rate: 500, Tries: 2, Timeout: time.Minute, Report: time.Hour}, &attempts, 10)
-	if bad.Failed != bad.Requests || bad.Retried != 0 || len(bad.Answers) != 0 || bad.LastFail == "" {
+	if bad.Failed != bad.Requests || bad.Retried != 0 || bad.Retrying != 0 || len(bad.Answers) != 0 || bad.LastFail == "" {
 		t.Errorf("with no answers: %+v", bad)
 	}
 }

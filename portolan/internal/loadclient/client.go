@@ -27,8 +27,10 @@ type Report struct {
 	Requests int `json:"asked"`
 	Failed   int `json:"failed"` // requests without an answer to any attempt
 	// Retried counts the failed attempts of requests with an answer to another attempt.
-	Retried int    `json:"retried"`
-	Slowest string `json:"slowest"` // since the previous report
+	Retried int `json:"retried"`
+	// Retrying is the number of requests that have failed attempts and are not in the other counts yet.
+	Retrying int    `json:"retrying"`
+	Slowest  string `json:"slowest"` // since the previous report
 	// Answers counts the answers by backend: the answer's text up to a comma.
 	Answers  map[string]int `json:"answers"`
 	LastFail string         `json:"lastFailure,omitempty"`
@@ -102,10 +104,18 @@ func (a *loadClient) request() {
 		if from, err = a.attempt(); err == nil {
 			break
 		}
-		failures++
+		if failures++; failures == 1 {
+			a.retrying(1)
+		}
 		time.Sleep(rand.N(maxPause)) // #nosec G404 -- a pause is no secret
 	}
 	a.count(from, failures, time.Since(began), err)
+}
+
+func (a *loadClient) retrying(n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.total.Retrying += n
 }
 
 func (a *loadClient) count(from string, failures int, took time.Duration, err error) {
@@ -113,6 +123,9 @@ func (a *loadClient) count(from string, failures int, took time.Duration, err er
 	defer a.mu.Unlock()
 	a.total.Requests++
 	a.slowest = max(a.slowest, took)
+	if failures > 0 {
+		a.total.Retrying--
+	}
 	if err != nil {
 		a.total.Failed++
 		a.total.LastFail = err.Error()
