@@ -27,7 +27,7 @@ func (a *api) GetStatus(context.Context, *registrarv1.GetStatusRequest) (*regist
 	d := a.daemon
 	revision, synced := d.view.Revision()
 	res := &registrarv1.GetStatusResponse{
-		Node: d.node, ViewRevision: revision, Synced: synced && d.follower.Synced(), Warnings: d.host.Health.Warnings(),
+		Node: d.node, ViewRevision: revision, Synced: synced && d.follower.Synced(), Warnings: d.host.Health.Warnings(), Folder: d.folder.status(),
 	}
 	for _, one := range d.reconciler.Status() {
 		res.Sources = append(res.Sources, sourceStatus(one))

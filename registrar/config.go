@@ -35,7 +35,8 @@ type Config struct {
 	DirInterval  time.Duration `flag:"dir-interval" default:"1m" usage:"interval at which the folder is read whether it has changed or not; at least 1s"`
 	DirCert      string        `flag:"dir-cert" usage:"certificate (PEM) of an operator, of all namespaces or of one, with which the manifests are applied; needed with tls-cert"`
 	DirKey       string        `flag:"dir-key" usage:"private key (PEM) of dir-cert"`
-	Once         bool          `flag:"once" default:"false" usage:"apply the folder once and exit: 0 if it is as the manifests say"`
+	DirCA        string        `flag:"dir-ca" usage:"trusted certificate authorities (PEM) of dir-cert; empty: tls-ca"`
+	Once         bool          `flag:"once" default:"false" usage:"apply the folder once and exit, with 0 if everything is as the manifests say; nothing else is registered"`
 }
 
 // DataFolder returns the folder of the daemon's data, or "" if none is configured.
@@ -54,7 +55,9 @@ func (c *Config) Validate() error {
 	bad(c.Relist < time.Second, "relist: must be at least 1s")
 	bad(c.DirInterval < time.Second, "dir-interval: must be at least 1s")
 	bad(c.Once && c.Dir == "", "once: needs dir, the folder to apply")
-	bad(c.Dir != "" && c.TLSCert != "" && (c.DirCert == "" || c.DirKey == ""),
+	bad((c.DirCert == "") != (c.DirKey == ""), "dir-cert and dir-key: give both, or neither")
+	bad(c.DirCert != "" && c.DirCA == "" && c.TLSCA == "", "dir-ca: dir-cert needs the certificate authorities")
+	bad(c.Dir != "" && c.TLSCert != "" && c.DirCert == "",
 		"dir-cert and dir-key: a registrar may write its own pods only, so the folder needs the certificate of an operator: portolan certs issue operator or operator/NAMESPACE")
 	_, err := spec.ParseSelector(c.DirSelector)
 	bad(err != nil, "dir-selector: %v", err)

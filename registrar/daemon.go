@@ -47,6 +47,7 @@ type Daemon struct {
 	events     *events.Recorder
 	sources    []source.Source
 	reconciler *reconcile.Reconciler
+	folder     *folder // nil: none is configured
 }
 
 // New builds the daemon and listens for its API. It registers once it runs.
@@ -84,6 +85,11 @@ func (d *Daemon) open() (err error) {
 	}
 	d.events = events.NewRecorder("registrar", d.node, registryv1.NewEventServiceClient(d.registry), d.log)
 	d.reconciler = d.newReconciler()
+	if d.cfg.Dir != "" {
+		if d.folder, err = openFolder(&d.cfg, d.host.Network, d.log, d.host.Metrics, func(err error) { d.host.Health.Warn("dir", err) }); err != nil {
+			return err
+		}
+	}
 	if d.follower, err = changes.NewFollower(changes.FollowerConfig{
 		Registry: d.registry, NATS: d.nats, Prefix: d.cfg.NATSPrefix, Kinds: view.Kinds(), Node: d.node, Keep: view.Keep(d.id.Path()), Trim: view.Trim,
 		Log: d.log, Metrics: d.host.Metrics, Health: d.host.Health, Tracer: d.host.Tracer, Revocations: d.host.Identity.DenyList(), Apply: d.reconciler.Apply,
@@ -134,7 +140,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 			return one.Run(ctx, func(report source.Report) { d.report(one.Name(), report) })
 		}})
 	}
-	return errors.Join(app.RunTasks(ctx, tasks...), d.close())
+	return errors.Join(app.RunTasks(ctx, append(tasks, d.folder.tasks()...)...), d.close())
 }
 
 // report passes a report on, and shows in the daemon's health whether the source sees anything.
@@ -150,10 +156,11 @@ func (d *Daemon) close() error {
 	if d.listener != nil {
 		d.listener.Close() //nolint:errcheck // a server that has run has closed it
 	}
-	if d.registry == nil {
-		return nil
+	errs := []error{d.folder.close()}
+	if d.registry != nil {
+		errs = append(errs, d.registry.Close())
 	}
-	return d.registry.Close()
+	return errors.Join(errs...)
 }
 
 // Addr returns the address of the gRPC API.
