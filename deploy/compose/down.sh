@@ -2,4 +2,4 @@
 # Stops the stack and deletes its data.
 . "$(dirname "$0")/lib.sh"
 
-compose --profile monitoring down -v --remove-orphans -t 2
+compose --profile monitoring --profile docker down -v --remove-orphans -t 2

@@ -50,6 +50,10 @@ func TestPrometheusScrapesTheStack(t *testing.T) {
 		Jobs []struct {
 			Name   string                       `yaml:"job_name"`
 			Static []struct{ Targets []string } `yaml:"static_configs"`
+			DNS    []struct {
+				Names []string
+				Port  string
+			} `yaml:"dns_sd_configs"` // of what a profile starts
 			Scheme string
 			TLS    struct {
 				Cert string `yaml:"cert_file"`
@@ -70,7 +74,16 @@ func TestPrometheusScrapesTheStack(t *testing.T) {
 		if job.Scheme != "https" || job.TLS.Cert != "/certs/monitor.crt" {
 			t.Errorf("job %s: scheme %s with the certificate %q", job.Name, job.Scheme, job.TLS.Cert)
 		}
-		for _, target := range job.Static[0].Targets {
+		var targets []string
+		for _, one := range job.Static {
+			targets = append(targets, one.Targets...)
+		}
+		for _, one := range job.DNS {
+			for _, name := range one.Names {
+				targets = append(targets, name+":"+one.Port)
+			}
+		}
+		for _, target := range targets {
 			host, port, _ := strings.Cut(target, ":")
 			if _, ok := compose.Services[host]; !ok || port != ports[job.Name] {
 				t.Errorf("job %s: %s is no service of docker-compose.yml with port %s", job.Name, target, ports[job.Name])

@@ -18,7 +18,6 @@ var contracts = []string{
 	ours + "nodeagent/dataplane/ipvs/batch",
 	ours + "nodeagent/dataplane/userspace",
 	ours + "nodeagent/kerneltest",
-	ours + "registrar/source",
 	ours + "registrar/sourcetest",
 }
 
