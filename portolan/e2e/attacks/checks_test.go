@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -21,10 +22,21 @@ import (
 	"portolan.dev/services/object"
 )
 
-// runPod marks a pod as running at an address of its node, so that its node probes it.
-func runPod(pod *corev1.Pod, i *labtest.Installation) *corev1.Pod {
-	pod.Status = &corev1.PodStatus{Phase: corev1.PodPhase_POD_PHASE_RUNNING, PodIp: i.Nodes[0].Addresses[0].String()}
-	return pod
+// createRunning creates a pod and reports that it runs, at an address of node n1, so that its agent
+// checks it.
+func createRunning(t *testing.T, i *labtest.Installation, conn grpc.ClientConnInterface, pod *corev1.Pod) {
+	t.Helper()
+	pods := registryv1.NewPodServiceClient(conn)
+	created, err := pods.CreatePod(t.Context(), &registryv1.CreatePodRequest{Pod: pod})
+	if err != nil {
+		t.Fatal(err)
+	}
+	running := created.GetPod()
+	running.Metadata.ResourceVersion = 0 // the agent may have written in between
+	running.Status = &corev1.PodStatus{Phase: corev1.PodPhase_POD_PHASE_RUNNING, PodIp: i.Nodes[0].Addresses[0].String()}
+	if _, err := pods.UpdatePodStatus(t.Context(), &registryv1.UpdatePodStatusRequest{Pod: running}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // awaitReady waits for the Ready condition of a pod to have a status, and a part of its message.
@@ -55,11 +67,9 @@ func TestNobodyRunsProgramsByAPod(t *testing.T) {
 		"path":   {"touch", trace},
 		"parent": {"../../../../../../../bin/touch", trace},
 	} {
-		pod := runPod(newPod(name, "default", "n1", own), i)
+		pod := newPod(name, "default", "n1", own)
 		pod.Spec.Containers[0].ReadinessProbe = &corev1.Probe{FailureThreshold: 1, PeriodSeconds: 1, Handler: &corev1.Probe_Exec{Exec: &corev1.ExecAction{Command: command}}}
-		if err := create(t, conn, pod); err != nil {
-			t.Fatal(err)
-		}
+		createRunning(t, i, conn, pod)
 		awaitReady(t, i, "default", name, corev1.ConditionStatus_CONDITION_STATUS_FALSE, "does not run the script")
 	}
 	if _, err := os.Lstat(trace); !os.IsNotExist(err) {
@@ -77,9 +87,7 @@ func TestReportsAboutOwnPodsOnly(t *testing.T) {
 	}
 	for _, pod := range []*corev1.Pod{newPod("mine", "default", "n1", "workload/n1/default"), newPod("operators", "default", "n1", ""), newPod("shops", "shop", "n1", "workload/n1/shop")} {
 		pod.Spec.Containers[0].ReadinessProbe = &corev1.Probe{Handler: &corev1.Probe_Ttl{Ttl: &corev1.TTLAction{Seconds: 3600}}}
-		if err := create(t, i.Conn, runPod(pod, i)); err != nil {
-			t.Fatal(err)
-		}
+		createRunning(t, i, i.Conn, pod)
 		awaitReady(t, i, pod.GetMetadata().GetNamespace(), pod.GetMetadata().GetName(), corev1.ConditionStatus_CONDITION_STATUS_FALSE, "no client has reported yet")
 	}
 	report := func(who, namespace, pod string, outcome nodeagentv1.CheckOutcome) error {
