@@ -5,7 +5,9 @@
 //   - objects.go: the objects that a role may write, and their fields.
 //   - reads.go: the objects that a role may read, by whatever method.
 //   - namespaces.go: the operators and viewers of one namespace, and the namespaces of requests.
-//   - workload.go: the pods that are a workload's own, which it may write and read.
+//   - workload.go: the pods that are the own ones of a workload or a registrar, which it may write and
+//     read.
+//   - registrar.go: what a registrar may create besides its pods, and what it may read.
 //   - bulk.go: the operations of bulk calls.
 //   - behalf.go: the calls that kubeapi may make on behalf of its clients.
 //   - review.go: the answer to a client that asks what it may do.
@@ -33,6 +35,21 @@
 // clients choose the names of managers. A workload chooses the labels of its pods, so it can become
 // a backend of every service of its namespace.
 //
+// A registrar registers the containers and units of a node as pods, so it has pods of its own by the same
+// rules. It differs from a workload in three things. It follows the log, because it compares its pods and
+// the services with what runs on its node. It creates Services on demand, and if it is bound to no
+// namespace, Namespaces. These have its annotation, so that everybody sees who made them, and are such
+// that they take no traffic but that to a virtual IP which the allocator chooses: no load balancer, node
+// port, external IP, address or class. It does not change or delete them, because from then on they are
+// their readers' and their operator's: another node's registrar may use the same service. The number that
+// one registrar has created is limited at the registry. And its pods may have addresses in the pod ranges
+// of its Node, which only an operator sets, because containers have addresses of their own.
+//
+// With operator/NAMESPACE as its certificate a registrar could do the same without a role. But whoever
+// took a node's key would lead the services of the namespace anywhere, and a registrar of all namespaces
+// would be an operator of everything. The folder of manifests that a registrar applies needs the rights of
+// an operator, so it has a certificate of its own, on those nodes that somebody gave one.
+//
 // Reads have one limit for Get, List, Watch, snapshots and the log. An object beyond it does not
 // exist for the caller: Get returns NOT_FOUND whether it exists or not, so that a caller cannot find
 // names by guessing, and the log has its revision without its contents. A creation still fails with
@@ -40,7 +57,8 @@
 //
 // The agent of a node reads all Services and EndpointSlices, because every node forwards to every
 // service, all Revocations, because its own API refuses what is revoked, and of Pods and Nodes its
-// own. NATS has no such limit: followers find lost messages by gaps between revisions, so each of
+// own. A registrar reads its own pods, its Node, Revocations, and the Services and Namespaces in which it may
+// register pods, and nothing of other nodes. NATS has no such limit: followers find lost messages by gaps between revisions, so each of
 // them receives all changes. An agent's certificate therefore hears of every change: namespaces,
 // Nodes, Leases, Events, and pods with their names, labels, nodes and addresses, most of which
 // slices publish too. The stream leaves out what may be secret: a pod with an environment, a

@@ -65,7 +65,7 @@ nats: {file: DIR/nats/portolan.conf}
 			t.Errorf("the second time %s was written", one.Name)
 		}
 	}
-	more := strings.Replace(first, "certificates:", "renewWithinDays: 91\ncertificates:\n- {who: nodeagent/n1, folder: DIR/n1}", 1)
+	more := strings.Replace(first, "certificates:", "renewWithinDays: 91\ncertificates:\n- {who: nodeagent/n1, folder: DIR/n1}\n- {who: registrar/n1/shop, folder: DIR/n1}", 1)
 	for _, one := range provision(t, dir, more) {
 		if !one.Written || time.Until(one.Expires) < 23*time.Hour {
 			t.Errorf("%+v is old", one)
@@ -74,8 +74,11 @@ nats: {file: DIR/nats/portolan.conf}
 	if read(t, filepath.Join(dir, "registry/registry.crt")) == before {
 		t.Error("the renewed certificate is not in its place")
 	}
-	if conf := read(t, filepath.Join(dir, "nats/portolan.conf")); !strings.Contains(conf, "nodeagent/n1") {
+	if conf := read(t, filepath.Join(dir, "nats/portolan.conf")); !strings.Contains(conf, "nodeagent/n1") || !strings.Contains(conf, "registrar/n1/shop") {
 		t.Errorf("the new node may not talk to NATS:\n%s", conf)
+	}
+	if read(t, filepath.Join(dir, "n1/registrar-n1@shop.crt")) == read(t, filepath.Join(dir, "n1/nodeagent-n1.crt")) {
+		t.Error("the registrar has the agent's certificate")
 	}
 }
 

@@ -1,6 +1,6 @@
 // Package identity authenticates daemons to each other. It implements mutual TLS in which the URI
 // SAN of a certificate names a role, as in SPIFFE (spiffe://<trust-domain>/<role>,
-// spiffe://<trust-domain>/nodeagent/<node>).
+// spiffe://<trust-domain>/nodeagent/<node>, spiffe://<trust-domain>/registrar/<node>/<namespace>).
 //
 // The invariant: with a Source, a server reads no byte of a call unless the client's certificate is
 // of a trusted authority, valid now and not revoked, and a client sends no call unless the server's
