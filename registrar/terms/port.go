@@ -3,6 +3,7 @@ package terms
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,8 +17,8 @@ var protocols = map[string]corev1.Protocol{
 	"": corev1.Protocol_PROTOCOL_TCP, "tcp": corev1.Protocol_PROTOCOL_TCP, "udp": corev1.Protocol_PROTOCOL_UDP, "sctp": corev1.Protocol_PROTOCOL_SCTP,
 }
 
-// maxRange is the largest number of ports of one range: a pod has no more.
-const maxRange = 100
+// MaxPorts is the largest number of ports of a workload: Kubernetes' limit of the ports of a slice.
+const MaxPorts = 100
 
 var errPort = errors.New("want a port, NUMBER or NUMBER/PROTOCOL, such as 8000 or 53/udp")
 
@@ -50,8 +51,8 @@ func Ports(name, text string) ([]source.Port, error) {
 	switch {
 	case firstErr != nil || lastErr != nil:
 		return nil, errPort
-	case last < first || last-first >= maxRange:
-		return nil, fmt.Errorf("the range %q: want at most %d ports, the smaller first", shorten(numbers), maxRange)
+	case last < first || last-first >= MaxPorts:
+		return nil, fmt.Errorf("the range %q: want at most %d ports, the smaller first", shorten(numbers), MaxPorts)
 	}
 	var ports []source.Port
 	for n := int(first); n <= int(last); n++ {
@@ -62,6 +63,19 @@ func Ports(name, text string) ([]source.Port, error) {
 		ports = append(ports, port)
 	}
 	return ports, nil
+}
+
+// addPorts adds the ports of a word, except for those whose name another port has.
+func (t *Terms) addPorts(name, text string) error {
+	ports, err := Ports(name, text)
+	for _, port := range ports {
+		if slices.ContainsFunc(t.Ports, func(p source.Port) bool { return p.Name == port.Name }) {
+			err = fmt.Errorf("another port has the name %q; give each port a name of its own", port.Name)
+			continue
+		}
+		t.Ports = append(t.Ports, port)
+	}
+	return err
 }
 
 // NameOf returns the name of a port that nobody has named, such as tcp-8000.

@@ -30,9 +30,9 @@ const maxDrain = time.Hour
 
 // Terms is what was written about a workload.
 type Terms struct {
-	Service   string // empty: none that could be read
-	Namespace string // empty: not given
-	Ports     []source.Port
+	Service   string        // empty: none that could be read
+	Namespace string        // empty: not given
+	Ports     []source.Port // each with another name
 	Labels    map[string]string
 	Weight    *uint32
 	Probe     *corev1.Probe
@@ -82,9 +82,7 @@ func (r *Reader) read(word, value string) error {
 	case word == Drain:
 		return r.drain(value)
 	case strings.HasPrefix(word, Port):
-		ports, err := Ports(strings.TrimPrefix(word, Port), value)
-		t.Ports = append(t.Ports, ports...)
-		return err
+		return t.addPorts(strings.TrimPrefix(word, Port), value)
 	case strings.HasPrefix(word, Label):
 		return r.label(strings.TrimPrefix(word, Label), value)
 	case slices.Contains(r.Known, word):

@@ -10,9 +10,6 @@ import (
 	"portolan.dev/registrar/terms"
 )
 
-// maxPorts is the largest number of ports of a workload: Kubernetes' limit of the ports of a slice.
-const maxPorts = 100
-
 // portsOf returns the ports of a container inside of it: those that somebody has named, or all exposed ones.
 func (w *words) portsOf(c *container, named []source.Port, p *problems) []source.Port {
 	ports := named
@@ -26,8 +23,8 @@ func (w *words) portsOf(c *container, named []source.Port, p *problems) []source
 	switch {
 	case len(ports) == 0:
 		p.add("", source.ReasonNoPorts, "it has no port, so it is not registered: add the label %s%sNAME, or expose a port in its image", prefix, terms.Port)
-	case len(ports) > maxPorts:
-		p.add("", source.ReasonAmbiguous, "it has %d ports, and a workload has at most %d: name those that are meant with labels %s%sNAME", len(ports), maxPorts, prefix, terms.Port)
+	case len(ports) > terms.MaxPorts:
+		p.add("", source.ReasonAmbiguous, "it has %d ports, and a workload has at most %d: name those that are meant with labels %s%sNAME", len(ports), terms.MaxPorts, prefix, terms.Port)
 		return nil
 	}
 	return ports

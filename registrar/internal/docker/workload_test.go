@@ -13,6 +13,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/registrar/source"
+	"portolan.dev/registrar/terms"
 )
 
 // read returns the workload of a container among others.
@@ -139,7 +140,7 @@ func TestLabels(t *testing.T) {
 }
 
 func TestBadLabels(t *testing.T) {
-	many := make([]string, maxPorts+1)
+	many := make([]string, terms.MaxPorts+1)
 	for i := range many {
 		many[i] = fmt.Sprintf("%d/tcp", i+1)
 	}
@@ -156,7 +157,7 @@ func TestBadLabels(t *testing.T) {
 		{"bad port", does(label("portolan.port.http", "http")), "none", []string{"portolan.port.http InvalidTerm … such as 8000 or 53/udp", " NoPorts"}},
 		{"bad port name", does(label("portolan.port.HTTP!", "80")), "none", []string{"portolan.port.HTTP! InvalidTerm", " NoPorts"}},
 		{"one bad port", does(label("portolan.port.http", "80"), label("portolan.port.x", "0")), "/web http=80 172.17.0.1", []string{"portolan.port.x InvalidTerm"}},
-		{"same name", does(label("portolan.port.all", "80-81"), label("portolan.port.tcp-80", "8080")), "/web tcp-80=80,tcp-81=81 172.17.0.1", []string{` InvalidTerm … tcp-80 and tcp-8080, have the name "tcp-80"`}},
+		{"same name", does(label("portolan.port.all", "80-81"), label("portolan.port.tcp-80", "8080")), "/web tcp-80=80,tcp-81=81 172.17.0.1", []string{`portolan.port.tcp-80 InvalidTerm … another port has the name "tcp-80"`}},
 		{"unknown word", does(label("portolan.prot.http", "80")), good, []string{"portolan.prot.http InvalidTerm … is not known"}},
 		{"bad publish", does(label("portolan.publish", "maybe")), good, []string{"portolan.publish InvalidTerm … true or false"}},
 		{"bad ignore", does(label("portolan.ignore", "maybe")), good, []string{"portolan.ignore InvalidTerm … true or false"}},

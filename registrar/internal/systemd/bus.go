@@ -72,7 +72,9 @@ func (s *Source) connect(ctx context.Context, hints *hints) (*bus, error) {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("connect to the bus at %s: %w", s.options.Address, cmp.Or(context.Cause(ctx), err))
+		err = cmp.Or(context.Cause(ctx), err)
+		cancel(err)
+		return nil, fmt.Errorf("connect to the bus at %s: %w", s.options.Address, err)
 	}
 	b := &bus{conn: conn, timeout: s.timeout, calls: s.calls}
 	context.AfterFunc(conn.Context(), func() { cancel(errEnded) })

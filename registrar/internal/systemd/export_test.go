@@ -2,6 +2,9 @@ package systemd
 
 import "time"
 
+// Spell returns the key of a word.
+var Spell = spell
+
 // SetTimeout sets the time after which a bus that does not answer is given up.
 func (s *Source) SetTimeout(d time.Duration) { s.timeout = d }
 

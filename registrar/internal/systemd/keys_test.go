@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"portolan.dev/registrar/source"
+	"portolan.dev/registrar/terms"
 )
 
 func TestKeysAndWords(t *testing.T) {
@@ -62,6 +63,7 @@ func TestMistakes(t *testing.T) {
 		"case":              {head + "x-portolan-weight=1\n", "x-portolan-weight", "words are X-Portolan-Service, ", true},
 		"unknown":           {head + "X-Portolan-Prot-http=1\n", "X-Portolan-Prot-http", "X-Portolan-Port-NAME", true},
 		"port":              {head + "X-Portolan-Port-http=0\n", "X-Portolan-Port-http", "8000 or 53/udp", true},
+		"port name twice":   {head + "X-Portolan-Port-a=8000-8001\nX-Portolan-Port-b=8001-8002\n", "X-Portolan-Port-b", "another port has the name \"tcp-8001\"", true},
 		"port specifier":    {head + "X-Portolan-Port-http=%q\n", "X-Portolan-Port-http", "%q is not known", true},
 		"address":           {head + "X-Portolan-Address=web.example\n", "X-Portolan-Address", "want an IP address", false},
 		"address specifier": {head + "X-Portolan-Address=%H\n", "X-Portolan-Address", "%H is not known", false},
@@ -83,10 +85,26 @@ func TestMistakes(t *testing.T) {
 
 // TestUnreadableCheck checks that a unit whose check has an unknown specifier is never ready.
 func TestUnreadableCheck(t *testing.T) {
-	u := unit{listed: listed{Name: "web.service", ActiveState: active}, description: describeText("[Service]\nX-Portolan-Service=web\nX-Portolan-Ready=http://:80/%z\n")}
+	u := unit{listed: listed{Name: "web.service", ActiveState: active}, description: describeText("[Service]\nX-Portolan-Service=web\nX-Portolan-Port-http=80\nX-Portolan-Ready=http://:80/%z\n")}
 	w, problem := u.workload()
 	if problem != nil || w.Ready || w.Probe != nil || !strings.Contains(w.Reason, "X-Portolan-Ready cannot be read: the specifier %z") {
 		t.Errorf("%+v %+v", w, problem)
+	}
+}
+
+func TestUnusablePorts(t *testing.T) {
+	for text, reason := range map[string]string{
+		"": source.ReasonNoPorts, "X-Portolan-Port-a=1-100\nX-Portolan-Port-b=201-300\n": source.ReasonAmbiguous, "X-Portolan-Port-a=1-100\n": "",
+	} {
+		u := unit{listed: listed{Name: "web.service", ActiveState: active}, description: describeText("[Service]\nX-Portolan-Service=web\n" + text)}
+		w, problem := u.workload()
+		if reason == "" {
+			if problem != nil || len(w.Ports) != terms.MaxPorts {
+				t.Errorf("%s: %+v, %d ports", text, problem, len(w.Ports))
+			}
+		} else if problem == nil || problem.Reason != reason || problem.Object != "web.service" || problem.Field != "X-Portolan-Port-NAME" {
+			t.Errorf("%s: %+v", text, problem)
+		}
 	}
 }
 

@@ -535,6 +535,29 @@ func (f *fixture) quiet() {
 	})
 }
 
+// TestPrivileges makes the source's calls as an unprivileged user, with the policy that systemd installs
+// for the bus.
+func TestPrivileges(t *testing.T) {
+	m := systemdtest.Start(t)
+	m.WriteUnit("web.service", web)
+	m.Systemctl("start", "web.service")
+	const name, manager, unit = "org.freedesktop.systemd1", "/org/freedesktop/systemd1", "/org/freedesktop/systemd1/unit/web_2eservice"
+	for call, want := range map[string]string{
+		"call " + name + " " + manager + " " + name + ".Manager Subscribe":                                        "",
+		"call " + name + " " + manager + " " + name + ".Manager ListUnitsByPatterns asas 0 1 web*":                `"web.service"`,
+		"get-property " + name + " " + unit + " " + name + ".Unit FragmentPath DropInPaths NeedDaemonReload":      `s "/etc/systemd/system/web.service"`,
+		"get-property " + name + " " + unit + " " + name + ".Service PrivateNetwork NetworkNamespacePath MainPID": "b false",
+	} {
+		nobody := []string{"--reuid=65534", "--regid=65534", "--clear-groups", "busctl", "--system"}
+		if out, err := m.Run("setpriv", append(nobody, strings.Fields(call)...)...); err != nil || !strings.Contains(out, want) {
+			t.Errorf("%s: %q %v", call, out, err)
+		}
+	}
+	if out, err := m.Run("setpriv", "--reuid=65534", "--clear-groups", "busctl", "--system", "call", name, manager, name+".Manager", "ClearJobs"); err == nil {
+		t.Errorf("the policy lets anybody do anything: %q", out)
+	}
+}
+
 // TestSyntax checks that systemd reads unit files and specifiers as this package does. It shows how
 // systemd has read the description of a unit.
 func TestSyntax(t *testing.T) {

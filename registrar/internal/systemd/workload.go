@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"portolan.dev/registrar/source"
+	"portolan.dev/registrar/terms"
 )
 
 // The states of a unit, its ActiveState, in which it is registered.
@@ -33,25 +34,39 @@ func (u *unit) registered() bool { return u.description.Service != "" && !u.desc
 // workload returns the workload of a registered unit, or the problem because of which there is none.
 func (u *unit) workload() (source.Workload, *source.Problem) {
 	d := &u.description
-	if u.isolated && len(d.addresses) == 0 {
-		return source.Workload{}, &source.Problem{Object: u.Name, Field: spell(address), Reason: source.ReasonNoAddress, Message: fmt.Sprintf(
-			"the unit has a network namespace of its own (PrivateNetwork= or NetworkNamespacePath=); name the address at which other machines reach it with %s=", spell(address))}
+	if problem := u.unusable(); problem != nil {
+		return source.Workload{}, problem
 	}
 	w := source.Workload{
 		ID: u.Name, Name: shortName(u.Name), Namespace: d.Namespace, Service: d.Service,
 		Ports: d.Ports, Addresses: d.addresses, HostNetwork: len(d.addresses) == 0,
 		Labels: d.Labels, Weight: d.Weight, Drain: d.Drain,
-		Probe: d.Probe, Terminating: u.stops(), Problems: slices.Clone(d.problems),
+		Terminating: u.stops(), Problems: slices.Clone(d.problems),
 	}
 	w.Ready, w.Reason = u.ready()
-	if d.NeverReady != "" {
-		w.Probe = nil
-	}
-	if len(d.Ports) == 0 {
-		w.Problems = append(w.Problems, source.Problem{Object: u.Name, Field: spell("port.NAME"), Reason: source.ReasonNoPorts,
-			Message: fmt.Sprintf("the unit has no port; add one, such as %s=8000", spell("port.http"))})
+	if d.NeverReady == "" {
+		w.Probe = d.Probe
 	}
 	return w, nil
+}
+
+// unusable returns why a unit cannot be reached, or nil.
+func (u *unit) unusable() *source.Problem {
+	key := spell(terms.Port + "NAME")
+	switch ports := len(u.description.Ports); {
+	case u.isolated && len(u.description.addresses) == 0:
+		return u.problem(spell(address), source.ReasonNoAddress, fmt.Sprintf("the unit has a network namespace of its own (PrivateNetwork= or NetworkNamespacePath=), so it is not registered; "+
+			"name the address at which other machines reach it with %s=", spell(address)))
+	case ports == 0:
+		return u.problem(key, source.ReasonNoPorts, fmt.Sprintf("the unit has no port, so it is not registered; add one, such as %s=8000", spell(terms.Port+"http")))
+	case ports > terms.MaxPorts:
+		return u.problem(key, source.ReasonAmbiguous, fmt.Sprintf("the unit has %d ports, so it is not registered; a unit has at most %d", ports, terms.MaxPorts))
+	}
+	return nil
+}
+
+func (u *unit) problem(field, reason, message string) *source.Problem {
+	return &source.Problem{Object: u.Name, Field: field, Reason: reason, Message: message}
 }
 
 // ready reports whether a unit is ready, and why it is not. A unit that stops is ready as long as its
