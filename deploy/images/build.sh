@@ -25,7 +25,7 @@ ours() {
 		printf 'ARG RUNTIME_IMAGE=scratch\nFROM scratch AS programs\nCOPY . /out/\n'
 		sed '1,/^# The images\./d' "$here/Dockerfile"
 	} >"$stage/Dockerfile"
-	for program in registry allocator endpointctl lbctl dnssvc edge kubeapi nodeagent portolan; do
+	for program in registry allocator endpointctl lbctl dnssvc edge kubeapi nodeagent registrar portolan; do
 		build --target "$program" ${RUNTIME_IMAGE:+--build-arg "RUNTIME_IMAGE=$RUNTIME_IMAGE"} -t "portolan/$program:$tag" "$stage"
 		echo "portolan/$program:$tag"
 	done

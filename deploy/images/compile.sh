@@ -9,6 +9,6 @@ cd "$(dirname "$0")/../../portolan"
 CGO_ENABLED=0 GOWORK=off GOFLAGS= go build -tags grpcnotrace -trimpath -buildvcs=false -ldflags "-s -w -buildid=" -o "$1/" ./cmd/portolan \
 	portolan.dev/registry/cmd/registry portolan.dev/allocator/cmd/allocator portolan.dev/endpointctl/cmd/endpointctl \
 	portolan.dev/lbctl/cmd/lbctl portolan.dev/dnssvc/cmd/dnssvc portolan.dev/edge/cmd/edge portolan.dev/kubeapi/cmd/kubeapi \
-	portolan.dev/nodeagent/cmd/nodeagent
+	portolan.dev/nodeagent/cmd/nodeagent portolan.dev/registrar/cmd/registrar
 mkdir -p "$1/data/var/lib/portolan" "$1/data/tmp"
 find "$1" -exec touch -d @0 {} + # so that layers do not depend on the hour
