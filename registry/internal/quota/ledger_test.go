@@ -12,6 +12,7 @@ import (
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/registry/internal/view"
 	"portolan.dev/registry/store"
+	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/obs"
 	"portolan.dev/services/object"
 )
@@ -156,13 +157,15 @@ portolan_registry_quota_used{namespace="shop",resource="services.loadbalancers"}
 	}
 }
 
-// TestWorkloadsHaveARate checks that a workload has its own, lower rate.
+// TestWorkloadsHaveARate checks that a workload and a registrar have their own, lower rate.
 func TestWorkloadsHaveARate(t *testing.T) {
 	rates, _ := start()
-	id := agent("n1")
-	id.Role = "workload"
-	if n := admitted(t, rates, id, 10, "workload-write-rate allows 2 writes per second"); n != 40 {
-		t.Errorf("%d small writes at once, want those of 20 s", n)
+	for _, role := range []identity.Role{identity.Workload, identity.Registrar} {
+		id := agent("n1")
+		id.Role = role
+		if n := admitted(t, rates, id, 10, "workload-write-rate allows 2 writes per second"); n != 40 {
+			t.Errorf("%s: %d small writes at once, want those of 20 s", role, n)
+		}
 	}
 }
 
