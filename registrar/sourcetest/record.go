@@ -121,6 +121,14 @@ func (r *record) waitFor(what string, terminating map[string]bool) source.Report
 	})
 }
 
+// answers returns the reports without an error. On a slow machine a source may lose its connection at any
+// time.
+func (r *record) answers() []source.Report {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(r.reports), func(report source.Report) bool { return report.Err != nil })
+}
+
 // states says by ID of a workload whether it is terminating.
 func states(report source.Report) map[string]bool {
 	all := map[string]bool{}

@@ -86,7 +86,11 @@ func (c *client) close() { c.http.CloseIdleConnections() }
 // result is nil.
 func (c *client) get(ctx context.Context, call, path string, most int64, result any) error {
 	err := c.ask(ctx, path, most, result)
-	c.metrics.count(call, err)
+	if isMissing(err) {
+		c.metrics.count(call, nil) // containers go at any time
+	} else {
+		c.metrics.count(call, err)
+	}
 	return err
 }
 
@@ -184,13 +188,18 @@ func (e *engine) list(ctx context.Context) ([]string, error) {
 	return ids, nil
 }
 
+// isMissing reports whether an error says that there is no such container.
+func isMissing(err error) bool {
+	var refused *statusError
+	return errors.As(err, &refused) && refused.code == http.StatusNotFound
+}
+
 // inspect returns a container, or nil if there is none.
 func (e *engine) inspect(ctx context.Context, id string) (*container, error) {
 	var c container
 	err := e.get(ctx, "inspect", e.prefix+"/containers/"+id+"/json", maxContainer, &c)
-	var refused *statusError
 	switch {
-	case errors.As(err, &refused) && refused.code == http.StatusNotFound:
+	case isMissing(err):
 		return nil, nil
 	case err != nil:
 		return nil, err

@@ -270,7 +270,7 @@ func newSource(t *testing.T, options Options) *Source {
 	}
 	options.Log, options.Metrics = kittest.Logger(t), prometheus.NewRegistry()
 	s := New(options)
-	s.pace = pace{answer: 500 * time.Millisecond, ping: 50 * time.Millisecond, retry: 50 * time.Millisecond, first: time.Millisecond, pause: 50 * time.Millisecond}
+	s.pace = pace{answer: 2 * time.Second, ping: 50 * time.Millisecond, retry: 50 * time.Millisecond, first: time.Millisecond, pause: 50 * time.Millisecond}
 	return s
 }
 

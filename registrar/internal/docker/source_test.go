@@ -15,7 +15,9 @@ func TestFirstReportIsComplete(t *testing.T) {
 	for n := 1; n <= 30; n++ {
 		e.set(web(n), "start")
 	}
-	r := run(t, newSource(t, Options{Socket: e.socket}))
+	s := newSource(t, Options{Socket: e.socket})
+	s.pace = defaultPace // no reconnects on a slow machine
+	r := run(t, s)
 	kittest.Eventually(t, "a report", func() error { _, err := r.last(); return err })
 	r.mu.Lock()
 	first := r.all[0]
@@ -325,7 +327,9 @@ func TestVersions(t *testing.T) {
 func TestFewRequests(t *testing.T) {
 	e := newFakeEngine(t)
 	e.set(web(1), "start")
-	r := run(t, newSource(t, Options{Socket: e.socket}))
+	s := newSource(t, Options{Socket: e.socket})
+	s.pace = defaultPace // no reconnects on a slow machine
+	r := run(t, s)
 	r.reports(t, "web1 ready")
 	reports, questions := r.count(), e.asked(idOf(1)+"/json")
 	e.change(func() {
