@@ -18,12 +18,12 @@ endif
 DAEMONS := registry allocator endpointctl lbctl dnssvc edge kubeapi nodeagent registrar
 MODULES := api services $(DAEMONS) portolan faults
 # Outside the workspace; tools/buf is left out of everything but proto-lint, since it takes minutes to build.
-TOOLS   := tools/gen tools/testrun tools/mutate tools/check
+TOOLS   := tools/gen tools/testrun tools/mutate tools/check tools/release
 # Clients that the tests of kubeapi build.
 CLIENTS := tools/kubectl tools/kubeclients tools/oldclient
 
 FUZZTIME  ?= 10s
-TESTRUN   := .bin/testrun -alone tools/gen,tools/testrun,tools/mutate,tools/check -flakes .ci/flakes -unknown-flakes 2
+TESTRUN   := .bin/testrun -alone tools/gen,tools/testrun,tools/mutate,tools/check,tools/release -flakes .ci/flakes -unknown-flakes 2
 # -vet=off: the targets vet and build-alone see to that.
 TESTFLAGS := -vet=off -p 2
 
@@ -138,6 +138,28 @@ bench-start: ## all daemons started at once, until all are ready, five times
 bench-parity: ## from an object to connections on three nodes, in network namespaces (as root)
 	go test -count=1 -timeout 30m -run '^TestMeasure$$' -v ./portolan/e2e/parity -args -measure | grep -v level=
 
+# PACKAGED: the daemons to package. A new one needs its unit and its settings in deploy/systemd, and a page in portolan/internal/manual.
+PACKAGED   ?= $(DAEMONS)
+MAINTAINER ?= Portolan <portolan@localhost>
+PACKAGING   = $(if $(VERSION),-version '$(VERSION)') -maintainer '$(MAINTAINER)' -daemons '$(PACKAGED)'
+
+.PHONY: packages
+packages: .bin/release ## Debian packages in dist, for amd64 and arm64 (docs/packages.md); VERSION=1.2.0, MAINTAINER='NAME <ADDRESS>', PACKAGED="registry …"
+	.bin/release packages $(PACKAGING)
+
+.PHONY: release
+release: .bin/release ## packages, archives, SBOM and checksums in dist, the same bytes each time; VERSION, MAINTAINER as above
+	.bin/release all $(PACKAGING)
+
+.PHONY: release-check
+release-check: .bin/release ## does a copy of the sources in another folder make the same release? PACKAGED=registry: of one daemon; FRESH=1: with an empty build cache
+	.bin/release check $(if $(FRESH),-fresh) $(PACKAGING)
+
+.PHONY: test-packages
+test-packages: .bin/release ## install, start, upgrade, remove and purge the packages on a machine of its own, by docs/packages.md (as root)
+	@tools/test-tools.sh || true
+	deploy/packages/test.sh $(CURDIR)/.bin/release '$(DAEMONS)'
+
 .PHONY: images
 images: ## the images of docker-compose.yml that are ours, by the Go of this machine; pulls nothing
 	deploy/images/build.sh ours
@@ -232,7 +254,7 @@ tidy-check: ## would tidy change anything?
 
 .PHONY: clean
 clean: ## remove what was built
-	rm -rf bin .bin
+	rm -rf bin .bin dist
 
 # The tools are pinned by their go.mod. Builds of one name stand in .bin, because go tool knows only modules of the workspace.
 .bin/gen: tools/gen/go.mod tools/gen/go.sum $(wildcard tools/gen/*.go)
@@ -246,6 +268,9 @@ clean: ## remove what was built
 
 .bin/check: tools/check/go.mod tools/check/go.sum $(wildcard tools/check/*.go)
 	cd tools/check && GOWORK=off GOBIN=$(CURDIR)/.bin go install .
+
+.bin/release: tools/release/go.mod tools/release/go.sum $(wildcard tools/release/*.go)
+	cd tools/release && GOWORK=off GOBIN=$(CURDIR)/.bin go install .
 
 .bin/buf: tools/buf/go.mod tools/buf/go.sum
 	cd tools/buf && GOWORK=off GOBIN=$(CURDIR)/.bin go install tool

@@ -17,6 +17,8 @@ needs=(
 	"promtool prometheus"
 	"systemd-analyze systemd"
 	"dbus-daemon dbus-daemon"
+	"nats-server nats-server"
+	"shellcheck shellcheck"
 	"kubectl kubernetes-client"
 	"haproxy haproxy"
 	"nginx nginx"
@@ -63,8 +65,8 @@ if [ ${#packages[@]} -gt 0 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/n
 	export DEBIAN_FRONTEND=noninteractive
 	if apt-get update -q; then apt-get install -q -y --no-install-recommends "${packages[@]}" || true; fi
 	for dir in /usr/lib/postgresql/*/bin; do PATH=$PATH:$dir; done
-	# The tests start these themselves. As a service nginx would take port 80 of all addresses.
-	for service in haproxy nginx; do
+	# The tests start these themselves. As services nginx would take port 80 of all addresses, and NATS its own.
+	for service in haproxy nginx nats-server; do
 		if [ -d /run/systemd/system ] && [[ $missing == *" $service "* ]]; then systemctl disable -q --now "$service" || true; fi
 	done
 	look

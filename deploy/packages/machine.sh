@@ -65,6 +65,7 @@ boot() {
 	mount -o remount,ro "$root/sys"
 	# The machine is a fresh one: no service of this machine is enabled, and nothing of Portolan is there.
 	rm -rf "$root"/etc/systemd/system/*.wants "$root"/etc/portolan "$root"/var/{lib,log}/portolan "$root"/var/{lib,log}/private/portolan
+	rm -f "$root/usr/sbin/policy-rc.d" # in images of containers it forbids packages to touch services
 	echo n1 >"$root/etc/hostname"
 	: >"$root/etc/machine-id"
 	hostname n1
@@ -74,6 +75,8 @@ boot() {
 	ip address add 10.0.0.1/24 dev lan
 	ip link set lan up
 	ip route add default via 10.0.0.254
+	# systemd mounts the credentials of a unit in a namespace of their own, from which they have to come into this one.
+	mount --make-rshared "$root"
 	exec env -i container=portolan PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot "$root" /lib/systemd/systemd --system --unit=basic.target
 }
 

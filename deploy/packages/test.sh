@@ -2,30 +2,46 @@
 # Installs, upgrades, removes and purges the packages on a machine of its own (see machine.sh), by the blocks of
 # docs/packages.md.
 #
-#	test.sh PACKAGES NEXT
+#	test.sh RELEASE DAEMONS
 #
-# PACKAGES is a folder with the packages of a version, NEXT one with the packages of the following version, whose
-# registry.yaml has another text.
+# RELEASE is the program of tools/release, and DAEMONS is the list of the daemons to package. Both versions are made here: the
+# next one comes from a copy of the sources in which registry.yaml has another text.
+# shellcheck disable=SC2016 # what is in single quotes is for the shell of the machine
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-manual=$here/../../docs/packages.md
-architecture=$(dpkg --print-architecture)
+root=$(realpath "$here/../..")
+manual=$root/docs/packages.md
+release=$1
+read -ra packaged <<<"$2"
 
 fail() { echo "test-packages: $*" >&2 && exit 1; }
 
-for need in unshare nsenter systemd-analyze nats-server dig curl; do
+for need in unshare nsenter systemd-analyze nats-server dig curl shellcheck git; do
 	command -v "$need" >/dev/null || fail "$need is missing; tools/test-tools.sh installs what is needed"
 done
 [ "$(id -u)" = 0 ] || fail "only root can boot a machine: run it as root"
 grep -q overlay /proc/filesystems || modprobe -q overlay || fail "this kernel has no overlayfs"
 
 for script in "$here"/*/*; do sh -n "$script"; done
-if command -v shellcheck >/dev/null; then shellcheck "$here"/*.sh "$here"/*/*; fi
+shellcheck "$here"/*.sh "$here"/*/*
 
 folder=$(mktemp -d)
-mkdir -p "$folder/files/next"
-cp "$1"/portolan*_{all,"$architecture"}.deb "$folder/files"
-cp "$2"/portolan*_{all,"$architecture"}.deb "$folder/files/next"
+trap 'rm -rf "$folder"' EXIT
+mkdir -p "$folder/files/next" "$folder/sources"
+
+# make_packages makes the packages of a version for this machine from a folder of sources.
+make_packages() {
+	local sources=$1 version=$2 daemons=$3 to=$4
+	"$release" packages -root "$sources" -version "$version" -daemons "$daemons" -arch "$(dpkg --print-architecture)" -out "$folder/made"
+	mv "$folder"/made/portolan*_"$version"_*.deb "$to"
+}
+make_packages "$root" 1.0.0 "$2" "$folder/files"
+(cd "$root" && git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents -P -t "$folder/sources")
+sed -i '1i # The settings of the next version.' "$folder/sources/deploy/systemd/etc/registry.yaml"
+SOURCE_DATE_EPOCH=$(date +%s) make_packages "$folder/sources" 1.0.1 registry "$folder/files/next"
+# Debian 12 has a NATS server that is too old. Its package is the one of the manual, with the program that the tests use.
+(cd "$root/portolan" && GOWORK=off go build -trimpath -o "$folder/files/nats-server" github.com/nats-io/nats-server/v2)
+
 machine() { "$here/machine.sh" run "$folder" "$@"; }
 finish() {
 	local code=$?
@@ -57,13 +73,16 @@ expect() { machine bash -c "$1" >"$folder/output" 2>&1 || { cat "$folder/output"
 
 daemons=(registry allocator endpointctl dnssvc nodeagent)
 "$here/machine.sh" start "$folder"
+machine install /srv/nats-server /usr/sbin/nats-server
 
 follow Install
-for daemon in "${daemons[@]}"; do
+machine bash -c 'apt-get install -y /srv/portolan*.deb' >"$folder/output" 2>&1 || { cat "$folder/output" >&2 && fail "not all packages can be installed"; }
+for daemon in "${packaged[@]}"; do
 	expect "! systemctl is-enabled portolan-$daemon && ! systemctl is-active portolan-$daemon"
 	expect "[ -s /usr/share/man/man8/$daemon.8.gz ] && [ -s /etc/portolan/$daemon.yaml ]"
 	[ "$daemon" = nodeagent ] || expect "getent passwd portolan-$daemon"
 done
+expect "systemd-analyze verify $(printf 'portolan-%s.service ' "${packaged[@]}")"
 expect '[ "$(stat -c %a:%U /etc/portolan/tls)" = 700:root ]'
 expect 'dpkg --verify portolan portolan-common portolan-registry | grep . && exit 1 || true'
 expect '. /usr/share/bash-completion/completions/portolan && complete -p portolan'
@@ -86,7 +105,7 @@ expect '! systemctl is-active portolan-allocator && systemctl is-enabled portola
 expect 'portolan version --client | grep -F "$(dpkg-query -W -f "\${Version}" portolan-registry)"'
 
 follow Remove
-for daemon in "${daemons[@]}"; do
+for daemon in "${packaged[@]}"; do
 	expect "! systemctl is-active portolan-$daemon && [ ! -e /usr/bin/$daemon ] && [ ! -e /etc/portolan/$daemon.yaml ]"
 	expect "[ ! -e /var/lib/portolan/$daemon ] && [ ! -e /var/lib/private/portolan/$daemon ] && [ ! -e /var/log/portolan ]"
 done

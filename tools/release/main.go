@@ -68,7 +68,7 @@ func parse(ctx context.Context, log io.Writer, command string, args []string) (r
 	flags.StringVar(&r.out, "out", "dist", "folder of the results; files of the same names in it are replaced")
 	flags.StringVar(&r.version, "version", "", "version of the packages and programs, such as 1.2.0; empty: the tag of the last commit, or its time and number")
 	flags.StringVar(&r.maintainer, "maintainer", "Portolan <portolan@localhost>", "maintainer of the packages")
-	daemons := flags.String("daemons", "", "daemons to package, separated by commas")
+	daemons := flags.String("daemons", "", "daemons to package, separated by spaces")
 	arches := flags.String("arch", "amd64,arm64", "architectures, separated by commas")
 	if command == "check" {
 		flags.BoolVar(&fresh, "fresh", false, "build the second time with an empty build cache, which takes minutes")
@@ -76,10 +76,10 @@ func parse(ctx context.Context, log io.Writer, command string, args []string) (r
 	if err := flags.Parse(args); err != nil {
 		return nil, false, err
 	}
-	if flags.NArg() > 0 || *daemons == "" {
+	r.daemons, r.arches = strings.Fields(*daemons), strings.Split(*arches, ",")
+	if flags.NArg() > 0 || len(r.daemons) == 0 {
 		return nil, false, fmt.Errorf("-daemons: at least one is required, and nothing but flags: got %q", flags.Args())
 	}
-	r.daemons, r.arches = strings.Split(*daemons, ","), strings.Split(*arches, ",")
 	if r.root, err = filepath.Abs(r.root); err == nil {
 		r.out, err = filepath.Abs(r.out)
 	}

@@ -41,7 +41,9 @@ func (r *release) readUnit(daemon string) (unit, error) {
 
 // sysusers returns the line of sysusers.d for the user of the unit. With DynamicUser=, systemd takes
 // a user of this name if there is one, so the owner of the daemon's files keeps its number, and has
-// a name while the daemon does not run.
+// a name while the daemon does not run. The description of a user has no colon, because colons
+// separate the fields of /etc/passwd.
 func (u unit) sysusers() string {
-	return fmt.Sprintf("# The user of the unit %s.service.\nu %s - %q\n", packageOf(u.daemon), u.user, u.description)
+	description := strings.ReplaceAll(u.description, ":", ",")
+	return fmt.Sprintf("# The user of the unit %s.service.\nu %s - %q\n", packageOf(u.daemon), u.user, description)
 }

@@ -17,7 +17,7 @@ func TestNoBuiltPrograms(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if rel, _ := filepath.Rel(root, name); rel == "bin" || rel != "." && entry.IsDir() && entry.Name()[0] == '.' {
+		if rel, _ := filepath.Rel(root, name); rel == "bin" || rel == "dist" || rel != "." && entry.IsDir() && entry.Name()[0] == '.' {
 			return fs.SkipDir
 		}
 		if entry.IsDir() {
