@@ -51,9 +51,12 @@ test-tools: ## install what the tests need besides Go, or say what is missing
 test-go: build .bin/testrun ## the tests of every module
 	$(TESTRUN) -- $(TESTFLAGS) -timeout 10m
 
+# Packages that are not tested under the race detector: tests of programs, which are built without it, and tools. They take most of the time.
+UNRACED := portolan/e2e,portolan/e2e/replicas,portolan/e2e/announce,portolan/e2e/kubeapi,portolan/e2e/renewal,portolan/e2e/gitops,tools/gen,tools/mutate/...,tools/check/...,tools/release/...,portolan/internal/walls
+
 .PHONY: test-race
 test-race: build .bin/testrun ## the same under the race detector (needs a C compiler)
-	CGO_ENABLED=1 $(TESTRUN) -- $(TESTFLAGS) -race -timeout 30m
+	CGO_ENABLED=1 $(TESTRUN) -except $(UNRACED) -- $(TESTFLAGS) -race -timeout 30m
 
 .PHONY: test-kernel
 test-kernel: ## the data planes in the kernel alone, by real packets

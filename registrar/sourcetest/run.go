@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"portolan.dev/registrar/source"
-	"portolan.dev/registrar/terms"
+	"portolan.dev/registrar/internal/terms"
 )
 
 // Run checks a source in worlds of its own, one for each test.

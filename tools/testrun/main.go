@@ -16,6 +16,7 @@ import (
 
 type options struct {
 	modules []module
+	except  []string // packages that are not tested: the ends of their paths, or of those of all below with /...
 	goFlags []string // passed to go test
 	fuzz    time.Duration
 	flakes  flakeList // tests that may fail once
@@ -25,11 +26,12 @@ type options struct {
 
 func main() {
 	alone := flag.String("alone", "", "comma list of folders with modules outside the workspace, tested as well with GOWORK=off")
+	except := flag.String("except", "", "comma list of packages that are not tested, such as portolan/e2e, or portolan/e2e/... with those below")
 	fuzz := flag.Duration("fuzz", 0, "instead of testing, run every fuzz target for this long")
 	flakes := flag.String("flakes", "", "file with the tests that may fail once, and the reasons")
 	unknown := flag.Int("unknown-flakes", 0, "how many tests may fail once although -flakes does not list them")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: testrun [-alone DIR,…] [-flakes FILE] [-unknown-flakes N] [-fuzz DURATION] [-- flags of go test]")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: testrun [-alone DIR,…] [-except PACKAGE,…] [-flakes FILE] [-unknown-flakes N] [-fuzz DURATION] [-- flags of go test]")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -44,7 +46,7 @@ func main() {
 		exit(err)
 	}
 	ok := run(ctx, os.Stdout, options{
-		modules: modules, goFlags: flag.Args(), fuzz: *fuzz,
+		modules: modules, except: commaList(*except), goFlags: flag.Args(), fuzz: *fuzz,
 		flakes: known, unknown: *unknown, strict: os.Getenv("PORTOLAN_REQUIRE_REAL") == "1",
 	})
 	stop()
@@ -60,7 +62,7 @@ func exit(err error) {
 
 // run tests or fuzzes the modules and reports whether nothing failed.
 func run(ctx context.Context, out io.Writer, o options) bool {
-	r := &runner{out: out, goFlags: o.goFlags, flakes: o.flakes, total: totals{seen: map[string]bool{}}}
+	r := &runner{out: out, except: o.except, goFlags: o.goFlags, flakes: o.flakes, total: totals{seen: map[string]bool{}}}
 	for _, m := range o.modules {
 		if ctx.Err() != nil {
 			break
@@ -74,7 +76,7 @@ func run(ctx context.Context, out io.Writer, o options) bool {
 	if ctx.Err() != nil {
 		r.problem("interrupted")
 	}
-	if o.fuzz == 0 && !slices.ContainsFunc(o.goFlags, excludesTests) {
+	if o.fuzz == 0 && len(o.except) == 0 && !slices.ContainsFunc(o.goFlags, excludesTests) {
 		for _, name := range o.flakes.outdated(r.total.seen) {
 			r.problem("the list of flakes names " + name + ", which is no test: remove the entry")
 		}
@@ -103,10 +105,14 @@ func workspace(ctx context.Context, alone string) ([]module, error) {
 	for _, dir := range strings.Fields(string(list)) {
 		modules = append(modules, module{dir: dir})
 	}
-	for _, dir := range strings.FieldsFunc(alone, func(r rune) bool { return r == ',' }) {
+	for _, dir := range commaList(alone) {
 		modules = append(modules, module{dir: dir, alone: true})
 	}
 	return modules, nil
+}
+
+func commaList(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' })
 }
 
 func stderrOf(err error) string {

@@ -197,3 +197,18 @@ go: no line of the stream
 	}
 	wantIn(t, out.String(), "half done\n", "go: no line of the stream\n")
 }
+
+// TestExcept checks that excepted packages are not tested, and that those below go only if asked for.
+func TestExcept(t *testing.T) {
+	ok, output := testrun(t, "mixed", options{except: []string{"mixed/fail", "mixed/nobuild/..."}})
+	if !ok {
+		t.Error("a module failed by an excepted package")
+	}
+	wantIn(t, output, "ok  \texample.org/mixed/pass\t")
+	r := &runner{except: []string{"a/b", "c/..."}}
+	for path, want := range map[string]bool{"x/a/b": true, "x/a/b/d": false, "x/aa/b": false, "x/c": true, "x/c/d": true, "x/cc": false} {
+		if r.isExcepted(path) != want {
+			t.Errorf("%s: excepted %v", path, !want)
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 
 type runner struct {
 	out     io.Writer
+	except  []string
 	goFlags []string
 	flakes  flakeList
 	total   totals
@@ -20,7 +21,15 @@ type runner struct {
 
 // module tests all packages of a module, and runs the failed ones again.
 func (r *runner) module(ctx context.Context, m module) {
-	packages, err := r.goTest(ctx, m, "./...")
+	tested, err := r.tested(ctx, m)
+	if err != nil {
+		r.problem(fmt.Sprintf("%s: list the packages: %v", m.dir, err))
+		return
+	}
+	if len(tested) == 0 {
+		return
+	}
+	packages, err := r.goTest(ctx, m, tested...)
 	var again []*pkg
 	for _, p := range packages {
 		if p.state == failed && !p.unbuildable && ctx.Err() == nil {
@@ -35,6 +44,26 @@ func (r *runner) module(ctx context.Context, m module) {
 	for _, p := range again {
 		r.again(ctx, m, p)
 	}
+}
+
+// tested returns the packages of a module that are tested, as arguments of go test.
+func (r *runner) tested(ctx context.Context, m module) ([]string, error) {
+	if len(r.except) == 0 {
+		return []string{"./..."}, nil
+	}
+	list, err := m.command(ctx, "list", "./...").Output()
+	if err != nil {
+		return nil, fmt.Errorf("%w%s", err, stderrOf(err))
+	}
+	return slices.DeleteFunc(strings.Fields(string(list)), r.isExcepted), nil
+}
+
+// isExcepted reports whether the path of a package ends in that of an excepted one, or is below it.
+func (r *runner) isExcepted(path string) bool {
+	return slices.ContainsFunc(r.except, func(except string) bool {
+		root, withBelow := strings.CutSuffix(except, "/...")
+		return strings.HasSuffix(path, "/"+root) || withBelow && strings.Contains(path+"/", "/"+root+"/")
+	})
 }
 
 func (r *runner) again(ctx context.Context, m module, first *pkg) {

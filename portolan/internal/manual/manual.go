@@ -18,6 +18,7 @@ import (
 	"portolan.dev/kubeapi"
 	"portolan.dev/lbctl"
 	"portolan.dev/nodeagent"
+	"portolan.dev/registrar"
 	"portolan.dev/registry"
 	"portolan.dev/services/kit/config"
 )
@@ -40,6 +41,7 @@ var daemons = []daemon{
 	{"edge", "is the proxy of layers 4 and 7 for load-balancer services", &edge.Config{}, nil},
 	{"kubeapi", "serves the API of Kubernetes", &kubeapi.Config{}, nil},
 	{"nodeagent", "makes a node forward to services", &nodeagent.Config{}, []string{"nodeagent cleanup -h"}},
+	{"registrar", "registers containers, units and manifests of a node", &registrar.Config{}, nil},
 }
 
 // Write writes all pages into a folder: portolan*.1, and one page in section 8 for each daemon. It

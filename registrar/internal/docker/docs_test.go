@@ -9,7 +9,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"portolan.dev/registrar/source"
-	"portolan.dev/registrar/terms"
+	"portolan.dev/registrar/internal/terms"
 )
 
 // manual is docs/docker.md.

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"portolan.dev/registrar/source"
-	"portolan.dev/registrar/terms"
+	"portolan.dev/registrar/internal/terms"
 )
 
 // portsOf returns the ports of a container inside of it: those that somebody has named, or all exposed ones.

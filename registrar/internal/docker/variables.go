@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"portolan.dev/registrar/source"
-	"portolan.dev/registrar/terms"
+	"portolan.dev/registrar/internal/terms"
 )
 
 // variablePrefix is that of registrator's variables, which are labels or variables of the environment:

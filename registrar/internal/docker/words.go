@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"portolan.dev/registrar/source"
-	"portolan.dev/registrar/terms"
+	"portolan.dev/registrar/internal/terms"
 )
 
 // prefix is that of the labels that are read.

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"portolan.dev/registrar/source"
-	"portolan.dev/registrar/terms"
+	"portolan.dev/registrar/internal/terms"
 )
 
 // reader makes workloads of containers.

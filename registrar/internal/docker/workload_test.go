@@ -13,7 +13,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/registrar/source"
-	"portolan.dev/registrar/terms"
+	"portolan.dev/registrar/internal/terms"
 )
 
 // read returns the workload of a container among others.

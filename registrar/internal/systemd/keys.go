@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"portolan.dev/registrar/source"
-	"portolan.dev/registrar/terms"
+	"portolan.dev/registrar/internal/terms"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"portolan.dev/registrar/source"
-	"portolan.dev/registrar/terms"
+	"portolan.dev/registrar/internal/terms"
 )
 
 func TestKeysAndWords(t *testing.T) {

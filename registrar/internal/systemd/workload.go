@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"portolan.dev/registrar/source"
-	"portolan.dev/registrar/terms"
+	"portolan.dev/registrar/internal/terms"
 )
 
 // The states of a unit, its ActiveState, in which it is registered.
