@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"portolan.dev/portolan/internal/programtest"
 	"portolan.dev/services/kit/kittest"
 )
 
@@ -25,23 +26,23 @@ func TestOperations(t *testing.T) {
 	o := operate(t)
 	done := map[string]bool{}
 	ran := 0
-	for _, b := range blocksOf(t, manual) {
-		switch b.language {
+	for _, b := range programtest.Blocks(t, manual) {
+		switch b.Language {
 		case "sh":
 			o.run(b)
 			ran++
 		case "console":
-			for line := range strings.Lines(b.text) {
+			for line := range strings.Lines(b.Text) {
 				line = strings.TrimLeft(strings.TrimSpace(line), "#$ ")
 				act, known := o.console[line]
 				if !known {
-					t.Fatalf("%s:%d: the test has nothing to do in place of %q", manual, b.line, line)
+					t.Fatalf("%s:%d: the test has nothing to do in place of %q", manual, b.Line, line)
 				}
 				done[line] = true
 				act()
 			}
 		default:
-			t.Errorf("%s:%d: a block is marked %q: sh is run by this test, console is known to it", manual, b.line, b.language)
+			t.Errorf("%s:%d: a block is marked %q: sh is run by this test, console is known to it", manual, b.Line, b.Language)
 		}
 	}
 	for _, line := range slices.Sorted(maps.Keys(o.console)) {
@@ -52,36 +53,6 @@ func TestOperations(t *testing.T) {
 	if ran < 10 {
 		t.Errorf("only %d blocks were found in %s", ran, manual)
 	}
-}
-
-// block is a fenced block of a document.
-type block struct {
-	language string
-	line     int // of its first line
-	text     string
-}
-
-func blocksOf(t *testing.T, path string) []block {
-	t.Helper()
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var found []block
-	inside := false
-	for i, line := range strings.SplitAfter(string(content), "\n") {
-		language, fence := strings.CutPrefix(line, "```")
-		switch {
-		case fence && !inside:
-			found = append(found, block{language: strings.TrimSpace(language), line: i + 2})
-			inside = true
-		case fence:
-			inside = false
-		case inside:
-			found[len(found)-1].text += line
-		}
-	}
-	return found
 }
 
 // operator executes the document.
@@ -201,9 +172,9 @@ func (o *operator) startBackend() {
 var storeURL = regexp.MustCompile(`postgres://(\w+):secret@db\.example/(\w+)`)
 
 // run runs a block, with the variables that earlier blocks exported.
-func (o *operator) run(b block) {
+func (o *operator) run(b programtest.Block) {
 	o.Helper()
-	text := storeURL.ReplaceAllStringFunc(b.text, func(url string) string {
+	text := storeURL.ReplaceAllStringFunc(b.Text, func(url string) string {
 		found := storeURL.FindStringSubmatch(url)
 		return o.url(found[1], found[2])
 	})
@@ -215,7 +186,7 @@ func (o *operator) run(b block) {
 	c.WaitDelay = time.Second // for processes that a killed shell has left running
 	out, err := c.CombinedOutput()
 	if err != nil {
-		o.Fatalf("%s:%d: %v\n%s\n%s", manual, b.line, err, b.text, out)
+		o.Fatalf("%s:%d: %v\n%s\n%s", manual, b.Line, err, b.Text, out)
 	}
-	o.Logf("%s:%d:\n%s%s", manual, b.line, b.text, out)
+	o.Logf("%s:%d:\n%s%s", manual, b.Line, b.Text, out)
 }
