@@ -51,7 +51,9 @@ type Daemon struct {
 }
 
 // New builds the daemon and listens for its API. It registers once it runs.
-func New(ctx context.Context, cfg Config, host app.Host) (*Daemon, error) { return NewWith(ctx, cfg, host) }
+func New(ctx context.Context, cfg Config, host app.Host) (*Daemon, error) {
+	return NewWith(ctx, cfg, host)
+}
 
 // NewWith is New with sources besides the configured ones, for programs with a source of their own.
 func NewWith(_ context.Context, cfg Config, host app.Host, more ...source.Source) (*Daemon, error) {

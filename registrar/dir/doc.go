@@ -9,6 +9,9 @@
 // missing file looks like one whose objects were removed; and a folder without any manifest is an error,
 // because it is more often a mount that is missing than a wish to delete everything.
 //
+// Whoever can change the folder has the rights of the certificate with which it is applied, but does not
+// read other files of the machine: links that lead out of the folder are refused.
+//
 // Two shapes were possible. In the first, each event of a file is applied by itself. It needs to remember
 // which file had which object, also over restarts, and an event that is lost is an object that stays. In
 // the second, which this is, events only say when to look. The price is that each change of a file reads

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 
 	"portolan.dev/services/applyset"
-	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/manifest"
 	"portolan.dev/services/object"
 )
@@ -37,9 +36,9 @@ func (r *Runner) read() content {
 	revision := sha256.New()
 	for _, file := range files {
 		name := r.below(file.Name)
-		text, err := os.ReadFile(file.Path)
+		text, err := readInside(file)
 		if err != nil {
-			c.problems = append(c.problems, Problem{File: name, Message: apierr.Describe(err)})
+			c.problems = append(c.problems, Problem{File: name, Message: err.Error()})
 			continue
 		}
 		_, _ = fmt.Fprintf(revision, "%s\x00%d\x00%s", name, len(text), text) // a hash never fails
@@ -52,12 +51,43 @@ func (r *Runner) read() content {
 	return c
 }
 
+// maxFileBytes is the largest size of a file, which is far above the size of manifests that people write.
+const maxFileBytes = 64 << 20
+
+// readInside reads a file of the folder. Links that lead out of the folder are refused, because whoever
+// can change the folder may otherwise have the daemon read other files of its machine, and devices.
+func readInside(file manifest.File) ([]byte, error) {
+	if file.Folder == "" {
+		return nil, errors.New("this is a file; give the folder that it is in")
+	}
+	root, err := os.OpenRoot(file.Folder)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = root.Close() }()
+	name, err := filepath.Rel(file.Folder, file.Path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := root.Stat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, errors.New("this is no regular file; remove it or rename it")
+	case info.Size() > maxFileBytes:
+		return nil, fmt.Errorf("the file has %d bytes, of which %d are allowed; split it", info.Size(), maxFileBytes)
+	}
+	return root.ReadFile(name)
+}
+
 // below returns the path of a file below the folder.
 func (r *Runner) below(name string) string {
-	if relative, err := filepath.Rel(r.options.Path, name); err == nil && relative != "." {
-		return filepath.ToSlash(relative)
+	relative, err := filepath.Rel(r.options.Path, name)
+	if err != nil {
+		return name // impossible: the name begins with the path
 	}
-	return filepath.Base(name) // the folder is a file
+	return filepath.ToSlash(relative)
 }
 
 // add adds the documents of a file.

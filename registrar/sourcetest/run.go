@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"portolan.dev/registrar/source"
 	"portolan.dev/registrar/internal/terms"
+	"portolan.dev/registrar/source"
 )
 
 // Run checks a source in worlds of its own, one for each test.

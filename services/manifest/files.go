@@ -18,6 +18,8 @@ type File struct {
 	// Path is the path to read. It is below the folder that a link pointed to when the files were listed,
 	// so that the files of one list are of one version if the link is replaced meanwhile.
 	Path string
+	// Folder is the folder that Path is below, without links. It is empty if the source is the file.
+	Folder string
 }
 
 // Files returns a file itself, or the manifests of a folder and the folders in it, ordered by name. A
@@ -29,7 +31,7 @@ func Files(source string) ([]File, error) {
 		return nil, err
 	}
 	if !info.IsDir() {
-		return []File{{source, source}}, nil
+		return []File{{Name: source, Path: source}}, nil
 	}
 	root, err := filepath.EvalSymlinks(source)
 	if err != nil {
@@ -48,7 +50,7 @@ func Files(source string) ([]File, error) {
 			return nil
 		}
 		relative, err := filepath.Rel(root, path)
-		files = append(files, File{Name: filepath.Join(source, relative), Path: path})
+		files = append(files, File{Name: filepath.Join(source, relative), Path: path, Folder: root})
 		return err
 	})
 	return files, err

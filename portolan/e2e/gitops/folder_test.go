@@ -193,6 +193,19 @@ func TestFolderOnce(t *testing.T) {
 			i.expect(c.then...)
 		})
 	}
+	outside := filepath.Join(t.TempDir(), "outside.yaml")
+	write(t, filepath.Dir(outside), map[string]string{"outside.yaml": good})
+	for target, want := range map[string]string{outside: "escapes", "/dev/zero": "escapes", "folder": "no regular file", "none": "no such file"} {
+		path := t.TempDir()
+		write(t, path, map[string]string{"a.yaml": good, "folder/README": ""})
+		link(t, target, filepath.Join(path, "link.yaml"))
+		if err := i.runner(path).Once(t.Context()); err == nil || !strings.Contains(err.Error(), "link.yaml: ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("a link to %s: %v", target, err)
+		}
+	}
+	if err := i.runner(outside).Once(t.Context()); err == nil || !strings.Contains(err.Error(), "give the folder") {
+		t.Errorf("a file in place of the folder: %v", err)
+	}
 	if err := i.runner(filepath.Join(t.TempDir(), "none")).Once(t.Context()); err == nil || !strings.Contains(err.Error(), "none") {
 		t.Errorf("a folder that is missing: %v", err)
 	}

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"portolan.dev/registrar/source"
 	"portolan.dev/registrar/internal/terms"
+	"portolan.dev/registrar/source"
 )
 
 // portsOf returns the ports of a container inside of it: those that somebody has named, or all exposed ones.

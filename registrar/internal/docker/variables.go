@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"portolan.dev/registrar/source"
 	"portolan.dev/registrar/internal/terms"
+	"portolan.dev/registrar/source"
 )
 
 // variablePrefix is that of registrator's variables, which are labels or variables of the environment:

@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"portolan.dev/registrar/source"
 	"portolan.dev/registrar/internal/terms"
+	"portolan.dev/registrar/source"
 )
 
 // prefix is that of the labels that are read.

@@ -3,8 +3,8 @@ package docker
 import (
 	"time"
 
-	"portolan.dev/registrar/source"
 	"portolan.dev/registrar/internal/terms"
+	"portolan.dev/registrar/source"
 )
 
 // reader makes workloads of containers.

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	corev1 "portolan.dev/api/core/v1"
-	"portolan.dev/registrar/source"
 	"portolan.dev/registrar/internal/terms"
+	"portolan.dev/registrar/source"
 )
 
 // read returns the workload of a container among others.

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"portolan.dev/registrar/source"
 	"portolan.dev/registrar/internal/terms"
+	"portolan.dev/registrar/source"
 )
 
 const (

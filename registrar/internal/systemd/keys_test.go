@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"portolan.dev/registrar/source"
 	"portolan.dev/registrar/internal/terms"
+	"portolan.dev/registrar/source"
 )
 
 func TestKeysAndWords(t *testing.T) {

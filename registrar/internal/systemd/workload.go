@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"portolan.dev/registrar/source"
 	"portolan.dev/registrar/internal/terms"
+	"portolan.dev/registrar/source"
 )
 
 // The states of a unit, its ActiveState, in which it is registered.
