@@ -39,7 +39,8 @@ func openFolder(cfg *Config, network rpc.Network, log *slog.Logger, metrics prom
 	}
 	f.Runner = dir.New(dir.Options{
 		Path: cfg.Dir, Selector: cfg.DirSelector, Namespace: cfg.DirNamespace, Interval: cfg.DirInterval,
-		Registry: f.conn, Log: log, Metrics: metrics, Attempted: attempted,
+		Everywhere: f.identity == nil || f.identity.ID().Namespace == "",
+		Registry:   f.conn, Log: log, Metrics: metrics, Attempted: attempted,
 	})
 	return f, nil
 }

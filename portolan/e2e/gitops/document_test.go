@@ -2,7 +2,7 @@ package gitops
 
 import (
 	"context"
-	"flag"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,15 +11,16 @@ import (
 	"time"
 
 	"portolan.dev/portolan/internal/programtest"
-	"portolan.dev/registrar/dir"
+	"portolan.dev/registrar"
+	"portolan.dev/services/kit/config"
 	"portolan.dev/services/kit/kittest"
 )
 
 // document is the document under test.
 const document = repository + "/docs/gitops.md"
 
-// TestDocument follows docs/gitops.md in its order. Bash runs every block marked sh. A block marked
-// console has one line for registrar, whose folder the test runs.
+// TestDocument follows docs/gitops.md in its order. Bash runs every block marked sh. The block
+// marked console starts registrar, which the test runs while a file comes and goes.
 func TestDocument(t *testing.T) {
 	i := install(t)
 	folder := t.TempDir()
@@ -35,7 +36,7 @@ func TestDocument(t *testing.T) {
 			t.Errorf("%s:%d: a block is marked %q", document, b.Line, b.Language)
 		}
 	}
-	if ran["sh"] < 4 || ran["console"] != 2 {
+	if ran["sh"] < 5 || ran["console"] != 1 {
 		t.Errorf("blocks %v were found", ran)
 	}
 	i.expect("service/web", "!service/db", "!service/cart")
@@ -51,7 +52,7 @@ func (i *installation) bash(folder string, b programtest.Block) {
 	ctx, cancel := context.WithTimeout(i.Context(), time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, "bash", "-c", "set -euo pipefail\n"+refused+strings.ReplaceAll("\n"+b.Text, "\n! ", "\nrefused "))
-	c.Dir, c.Env = folder, []string{"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH"), "HOME=" + folder, "PORTOLAN_SERVER=" + i.config.Addr}
+	c.Dir, c.Env = folder, []string{"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH"), "HOME=" + folder, "PORTOLAN_SERVER=" + i.config.Addr, "PORTOLAN_REGISTRAR_REGISTRY=" + i.config.Addr}
 	c.WaitDelay = time.Second // for processes that a killed shell has left running
 	out, err := c.CombinedOutput()
 	if err != nil {
@@ -60,32 +61,27 @@ func (i *installation) bash(folder string, b programtest.Block) {
 	i.Logf("%s:%d:\n%s%s", document, b.Line, b.Text, out)
 }
 
-// registrar does what a line for registrar says: with -once it applies the folder, otherwise it follows
-// it while files come and go.
+// registrar does what a line for registrar says: it follows a folder, while a file comes and goes.
 func (i *installation) registrar(folder string, b programtest.Block) {
 	i.Helper()
 	arguments, ok := strings.CutPrefix(strings.TrimSpace(b.Text), "# registrar ")
 	if !ok {
 		i.Fatalf("%s:%d: the test has nothing to do in place of %q", document, b.Line, b.Text)
 	}
-	flags := flag.NewFlagSet("registrar", flag.ContinueOnError)
-	path, selector, once := flags.String("dir", "", ""), flags.String("dir-selector", "", ""), flags.Bool("once", false, "")
-	if err := flags.Parse(strings.Fields(arguments)); err != nil {
+	var cfg registrar.Config
+	if err := config.Load("registrar", &cfg, strings.Fields(arguments), func(string) (string, bool) { return "", false }, io.Discard); err != nil {
 		i.Fatalf("%s:%d: %v", document, b.Line, err)
 	}
-	*path = filepath.Join(folder, *path)
-	runner := i.runner(*path, func(o *dir.Options) { o.Selector = *selector })
-	if *once {
-		if err := runner.Once(i.Context()); err != nil {
-			i.Errorf("%s:%d: %v", document, b.Line, err)
-		}
-		return
+	cfg.Addr, cfg.Registry, cfg.NodeName, cfg.Dir = "127.0.0.1:0", i.config.Addr, "n1", filepath.Join(folder, cfg.Dir)
+	daemon, err := registrar.New(i.Context(), cfg, kittest.Host(i, i.network, i.nats))
+	if err != nil {
+		i.Fatal(err)
 	}
-	stop := kittest.Run(i, "folder", runner.Run)
+	stop := kittest.Run(i, "registrar", daemon.Run)
 	manifest := strings.ReplaceAll(service("default", "cart", "cart"), "{app: cart}\nspec", "{app.kubernetes.io/part-of: shop}\nspec")
-	write(i, *path, map[string]string{"cart.yaml": manifest})
+	write(i, cfg.Dir, map[string]string{"cart.yaml": manifest})
 	i.await("service/cart", "service/web")
-	if err := os.Remove(filepath.Join(*path, "cart.yaml")); err != nil {
+	if err := os.Remove(filepath.Join(cfg.Dir, "cart.yaml")); err != nil {
 		i.Fatal(err)
 	}
 	i.await("!service/cart", "service/web")
