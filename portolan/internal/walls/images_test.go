@@ -40,9 +40,6 @@ func TestImagesHaveEveryProgram(t *testing.T) {
 		modules = append(modules, match[1])
 	}
 	for _, module := range modules {
-		if line := "COPY " + module + "/go.mod " + module + "/go.sum " + module + "/\n"; !strings.Contains(dockerfile, line) {
-			t.Errorf("deploy/images/Dockerfile lacks %q", line)
-		}
 		if !slices.Contains(ignored, "!"+module) {
 			t.Errorf(".dockerignore keeps the module %s from the build", module)
 		}
