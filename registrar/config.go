@@ -23,6 +23,7 @@ type Config struct {
 	Docker             bool          `flag:"docker" default:"false" usage:"register containers with the label portolan.service"`
 	DockerSocket       string        `flag:"docker-socket" default:"/var/run/docker.sock" usage:"path of the engine's socket"`
 	DockerComposeNames bool          `flag:"docker-compose-names" default:"false" usage:"register all containers of compose projects: the service has the name that it has in the compose file, and the namespace that of the project, unless labels say something else"`
+	DockerVariables    bool          `flag:"docker-service-variables" default:"true" usage:"read registrator's variables, such as SERVICE_NAME, of containers without labels of Portolan"`
 	DockerNetwork      string        `flag:"docker-network" usage:"network whose address counts for containers that are in several and name none; empty: such containers are not registered"`
 	Systemd            bool          `flag:"systemd" default:"false" usage:"register units with the key X-Portolan-Service"`
 	SystemdBus         string        `flag:"systemd-bus" usage:"D-Bus address of systemd, as unix:path=PATH; empty: the system bus"`

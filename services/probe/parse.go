@@ -115,7 +115,7 @@ func parseTarget(kind, rest string) (target, error) {
 
 // parsePort parses a port's number or name. Names are checked by the registry's rules.
 func parsePort(text string) (*corev1.IntOrString, error) {
-	number, err := strconv.Atoi(text)
+	number, err := strconv.ParseInt(text, 10, 32)
 	if err != nil {
 		return &corev1.IntOrString{Value: &corev1.IntOrString_Name{Name: text}}, nil
 	}

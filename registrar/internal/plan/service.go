@@ -12,16 +12,27 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// Service returns the service that is made on demand for a workload.
+// Service returns the service that is made on demand for a workload. Of ports with the same number of the
+// service, it has the first: two names for one port are no mistake of the workload.
 func (r *Registrar) Service(w *source.Workload) *corev1.Service {
 	name := r.ServiceName(w)
 	svc := &corev1.Service{
 		Metadata: &corev1.ObjectMeta{Namespace: name.Namespace, Name: name.Name, Annotations: map[string]string{object.AnnotationWorkload: r.Owner}},
 		Spec:     &corev1.ServiceSpec{Selector: map[string]string{object.LabelService: name.Name}},
 	}
+	type number struct {
+		port     uint16
+		protocol corev1.Protocol
+	}
+	taken := map[number]bool{}
 	for _, p := range w.Ports {
+		port := cmp.Or(p.ServicePort, p.Number)
+		if taken[number{port, p.Protocol}] {
+			continue
+		}
+		taken[number{port, p.Protocol}] = true
 		svc.Spec.Ports = append(svc.Spec.Ports, &corev1.ServicePort{
-			Name: p.Name, Protocol: p.Protocol, Port: int32(cmp.Or(p.ServicePort, p.Number)),
+			Name: p.Name, Protocol: p.Protocol, Port: int32(port),
 			TargetPort: &corev1.IntOrString{Value: &corev1.IntOrString_Name{Name: p.Name}},
 		})
 	}
