@@ -38,9 +38,8 @@ func openFolder(cfg *Config, network rpc.Network, log *slog.Logger, metrics prom
 		return nil, err
 	}
 	f.Runner = dir.New(dir.Options{
-		Path: cfg.Dir, Selector: cfg.DirSelector, Namespace: cfg.DirNamespace, Interval: cfg.DirInterval,
-		Everywhere: f.identity == nil || f.identity.ID().Namespace == "",
-		Registry:   f.conn, Log: log, Metrics: metrics, Attempted: attempted,
+		Path: cfg.Dir, Selector: cfg.DirSelector, Namespace: cfg.DirNamespace, Everywhere: f.identity == nil || f.identity.ID().Namespace == "",
+		Interval: cfg.DirInterval, Registry: f.conn, Log: log, Metrics: metrics, Attempted: attempted,
 	})
 	return f, nil
 }
