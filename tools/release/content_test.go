@@ -2,6 +2,7 @@ package main
 
 import (
 	"archive/tar"
+	"bytes"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -129,12 +130,28 @@ func TestArchive(t *testing.T) {
 // with a hash.
 func TestSBOM(t *testing.T) {
 	r := sample(t)
-	if err := r.makeSBOM(); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join(r.out, "portolan_1.2.0.cdx.json"))
+	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, name := range r.programs() {
+		if err := errors.Join(os.Remove(r.program("amd64", name)), os.Symlink(self, r.program("amd64", name))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var text []byte
+	for i := range 2 {
+		if err := r.makeSBOM(); err != nil {
+			t.Fatal(err)
+		}
+		again, err := os.ReadFile(filepath.Join(r.out, "portolan_1.2.0.cdx.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i > 0 && !bytes.Equal(again, text) {
+			t.Error("the second document differs from the first")
+		}
+		text = again
 	}
 	var bom struct {
 		SpecVersion string
