@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"portolan.dev/services/kit/kittest"
@@ -47,11 +48,23 @@ func shortDir(t testing.TB) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		unmount(dir)
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}
 	})
 	return dir
+}
+
+// unmount unmounts what an engine leaves mounted: the namespace of the host's network, and what belongs to
+// containers if it was killed.
+func unmount(dir string) {
+	mounts, _ := os.ReadFile("/proc/self/mounts") // there is none without a kernel that has engines
+	for line := range strings.Lines(string(mounts)) {
+		if fields := strings.Fields(line); len(fields) > 1 && strings.HasPrefix(fields[1], dir+"/") {
+			_ = exec.Command("umount", "-l", fields[1]).Run() // the removal of the folder reports what is left
+		}
+	}
 }
 
 // Host returns the address of the engine as the docker CLI wants it.
@@ -69,12 +82,12 @@ func (e *Engine) Await() {
 	})
 }
 
-// Lab returns a lab without networks at the engine, which must run until the end of the test.
+// Lab returns a lab without networks at the engine.
 func (e *Engine) Lab() *Lab {
 	e.t.Helper()
 	l := empty(e.t, e.Host())
 	l.image = l.Mark
 	l.Docker("build", "-q", "-t", l.image, buildContext(e.t))
-	e.t.Cleanup(l.remove)
+	e.t.Cleanup(l.Remove)
 	return l
 }

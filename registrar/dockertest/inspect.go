@@ -64,16 +64,18 @@ func (c *inspected) address() string {
 	return ""
 }
 
-// Ranges returns the ranges of the engine's networks.
+// Ranges returns the ranges of the lab's networks.
 func (l *Lab) Ranges() []netip.Prefix {
 	l.t.Helper()
-	names := append([]string{"bridge"}, l.Networks...)
+	if len(l.Networks) == 0 {
+		return nil
+	}
 	var networks []struct {
 		IPAM struct {
 			Config []struct{ Subnet netip.Prefix }
 		}
 	}
-	out := l.Docker(append([]string{"network", "inspect"}, names...)...)
+	out := l.Docker(append([]string{"network", "inspect"}, l.Networks...)...)
 	if err := json.Unmarshal([]byte(out), &networks); err != nil {
 		l.t.Fatalf("docker network inspect: %v: %s", err, out)
 	}

@@ -43,7 +43,7 @@ func New(t testing.TB, networks ...string) *Lab {
 	l.image = l.Mark
 	l.Docker("build", "-q", "-t", l.image, buildContext(t))
 	t.Cleanup(func() { _, _ = l.Try("rmi", "-f", l.image) })
-	t.Cleanup(l.remove)
+	t.Cleanup(l.Remove)
 	for _, network := range networks {
 		l.Docker("network", "create", l.Name(network))
 		l.Networks = append(l.Networks, l.Name(network))
@@ -59,7 +59,7 @@ func empty(t testing.TB, host string) *Lab {
 func (l *Lab) Part(t testing.TB) *Lab {
 	p := empty(t, l.host)
 	p.image = l.image
-	t.Cleanup(p.remove)
+	t.Cleanup(p.Remove)
 	return p
 }
 
@@ -142,7 +142,9 @@ func (l *Lab) Start(name, program string, options ...string) string {
 	return strings.TrimSpace(out)
 }
 
-func (l *Lab) remove() {
+// Remove removes the containers and networks. It needs an engine that runs, so a test that starts the
+// engine again registers it again as a cleanup, after that of the engine.
+func (l *Lab) Remove() {
 	for _, container := range l.Containers() {
 		_, _ = l.Try("rm", "-f", container)
 	}

@@ -1,7 +1,6 @@
 package docker
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -36,12 +35,8 @@ func awaitForwarding(t *testing.T, agent nodeagentv1.NodeAgentServiceClient, nam
 }
 
 // get gets a page by a new connection.
-func get(ctx context.Context, client *http.Client, url string) (page string, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return "", err
-	}
-	response, err := client.Do(request)
+func get(client *http.Client, url string) (page string, err error) {
+	response, err := client.Get(url)
 	if err != nil {
 		return "", err
 	}

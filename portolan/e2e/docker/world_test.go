@@ -66,8 +66,8 @@ func start(t *testing.T, lab *dockertest.Lab, socket string) *world {
 	var r registry.Config
 	config.Defaults(&r)
 	r.Addr, r.Store, r.Allocator, r.ServiceCIDR = w.addr(registryPort), "sqlite:"+filepath.Join(data, "registry"), w.addr(allocatorPort), services
-	r.LoopbackEndpoints, r.ContainerRanges = []netip.Prefix{netip.MustParsePrefix(w.network.Pods())}, lab.Ranges()
 	r.NodeAddresses = []netip.Prefix{netip.PrefixFrom(netip.MustParseAddr(w.network.Bind()), 32)}
+	r.LoopbackEndpoints, r.ContainerRanges = r.NodeAddresses, lab.Ranges() // containers in the host's network have the node's address
 	runDaemon(w, "registry", r, registry.New)
 
 	var e endpointctl.Config
@@ -93,7 +93,7 @@ func (w *world) addr(port int) string { return w.network.Addr("0.1", port) }
 // Start starts the registrar. With Stop it implements dockertest.Watcher.
 func (w *world) Start() {
 	w.Helper()
-	cmd := exec.CommandContext(w.Context(), filepath.Join(bin, "registrar"), "-addr", w.addr(registrarPort), "-http-addr", w.network.Addr("0.1", registrarPort+100),
+	cmd := exec.Command(filepath.Join(bin, "registrar"), "-addr", w.addr(registrarPort), "-http-addr", w.network.Addr("0.1", registrarPort+100),
 		"-registry", w.addr(registryPort), "-nats-url", w.nats, "-node-name", "n1", "-docker", "-docker-socket", w.socket, "-log-format", "json")
 	w.registrar = labtest.Run(w.T, "registrar", cmd, nil)
 }
