@@ -14,7 +14,7 @@ import (
 // or breaks.
 func TestBadInput(t *testing.T) {
 	i := install(t)
-	i.apply(`{apiVersion: v1, kind: Service, metadata: {name: first}, spec: {type: NodePort, clusterIP: ` + i.network.ip("64.10") + `, ports: [{port: 80, nodePort: 30010}]}}`)
+	i.apply(`{apiVersion: v1, kind: Service, metadata: {name: first}, spec: {type: NodePort, clusterIP: ` + i.network.IP("64.10") + `, ports: [{port: 80, nodePort: 30010}]}}`)
 	service := func(name, spec string) string {
 		return "{apiVersion: v1, kind: Service, metadata: {name: " + name + "}, spec: " + spec + "}"
 	}
@@ -25,8 +25,8 @@ func TestBadInput(t *testing.T) {
 		"malformed YAML":         {"apiVersion: v1\nkind: Service\nmetadata: {name: x\n", []string{"standard input:3:"}},
 		"unknown field":          {service("x", "{ports: [{port: 80, colour: red}]}"), []string{"spec.ports[0].colour"}},
 		"no RFC 1035 label":      {service("1web", "{ports: [{port: 80}]}"), []string{"metadata.name", "1web"}},
-		"clusterIP taken":        {service("x", "{clusterIP: "+i.network.ip("64.10")+", ports: [{port: 80}]}"), []string{"spec.clusterIPs[0]", "already allocated"}},
-		"clusterIP out of range": {service("x", "{clusterIP: 10.1.2.3, ports: [{port: 80}]}"), []string{"spec.clusterIPs[0]", "range", i.network.services()}},
+		"clusterIP taken":        {service("x", "{clusterIP: "+i.network.IP("64.10")+", ports: [{port: 80}]}"), []string{"spec.clusterIPs[0]", "already allocated"}},
+		"clusterIP out of range": {service("x", "{clusterIP: 10.1.2.3, ports: [{port: 80}]}"), []string{"spec.clusterIPs[0]", "range", i.network.Services()}},
 		"nodePort taken":         {service("x", "{type: NodePort, ports: [{port: 80, nodePort: 30010}]}"), []string{"spec.ports[0].nodePort", "already allocated"}},
 		"nodePort out of range":  {service("x", "{type: NodePort, ports: [{port: 80, nodePort: 80}]}"), []string{"spec.ports[0].nodePort", "30000-32767"}},
 		"several faults":         {service("x", "{type: Nonsense, sessionAffinity: Always, ports: [{port: 0}]}"), []string{"spec.type", "spec.sessionAffinity"}},
@@ -52,12 +52,12 @@ func TestBadInput(t *testing.T) {
 // service reports it and that everything else works.
 func TestPortIsTaken(t *testing.T) {
 	i := install(t)
-	other, err := net.Listen("tcp", i.network.addr("64.20", 8080))
+	other, err := net.Listen("tcp", i.network.Addr("64.20", 8080))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = other.Close() }()
-	i.apply(`{apiVersion: v1, kind: Service, metadata: {name: blocked}, spec: {clusterIP: ` + i.network.ip("64.20") + `, selector: {app: b}, ports: [{port: 8080}]}}
+	i.apply(`{apiVersion: v1, kind: Service, metadata: {name: blocked}, spec: {clusterIP: ` + i.network.IP("64.20") + `, selector: {app: b}, ports: [{port: 8080}]}}
 ---
 {apiVersion: v1, kind: Service, metadata: {name: free}, spec: {selector: {app: b}, ports: [{port: 8080}]}}
 `)

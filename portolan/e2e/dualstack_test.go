@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"portolan.dev/portolan/internal/loopbacktest"
 	"portolan.dev/services/kit/kittest"
 )
 
@@ -36,8 +37,8 @@ func TestDualStackEndToEnd(t *testing.T) {
 	ownNetwork(t)
 	const services, pods = "fd00:7f60::/112", "fd00:7f64::/112"
 	makeLocal(t, services, pods)
-	i := &installation{T: t, network: network{octet: 130}, dataDir: t.TempDir()}
-	i.startDev("--service-cidr", i.network.services()+","+services, "--pod-cidr", i.network.pods()+","+pods)
+	i := &installation{T: t, network: loopbacktest.Claim(t), dataDir: t.TempDir()}
+	i.startDev("--service-cidr", i.network.Services()+","+services, "--pod-cidr", i.network.Pods()+","+pods)
 	i.apply(dualStackService)
 	i.hello("one", "app=both", "http", 9376)
 
@@ -55,7 +56,7 @@ func TestDualStackEndToEnd(t *testing.T) {
 			return err
 		})
 	}
-	host, port, _ := strings.Cut(i.network.dns(), ":")
+	host, port, _ := strings.Cut(i.network.DNS(), ":")
 	for qtype, want := range map[string]string{"A": ips[0], "AAAA": ips[1]} {
 		out := must(t, "dig", "+short", "@"+host, "-p", port, "both.default.svc.cluster.local", qtype)
 		if strings.TrimSpace(out) != want {

@@ -100,7 +100,7 @@ func (i *installation) edgeForwardsTheClient() {
 	backend := i.serveForwarded("seen", "128.9")
 	i.apply(edgeService("seen", edgeHTTPBackends, "ports: [{name: http, port: 80}]") + i.sliceOf("seen", "http", backend))
 	at := hostPort(i.edgeAddress("seen"), 80)
-	client := i.network.ip("0.77")
+	client := i.network.IP("0.77")
 	asker := &http.Client{Timeout: patience, Transport: &http.Transport{DialContext: dialerFrom(client).DialContext, DisableKeepAlives: true}}
 	kittest.Eventually(i.T, "the client's address", func() error { return answersWith(asker, "http://"+at, "seen: "+client+" http 80") })
 	request, err := http.NewRequestWithContext(i.Context(), http.MethodGet, "http://"+at, nil)
@@ -203,7 +203,7 @@ func (i *installation) says(when string, texts []string, command ...string) {
 // in front says of the request.
 func (i *installation) serveForwarded(name, host string) net.Addr {
 	i.Helper()
-	listener, err := net.Listen("tcp", i.network.ip(host)+":0")
+	listener, err := net.Listen("tcp", i.network.IP(host)+":0")
 	if err != nil {
 		i.Fatal(err)
 	}

@@ -10,12 +10,13 @@ import (
 	"strings"
 	"testing"
 
+	"portolan.dev/portolan/internal/loopbacktest"
 	"portolan.dev/services/kit/kittest"
 )
 
 // TestExample runs the installation of `make run`, and the commands that it prints.
 func TestExample(t *testing.T) {
-	i := &installation{T: t, network: claimNetwork(t), dataDir: t.TempDir()}
+	i := &installation{T: t, network: loopbacktest.Claim(t), dataDir: t.TempDir()}
 	example, err := filepath.Abs(repository + "/examples/hello")
 	if err != nil {
 		t.Fatal(err)

@@ -63,7 +63,7 @@ func TestFirstService(t *testing.T) {
 // digAgrees compares an answer with dig's, which users have.
 func (i *installation) digAgrees(name, want string) {
 	i.Helper()
-	host, port, _ := strings.Cut(i.network.dns(), ":")
+	host, port, _ := strings.Cut(i.network.DNS(), ":")
 	out, err := exec.CommandContext(i.Context(), "dig", "+short", "@"+host, "-p", port, name).CombinedOutput()
 	if err != nil || strings.TrimSpace(string(out)) != want {
 		i.Errorf("dig %s: %q, %v; want %s", name, out, err, want)

@@ -26,11 +26,11 @@ func (i *installation) ingressBehindEdge() {
 	}
 	roots := x509.NewCertPool()
 	own, edges := newCertificate(i.T, 11, "alpha.example", roots), newCertificate(i.T, 12, "beta.example", roots)
-	i.startIngress(i.network.ip("191.7"), own)
+	i.startIngress(i.network.IP("191.7"), own)
 	i.portolan("secret", "tls", "ingress", "--cert", edges+".crt", "--key", edges+".key")
 	i.apply(edgeService("ingress", "loadbalancer.portolan.dev/proxy-protocol: v2, loadbalancer.portolan.dev/tls-cert: secret/ingress, loadbalancer.portolan.dev/tls-ports: ended",
 		"selector: {app: ingress}, ports: [{name: http, port: 80, targetPort: http}, {name: passed, port: 443, targetPort: https}, {name: ended, port: 8443, targetPort: http}]"))
-	address, client := i.edgeAddress("ingress"), i.network.ip("0.78")
+	address, client := i.edgeAddress("ingress"), i.network.IP("0.78")
 	for _, one := range []struct {
 		scheme, host string
 		port         int
@@ -58,7 +58,7 @@ func (i *installation) startIngress(ip, certificate string) {
 	i.Helper()
 	nginx := findNginx(i.T)
 	dir := i.TempDir()
-	config := strings.NewReplacer("DIR", dir, "IP", ip, "NAMES", i.network.dns(), "CERT", certificate).Replace(ingressConfig)
+	config := strings.NewReplacer("DIR", dir, "IP", ip, "NAMES", i.network.DNS(), "CERT", certificate).Replace(ingressConfig)
 	file := filepath.Join(dir, "nginx.conf")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		i.Fatal(err)

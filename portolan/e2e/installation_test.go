@@ -15,6 +15,7 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/portolan/internal/loopbacktest"
 	"portolan.dev/portolan/internal/rollout"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/kit/rpc"
@@ -24,7 +25,7 @@ import (
 // installation is a running `portolan dev`, with methods to use it.
 type installation struct {
 	*testing.T
-	network network
+	network loopbacktest.Network
 	dataDir string
 	process *process
 }
@@ -32,7 +33,7 @@ type installation struct {
 // install starts an installation and waits until it is ready.
 func install(t *testing.T) *installation {
 	t.Helper()
-	i := &installation{T: t, network: claimNetwork(t), dataDir: t.TempDir()}
+	i := &installation{T: t, network: loopbacktest.Claim(t), dataDir: t.TempDir()}
 	i.startDev()
 	return i
 }
@@ -40,8 +41,8 @@ func install(t *testing.T) *installation {
 func (i *installation) startDev(args ...string) {
 	i.Helper()
 	i.process = start(i.T, "dev", append([]string{
-		"dev", "--data-dir", i.dataDir, "--bind", i.network.bind(), "--service-cidr", i.network.services(), "--pod-cidr", i.network.pods(),
-		"--dns-addr", i.network.dns(), "--load-balancer-cidr", i.network.balancers(),
+		"dev", "--data-dir", i.dataDir, "--bind", i.network.Bind(), "--service-cidr", i.network.Services(), "--pod-cidr", i.network.Pods(),
+		"--dns-addr", i.network.DNS(), "--load-balancer-cidr", i.network.Balancers(),
 	}, args...)...)
 	i.process.await("portolan ready")
 }
@@ -56,7 +57,7 @@ func (i *installation) restart() {
 }
 
 // api returns the address of a daemon's gRPC API.
-func (i *installation) api(port int) string { return i.network.addr("0.1", port) }
+func (i *installation) api(port int) string { return i.network.Addr("0.1", port) }
 
 func (i *installation) dial(port int) *grpc.ClientConn {
 	i.Helper()
@@ -162,7 +163,7 @@ func (i *installation) ask(name string, qtype uint16) *dns.Msg {
 	i.Helper()
 	question := new(dns.Msg).SetQuestion(dns.Fqdn(name), qtype)
 	question.RecursionDesired = false
-	answer, _, err := (&dns.Client{Timeout: patience}).ExchangeContext(i.Context(), question, i.network.dns())
+	answer, _, err := (&dns.Client{Timeout: patience}).ExchangeContext(i.Context(), question, i.network.DNS())
 	if err != nil {
 		i.Fatalf("ask %s: %v", name, err)
 	}

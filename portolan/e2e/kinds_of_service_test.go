@@ -66,7 +66,7 @@ func (i *installation) loadBalancer() {
 // the next one replaces its pod.
 func (i *installation) addressOfItsOwn() {
 	i.apply(`{apiVersion: v1, kind: Service, metadata: {name: own}, spec: {selector: {app: own}, ports: [{port: 80, targetPort: 8080}]}}`)
-	ip := i.network.ip("191.1")
+	ip := i.network.IP("191.1")
 	args := []string{"-l", "app=own", "--pod-ip", ip, "--replace", "--port", "http=8080", "--ready-http", "8080/healthz", "--", bin + "/portolan", "hello"}
 	first := i.backend("own-1", args...)
 	i.awaitBackends("own", 1)
@@ -116,7 +116,7 @@ func (i *installation) namedTargetPorts() {
 // withoutSelector sends to a program without a pod, by a slice written by hand.
 func (i *installation) withoutSelector() {
 	// The address is in the pods' range. Its first addresses are allocated last.
-	address := i.network.ip("128.7")
+	address := i.network.IP("128.7")
 	listener, err := net.Listen("tcp", address+":0")
 	if err != nil {
 		i.Fatal(err)
@@ -142,7 +142,7 @@ endpoints: [{addresses: [%s]}]
 }
 
 func (i *installation) udp() {
-	address := i.network.ip("128.8")
+	address := i.network.IP("128.8")
 	packets, err := net.ListenPacket("udp", address+":0")
 	if err != nil {
 		i.Fatal(err)
@@ -176,7 +176,7 @@ func (i *installation) nodePort() {
 	if port < 30000 || port > 32767 {
 		i.Fatalf("node port %d is outside the range", port)
 	}
-	if name, err := get(hostPort(i.network.bind(), int(port))); err != nil || name != "o1" {
+	if name, err := get(hostPort(i.network.Bind(), int(port))); err != nil || name != "o1" {
 		i.Errorf("by the node port: %q, %v", name, err)
 	}
 }

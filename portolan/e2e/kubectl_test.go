@@ -12,6 +12,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"portolan.dev/portolan/internal/loopbacktest"
 	"portolan.dev/services/kit/kittest"
 )
 
@@ -41,7 +42,7 @@ func (i *installation) kubectl(args ...string) (string, error) {
 // TestKubectlUsesDev shows the objects of the example by kubectl, and creates a service with it, which gets
 // a virtual IP and a name. Without dev's file kubectl is refused.
 func TestKubectlUsesDev(t *testing.T) {
-	i := &installation{T: t, network: claimNetwork(t), dataDir: t.TempDir()}
+	i := &installation{T: t, network: loopbacktest.Claim(t), dataDir: t.TempDir()}
 	i.kubectlPath()
 	example, err := filepath.Abs(repository + "/examples/hello")
 	if err != nil {
@@ -72,7 +73,7 @@ func TestKubectlUsesDev(t *testing.T) {
 	if err != nil {
 		t.Fatal(err, vip)
 	}
-	if got := i.vip("web"); got != vip || !netip.MustParsePrefix(i.network.services()).Contains(netip.MustParseAddr(vip)) {
+	if got := i.vip("web"); got != vip || !netip.MustParsePrefix(i.network.Services()).Contains(netip.MustParseAddr(vip)) {
 		t.Errorf("kubectl shows the virtual IP %q, the registry has %q", vip, got)
 	}
 	i.awaitAnswer("web.default.svc.cluster.local", dns.TypeA, answers("A "+vip))

@@ -73,10 +73,10 @@ func operate(t *testing.T) *operator {
 	o.debug, o.audit, o.accessLogs = t.TempDir(), t.TempDir(), t.TempDir()
 	path, rest := postgres.Environment()[0], postgres.Environment()[1:]
 	o.env = append(rest, strings.Replace(path, "PATH=", "PATH="+bin+string(os.PathListSeparator), 1), "HOME="+o.dir)
-	addresses := []string{"10.0.0.1", o.network.ip(host), "10.0.0.2", o.network.ip("0.2"), "127.0.0.1", o.network.ip(host)}
+	addresses := []string{"10.0.0.1", o.network.IP(host), "10.0.0.2", o.network.IP("0.2"), "127.0.0.1", o.network.IP(host)}
 	o.replace = strings.NewReplacer(append(addresses,
 		"/etc/portolan/", o.configurations(strings.NewReplacer(addresses...)), "/etc/nats/tls", filepath.Join(o.dir, "nats"),
-		"/var/lib/portolan/allocator", o.folder, "/root/certs", filepath.Join(o.dir, "certs"), "/run/portolan-registry/", o.debug+"/", "/var/log/portolan/registry/", o.audit+"/", "/var/log/portolan/edge/access/", o.accessLogs+"/", "198.51.100.0/24", o.network.balancers(), "/var/backups/", o.dir+"/")...)
+		"/var/lib/portolan/allocator", o.folder, "/root/certs", filepath.Join(o.dir, "certs"), "/run/portolan-registry/", o.debug+"/", "/var/log/portolan/registry/", o.audit+"/", "/var/log/portolan/edge/access/", o.accessLogs+"/", "198.51.100.0/24", o.network.Balancers(), "/var/backups/", o.dir+"/")...)
 	o.console = map[string]func(){
 		"systemctl enable --now portolan-allocator portolan-registry portolan-endpointctl portolan-lbctl portolan-dnssvc portolan-nodeagent": o.startAll,
 		"portolan run --name web-1 -l app=web --port http=8080 --ready-http 8080/healthz -- portolan hello --port 8080":                      o.startBackend,

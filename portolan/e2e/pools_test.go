@@ -27,22 +27,22 @@ func TestPools(t *testing.T) {
 		return "{apiVersion: v1, kind: Service, metadata: {name: " + name + "}, spec: {ports: [{port: 80}]}}"
 	}
 	before := i.portolan("get", "pools", "-o", "yaml")
-	refused("overlaps pool", "pool", "create", "more", "--use", "cluster-ip", "--range", i.network.ip("64.0/24"))
-	refused("address of node", "pool", "create", "more", "--use", "cluster-ip", "--range", i.network.ip("0.0/24"))
+	refused("overlaps pool", "pool", "create", "more", "--use", "cluster-ip", "--range", i.network.IP("64.0/24"))
+	refused("address of node", "pool", "create", "more", "--use", "cluster-ip", "--range", i.network.IP("0.0/24"))
 	if after := i.portolan("get", "pools", "-o", "yaml"); after != before {
 		t.Errorf("refused changes changed the pools from\n%s\nto\n%s", before, after)
 	}
 	i.apply(service("first"))
-	expect(i.portolan("pool", "create", "more", "--use", "cluster-ip", "--range", i.network.ip("192.0/28")), "pool/more created:", "none of 14 values in use")
-	expect(i.portolan("pool", "resize", "more", i.network.ip("192.0/24")), "none of 254 values in use, static band of 16")
+	expect(i.portolan("pool", "create", "more", "--use", "cluster-ip", "--range", i.network.IP("192.0/28")), "pool/more created:", "none of 14 values in use")
+	expect(i.portolan("pool", "resize", "more", i.network.IP("192.0/24")), "none of 254 values in use, static band of 16")
 	expect(i.portolan("pool", "drain", "service-ipv4"), "pool/service-ipv4 is draining")
 	i.apply(service("second"))
-	if vip := i.vip("second"); !strings.HasPrefix(vip, i.network.ip("192.")) {
+	if vip := i.vip("second"); !strings.HasPrefix(vip, i.network.IP("192.")) {
 		t.Errorf("the service has %s, want an address of the second pool", vip)
 	}
 	kittest.Eventually(t, "the second pool has one value in use", func() error { // a registry reports it after the create
 		out := i.portolan("get", "pool", "more")
-		return lacks(strings.Join(strings.Fields(out), " "), "more cluster-ip "+i.network.ip("192.0/24")+" active", " 0/16 1/238 ")
+		return lacks(strings.Join(strings.Fields(out), " "), "more cluster-ip "+i.network.IP("192.0/24")+" active", " 0/16 1/238 ")
 	})
 	expect(i.portolan("describe", "pool", "service-ipv4"), "Service default/first, clusterIPs/IPv4", "draining: only values that are asked for")
 	i.portolan("pool", "retire", "service-ipv4")
@@ -74,7 +74,7 @@ func TestNodePortsOfTwoProtocols(t *testing.T) {
 	}
 	i.hello("w1", "app=web", "http", 8053)
 	i.awaitBackends("web", 1)
-	if name, err := get(i.network.addr("0.1", 34053)); err != nil || name != "w1" {
+	if name, err := get(i.network.Addr("0.1", 34053)); err != nil || name != "w1" {
 		t.Errorf("the node port for TCP: %q, %v", name, err)
 	}
 	for _, name := range []string{"web", "dns"} {

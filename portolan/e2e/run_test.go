@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"portolan.dev/portolan/internal/loopbacktest"
 	"portolan.dev/services/kit/kittest"
 )
 
@@ -28,8 +29,8 @@ func TestProgramsFindNamesUnasked(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("allowed: only root listens on port 53 and makes mount namespaces")
 	}
-	i := &installation{T: t, network: claimNetwork(t), dataDir: t.TempDir()}
-	i.startDev("--dns-addr", i.network.addr("0.1", 53))
+	i := &installation{T: t, network: loopbacktest.Claim(t), dataDir: t.TempDir()}
+	i.startDev("--dns-addr", i.network.Addr("0.1", 53))
 	i.apply(firstService)
 	hosts, err := os.ReadFile("/etc/resolv.conf")
 	if err != nil {
@@ -54,8 +55,8 @@ func TestProgramEndsWithItsRunner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("allowed: only root listens on port 53 and makes mount namespaces")
 	}
-	i := &installation{T: t, network: claimNetwork(t), dataDir: t.TempDir()}
-	i.startDev("--dns-addr", i.network.addr("0.1", 53))
+	i := &installation{T: t, network: loopbacktest.Claim(t), dataDir: t.TempDir()}
+	i.startDev("--dns-addr", i.network.Addr("0.1", 53))
 	runner := i.backend("left", "--", "sh", "-c", "echo started; exec sleep 600")
 	runner.await("started")
 	program := runner.childPID()

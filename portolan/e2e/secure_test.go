@@ -22,6 +22,7 @@ import (
 	"portolan.dev/lbctl"
 	"portolan.dev/nodeagent"
 	"portolan.dev/nodeagent/program"
+	"portolan.dev/portolan/internal/loopbacktest"
 	"portolan.dev/registry"
 	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/app"
@@ -62,21 +63,21 @@ func (j *journal) lines() []string {
 
 func secure(t *testing.T) *secured {
 	t.Helper()
-	s := &secured{installation: &installation{T: t, network: claimNetwork(t)}, certs: filepath.Join(t.TempDir(), "certs")}
+	s := &secured{installation: &installation{T: t, network: loopbacktest.Claim(t)}, certs: filepath.Join(t.TempDir(), "certs")}
 	s.command("certs", "init", "--certs", s.certs, "--node", "n1")
 	s.startNATS(s.command("certs", "nats-config", "--certs", s.certs))
-	services, pods := netip.MustParsePrefix(s.network.services()), netip.MustParsePrefix(s.network.pods())
+	services, pods := netip.MustParsePrefix(s.network.Services()), netip.MustParsePrefix(s.network.Pods())
 
 	var ac allocator.Config
 	config.Defaults(&ac)
 	ac.Common, ac.Registry, ac.DataDir, ac.ServiceCIDR, ac.PodCIDR = s.common("allocator", 7401), s.api(7400), t.TempDir(), []netip.Prefix{services}, []netip.Prefix{pods}
-	ac.LoadBalancerPool = []netip.Prefix{netip.MustParsePrefix(s.network.balancers())}
+	ac.LoadBalancerPool = []netip.Prefix{netip.MustParsePrefix(s.network.Balancers())}
 	runSecured(s, "allocator", ac, ac.Common, allocator.New)
 
 	var rc registry.Config
 	config.Defaults(&rc)
 	rc.Common, rc.Store, rc.Allocator, rc.ServiceCIDR = s.common("registry", 7400), "sqlite:"+t.TempDir(), s.api(7401), []netip.Prefix{services}
-	rc.PodCIDR, rc.LoopbackEndpoints = []netip.Prefix{pods}, []netip.Prefix{netip.PrefixFrom(netip.MustParseAddr(s.network.bind()), 32)}
+	rc.PodCIDR, rc.LoopbackEndpoints = []netip.Prefix{pods}, []netip.Prefix{netip.PrefixFrom(netip.MustParseAddr(s.network.Bind()), 32)}
 	runSecured(s, "registry", rc, rc.Common, registry.New)
 
 	var ec endpointctl.Config
@@ -91,13 +92,13 @@ func secure(t *testing.T) *secured {
 
 	var dc dnssvc.Config
 	config.Defaults(&dc)
-	dc.Common, dc.Registry, dc.Listen, dc.LameDuck = s.common("dnssvc", 7403), s.api(7400), []string{s.network.dns()}, 0
+	dc.Common, dc.Registry, dc.Listen, dc.LameDuck = s.common("dnssvc", 7403), s.api(7400), []string{s.network.DNS()}, 0
 	dc.ServiceCIDR, dc.PodCIDR = []netip.Prefix{services}, []netip.Prefix{pods}
 	runSecured(s, "dnssvc", dc, dc.Common, dnssvc.New)
 
 	var nc nodeagent.Config
 	config.Defaults(&nc)
-	nc.Common, nc.Registry, nc.NodeAddresses = s.common("nodeagent-n1", 7404), s.api(7400), []string{s.network.bind()}
+	nc.Common, nc.Registry, nc.NodeAddresses = s.common("nodeagent-n1", 7404), s.api(7400), []string{s.network.Bind()}
 	nc.ProxyMode, nc.PodCIDR, nc.HeartbeatInterval = "userspace", []netip.Prefix{pods}, 100*time.Millisecond
 	runSecured(s, "nodeagent", nc, nc.Common, program.New)
 	t.Setenv("PORTOLAN_CERTS", s.certs)
@@ -201,7 +202,7 @@ func (s *secured) balanced() {
 	s.Helper()
 	s.apply(`{apiVersion: v1, kind: Service, metadata: {name: edge}, spec: {type: LoadBalancer, ports: [{port: 8081}]}}`)
 	kittest.Eventually(s.T, "the address of a load balancer", func() error {
-		if out := s.portolan("get", "service", "edge"); !strings.Contains(out, strings.TrimSuffix(s.network.balancers(), "0/24")) {
+		if out := s.portolan("get", "service", "edge"); !strings.Contains(out, strings.TrimSuffix(s.network.Balancers(), "0/24")) {
 			return errors.New(out)
 		}
 		return nil
@@ -222,7 +223,7 @@ func (s *secured) balanced() {
 func TestSecuredInstallation(t *testing.T) {
 	s := secure(t)
 	s.apply(strings.ReplaceAll(firstService, "port: 80\n", "port: 8080\n"))
-	s.backend("one", "--node", "n1", "--pod-ip", s.network.bind(), "-l", "app.kubernetes.io/name=MyApp", "--port", "http=9376", "--ready-http", "9376/healthz", "--drain-delay", "0s",
+	s.backend("one", "--node", "n1", "--pod-ip", s.network.Bind(), "-l", "app.kubernetes.io/name=MyApp", "--port", "http=9376", "--ready-http", "9376/healthz", "--drain-delay", "0s",
 		"--", filepath.Join(bin, "portolan"), "hello", "--port", "9376")
 	s.explained("my-service")
 	var found struct {

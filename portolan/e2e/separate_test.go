@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"portolan.dev/portolan/internal/loopbacktest"
 	"portolan.dev/services/kit/kittest"
 )
 
@@ -38,7 +39,7 @@ const host = "0.1"
 func separately(t *testing.T, store string, registries ...string) *separate {
 	t.Helper()
 	return &separate{
-		installation: &installation{T: t, network: claimNetwork(t)}, store: store, registries: registries, folder: t.TempDir(), running: map[seat]*process{},
+		installation: &installation{T: t, network: loopbacktest.Claim(t)}, store: store, registries: registries, folder: t.TempDir(), running: map[seat]*process{},
 	}
 }
 
@@ -63,7 +64,7 @@ func (s *separate) apis(daemon string) string {
 	seats := s.seats(daemon)
 	all := make([]string, len(seats))
 	for i, at := range seats {
-		all[i] = s.network.addr(at.host, ports[daemon])
+		all[i] = s.network.Addr(at.host, ports[daemon])
 	}
 	return strings.Join(all, ",")
 }
@@ -96,10 +97,10 @@ func (s *separate) restart(daemon string) {
 
 func (s *separate) flags(at seat) []string {
 	flags := []string{
-		"-addr", s.network.addr(at.host, ports[at.daemon]), "-http-addr", s.http(at), "-log-format", "json", "-nats-url", "nats://" + s.api(4222),
+		"-addr", s.network.Addr(at.host, ports[at.daemon]), "-http-addr", s.http(at), "-log-format", "json", "-nats-url", "nats://" + s.api(4222),
 	}
 	registry := []string{"-registry", s.apis("registry")}
-	ranges := []string{"-service-cidr", s.network.services(), "-pod-cidr", s.network.pods()}
+	ranges := []string{"-service-cidr", s.network.Services(), "-pod-cidr", s.network.Pods()}
 	var own []string
 	switch at.daemon {
 	case "registry":
@@ -109,7 +110,7 @@ func (s *separate) flags(at seat) []string {
 		if s.audit != "" {
 			flags = append(flags, "-audit-log", filepath.Join(s.audit, "audit.log-"+at.host))
 		}
-		registry, own = nil, append(ranges, "-store-file", kittest.SecretFile(s.T, s.store), "-allocator", s.apis("allocator"), "-loopback-endpoints", s.network.pods())
+		registry, own = nil, append(ranges, "-store-file", kittest.SecretFile(s.T, s.store), "-allocator", s.apis("allocator"), "-loopback-endpoints", s.network.Pods())
 	case "allocator":
 		own = append(ranges, "-data-dir", s.folder)
 		if s.shared != "" {
@@ -118,11 +119,11 @@ func (s *separate) flags(at seat) []string {
 	case "lbctl":
 		own = []string{"-allocator", s.apis("allocator")}
 	case "dnssvc":
-		own = append(ranges, "-listen", s.network.dns(), "-lame-duck", "0s")
+		own = append(ranges, "-listen", s.network.DNS(), "-lame-duck", "0s")
 	case "edge":
-		own = []string{"-node-name", "n1", "-agent", "", "-ranges", s.network.balancers(), "-access-log-dir", s.accessLogs}
+		own = []string{"-node-name", "n1", "-agent", "", "-ranges", s.network.Balancers(), "-access-log-dir", s.accessLogs}
 	case "nodeagent":
-		own = []string{"-node-name", "n1", "-node-addresses", s.network.bind(), "-proxy-mode", "userspace", "-pod-cidr", s.network.pods(), "-healthz-addr", ""}
+		own = []string{"-node-name", "n1", "-node-addresses", s.network.Bind(), "-proxy-mode", "userspace", "-pod-cidr", s.network.Pods(), "-healthz-addr", ""}
 	}
 	return append(append(flags, registry...), own...)
 }
@@ -130,11 +131,11 @@ func (s *separate) flags(at seat) []string {
 // startNATS starts a NATS server with JetStream, at its usual port.
 func (s *separate) startNATS() {
 	s.Helper()
-	serveNATS(s.T, &server.Options{Host: s.network.bind(), Port: 4222, JetStream: true, StoreDir: natsDir(s.T)})
+	serveNATS(s.T, &server.Options{Host: s.network.Bind(), Port: 4222, JetStream: true, StoreDir: natsDir(s.T)})
 }
 
 // http returns the address of a daemon's metrics and health.
-func (s *separate) http(at seat) string { return s.network.addr(at.host, ports[at.daemon]+100) }
+func (s *separate) http(at seat) string { return s.network.Addr(at.host, ports[at.daemon]+100) }
 
 // awaitReady waits until a daemon is ready.
 func (s *separate) awaitReady(at seat) {

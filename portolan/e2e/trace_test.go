@@ -17,6 +17,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/portolan/internal/loopbacktest"
 	"portolan.dev/services/kit/kittest"
 )
 
@@ -96,7 +97,7 @@ func (c *collector) paths(trace, root string) []string {
 // userspace plane), to the names, to its endpoints, and with these to the kernel again.
 func TestTraceOfAChange(t *testing.T) {
 	spans := collect(t)
-	i := &installation{T: t, network: claimNetwork(t), dataDir: t.TempDir()}
+	i := &installation{T: t, network: loopbacktest.Claim(t), dataDir: t.TempDir()}
 	i.startDev("--trace-endpoint", spans.addr)
 	i.hello("one", "app=traced", "http", 9376)
 	client := registryv1.NewServiceServiceClient(i.dial(7400))

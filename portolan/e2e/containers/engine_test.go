@@ -12,7 +12,7 @@ import (
 
 	"portolan.dev/nodeagent/kerneltest/topology"
 	"portolan.dev/portolan/e2e/labtest"
-	"portolan.dev/services/kit/kittest"
+	"portolan.dev/registrar/dockertest"
 )
 
 // image is the only image of the engine: busybox with all its commands, and curl, which looks names up as
@@ -26,7 +26,7 @@ const (
 type engine struct {
 	*testing.T
 	in      *topology.Namespace
-	socket  string
+	host    string
 	compose []string // the command of Compose
 }
 
@@ -34,37 +34,12 @@ type engine struct {
 func startEngine(t *testing.T, in *topology.Namespace) *engine {
 	t.Helper()
 	busybox, curl := program(t, "busybox"), program(t, "curl")
-	dir := shortDir(t)
-	e := &engine{T: t, in: in, socket: "unix://" + filepath.Join(dir, "docker.sock"), compose: composeCommand(t)}
-	dockerd := program(t, "dockerd")
-	config := filepath.Join(dir, "daemon.json") // instead of the machine's
-	if err := os.WriteFile(config, []byte("{}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(dockerd, "--config-file", config, "--host", e.socket, "--data-root", filepath.Join(dir, "data"),
-		"--exec-root", filepath.Join(dir, "exec"), "--pidfile", filepath.Join(dir, "pid"), "--storage-driver", "vfs", "--bridge", "none")
-	labtest.Run(t, "dockerd", cmd, in)
-	kittest.Eventually(t, "the engine", func() error {
-		_, err := e.try("", "docker", "version")
-		return err
-	})
+	own := dockertest.NewEngine(t)
+	e := &engine{T: t, in: in, host: own.Host(), compose: composeCommand(t)}
+	labtest.Run(t, "dockerd", own.Command(), in)
+	own.Await()
 	e.build(busybox, curl)
 	return e
-}
-
-// shortDir returns a folder with a short path, because the paths of the engine's sockets may have 108 bytes at most.
-func shortDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "engine-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
 }
 
 // program returns the path of a program, or skips the test.
@@ -120,7 +95,7 @@ func (e *engine) try(dir string, command ...string) (out string, err error) {
 	cmd := exec.CommandContext(context.WithoutCancel(e.Context()), command[0], command[1:]...) // also for cleanups
 	cmd.Dir = dir
 	// The builder without BuildKit needs no plugin of the client.
-	cmd.Env = append(os.Environ(), "DOCKER_HOST="+e.socket, "DOCKER_BUILDKIT=0", "COMPOSE_PROJECT_NAME=shop")
+	cmd.Env = append(os.Environ(), "DOCKER_HOST="+e.host, "DOCKER_BUILDKIT=0", "COMPOSE_PROJECT_NAME=shop")
 	err = e.in.Do(func() error {
 		text, err := cmd.CombinedOutput()
 		out = string(text)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -48,7 +49,7 @@ func Command(t testing.TB, program string, args []string) *exec.Cmd {
 	return cmd
 }
 
-// Run starts a command in a namespace.
+// Run starts a command in a namespace; nil: in that of the test.
 func Run(t testing.TB, name string, cmd *exec.Cmd, in *topology.Namespace) *Process {
 	t.Helper()
 	p := &Process{t: t, name: name, cmd: cmd, log: filepath.Join(t.TempDir(), "log"), ended: make(chan struct{})}
@@ -66,7 +67,11 @@ func Run(t testing.TB, name string, cmd *exec.Cmd, in *topology.Namespace) *Proc
 		defer close(p.ended)
 		// The namespace belongs to the thread, and the process dies with the thread, so the thread
 		// waits here.
-		err := in.Do(func() error {
+		enter := onThread
+		if in != nil {
+			enter = in.Do
+		}
+		err := enter(func() error {
 			err := p.cmd.Start()
 			started <- err
 			if err == nil {
@@ -89,6 +94,12 @@ func Run(t testing.TB, name string, cmd *exec.Cmd, in *topology.Namespace) *Proc
 		}
 	})
 	return p
+}
+
+// onThread calls a function on a thread that ends with the goroutine.
+func onThread(fn func() error) error {
+	runtime.LockOSThread()
+	return fn()
 }
 
 // Ended is closed when the process has ended.

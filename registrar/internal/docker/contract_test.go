@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"portolan.dev/registrar/dockertest"
 	"portolan.dev/registrar/source"
 	"portolan.dev/registrar/sourcetest"
 )
@@ -49,7 +50,7 @@ func (w *fakeWorld) Reconnect()       { w.engine.start(w.t) }
 
 func TestRealContract(t *testing.T) {
 	l := newLab(t)
-	sourcetest.Run(t, func(t *testing.T) sourcetest.World { return newRealWorld(t, l.part(t)) })
+	sourcetest.Run(t, func(t *testing.T) sourcetest.World { return newRealWorld(t, &lab{Lab: l.Part(t), t: t}) })
 }
 
 // realWorld is a world of the machine's engine, which sources reach over a socket of the test.
@@ -76,7 +77,7 @@ func newRealWorld(t *testing.T, l *lab) *realWorld {
 func (w *realWorld) Source() source.Source {
 	s := newSource(w.t, Options{Socket: w.socket})
 	s.pace.answer = defaultPace.answer
-	return &ownSource{Source: s, mark: w.mark}
+	return &ownSource{Source: s, mark: w.Mark}
 }
 
 func (w *realWorld) Start(words map[string]string) string {
@@ -85,24 +86,24 @@ func (w *realWorld) Start(words map[string]string) string {
 	for word, value := range words {
 		options = append(options, "--label", prefix+word+"="+value)
 	}
-	name := fmt.Sprintf("c%d", len(w.containers))
-	id := w.start(name, "while ! [ -e /done ]; do busybox sleep 0.1; done", options...)
-	w.names[id] = w.name(name)
+	name := fmt.Sprintf("c%d", len(w.Containers()))
+	id := w.Lab.Start(name, dockertest.Lasting("while ! [ -e /done ]; do busybox sleep 0.1; done"), options...)
+	w.names[id] = w.Name(name)
 	return id
 }
 
 func (w *realWorld) Stop(id string) {
-	w.stops.Go(func() { _, _ = w.try("stop", "-t", "60", w.names[id]) })
+	w.Stops.Go(func() { _, _ = w.Try("stop", "-t", "60", w.names[id]) })
 }
 
 func (w *realWorld) Finish(id string) {
 	w.t.Helper()
-	w.docker("exec", w.names[id], "busybox", "touch", "/done")
+	w.Docker("exec", w.names[id], "busybox", "touch", "/done")
 }
 
 func (w *realWorld) Kill(id string) {
 	w.t.Helper()
-	w.docker("kill", w.names[id])
+	w.Docker("kill", w.names[id])
 }
 
 func (w *realWorld) Disconnect() { w.relay.close() }

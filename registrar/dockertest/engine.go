@@ -1,0 +1,93 @@
+package dockertest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"portolan.dev/services/kit/kittest"
+)
+
+// Engine is the machine's dockerd with folders of its own. It can be started again after its end.
+type Engine struct {
+	// Socket is the path of its socket.
+	Socket string
+
+	t       testing.TB
+	program string
+	args    []string
+}
+
+// NewEngine returns an engine with more flags of dockerd, which runs when the caller starts its Command. It
+// skips the test without dockerd. The engine uses vfs, which needs nothing of the kernel, and has no network
+// of its own accord.
+func NewEngine(t testing.TB, flags ...string) *Engine {
+	t.Helper()
+	program, err := exec.LookPath("dockerd")
+	if err != nil {
+		t.Skipf("allowed: %v (Debian: docker.io)", err)
+	}
+	dir := shortDir(t)
+	config := filepath.Join(dir, "daemon.json") // instead of the machine's
+	if err := os.WriteFile(config, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e := &Engine{t: t, program: program, Socket: filepath.Join(dir, "docker.sock")}
+	e.args = append([]string{"--config-file", config, "--host", e.Host(), "--data-root", filepath.Join(dir, "data"),
+		"--exec-root", filepath.Join(dir, "exec"), "--pidfile", filepath.Join(dir, "pid"), "--storage-driver", "vfs", "--bridge", "none"}, flags...)
+	return e
+}
+
+// shortDir returns a folder with a short path, because the paths of the engine's sockets may have 108 bytes at most.
+func shortDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "engine-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		unmount(dir)
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// unmount unmounts what an engine leaves mounted: the namespace of the host's network, and what belongs to
+// containers if it was killed.
+func unmount(dir string) {
+	mounts, _ := os.ReadFile("/proc/self/mounts") // there is none without a kernel that has engines
+	for line := range strings.Lines(string(mounts)) {
+		if fields := strings.Fields(line); len(fields) > 1 && strings.HasPrefix(fields[1], dir+"/") {
+			_ = exec.Command("umount", "-l", fields[1]).Run() // the removal of the folder reports what is left
+		}
+	}
+}
+
+// Host returns the address of the engine as the docker CLI wants it.
+func (e *Engine) Host() string { return "unix://" + e.Socket }
+
+// Command returns a command that runs the engine.
+func (e *Engine) Command() *exec.Cmd { return exec.Command(e.program, e.args...) }
+
+// Await waits until the engine answers.
+func (e *Engine) Await() {
+	e.t.Helper()
+	kittest.Eventually(e.t, "the engine", func() error {
+		_, err := empty(e.t, e.Host()).Try("version")
+		return err
+	})
+}
+
+// Lab returns a lab without networks at the engine.
+func (e *Engine) Lab() *Lab {
+	e.t.Helper()
+	l := empty(e.t, e.Host())
+	l.image = l.Mark
+	l.Docker("build", "-q", "-t", l.image, buildContext(e.t))
+	e.t.Cleanup(l.Remove)
+	return l
+}
