@@ -178,7 +178,7 @@ func TestSBOM(t *testing.T) {
 			t.Errorf("component %+v", c)
 		}
 	}
-	for _, name := range []string{"portolan.dev/registry/cmd/registry", "portolan.dev/nodeagent/cmd/nodeagent", "stdlib", "github.com/goreleaser/nfpm/v2"} {
+	for _, name := range []string{ours + "registry/cmd/registry", ours + "nodeagent/cmd/nodeagent", "stdlib", "github.com/goreleaser/nfpm/v2"} {
 		if !found[name] {
 			t.Errorf("%s is not in the document", name)
 		}

@@ -19,6 +19,9 @@ import (
 	"github.com/google/uuid"
 )
 
+// ours begins the import paths of this repository.
+const ours = "portolan.dev/"
+
 // makeSBOM writes a bill of materials in the format of CycloneDX: the programs, and the modules and
 // the release of Go that each is built from, as the linker recorded them in the program.
 func (r *release) makeSBOM() error {
@@ -55,7 +58,7 @@ func (r *release) bom(modules map[string]cdx.Component, needs map[string]map[str
 	components, dependencies := []cdx.Component{}, []cdx.Dependency{}
 	programs := []string{}
 	for _, name := range slices.Sorted(maps.Keys(needs)) {
-		program := r.application("portolan.dev/" + name + "/cmd/" + name)
+		program := r.application(ours + name + "/cmd/" + name)
 		components, programs = append(components, program), append(programs, program.BOMRef)
 		of := slices.Sorted(maps.Keys(needs[name]))
 		dependencies = append(dependencies, cdx.Dependency{Ref: program.BOMRef, Dependencies: &of})
@@ -80,7 +83,7 @@ func (r *release) materials(info *debug.BuildInfo) []cdx.Component {
 		if m.Replace != nil && m.Replace.Version != "" {
 			m = m.Replace
 		}
-		if !strings.HasPrefix(m.Path, "portolan.dev/") {
+		if !strings.HasPrefix(m.Path, ours) {
 			found = append(found, library(m.Path, m.Version, m.Sum))
 		}
 	}
