@@ -40,7 +40,7 @@ make_packages "$root" 1.0.0 "$2" "$folder/files"
 sed -i '1i # The settings of the next version.' "$folder/sources/deploy/systemd/etc/registry.yaml"
 SOURCE_DATE_EPOCH=$(date +%s) make_packages "$folder/sources" 1.0.1 registry "$folder/files/next"
 # Debian 12 has a NATS server that is too old. Its package is the one of the manual, with the program that the tests use.
-(cd "$root/portolan" && GOWORK=off go build -trimpath -o "$folder/files/nats-server" github.com/nats-io/nats-server/v2)
+(cd "$root/portolan" && GOWORK=off go build -o "$folder/files/nats-server" github.com/nats-io/nats-server/v2)
 
 machine() { "$here/machine.sh" run "$folder" "$@"; }
 finish() {
