@@ -15,11 +15,14 @@ if ! docker run --rm -v "$PWD:/here:ro" --entrypoint /bin/busybox portolan/stand
 	exit 0
 fi
 
+labelled=$COMPOSE_PROJECT_NAME-labelled # a container outside of the stack
+
 # forget removes the images of the last run, so that Compose builds them. Their layers stay, and are its cache.
 forget() { docker image ls -q --filter "reference=portolan/*:$PORTOLAN_TAG" | xargs -r docker image rm -f --no-prune >/dev/null; }
 ended() {
 	local code=$?
 	[ $code = 0 ] || compose logs --no-color --tail=40
+	docker rm -f "$labelled" >/dev/null 2>&1 || true
 	deploy/compose/down.sh >/dev/null 2>&1
 	forget
 	rm -rf "$clone"
@@ -34,9 +37,21 @@ DOCKER_BUILDKIT=0 deploy/compose/up.sh
 tell "up after $((SECONDS - began)) s"
 deploy/compose/demo.sh
 
+say "A container with labels is a backend, by the registrar of the profile docker"
+quietly compose --profile docker up -d registrar1
+quietly docker run -d --name "$labelled" --network "${COMPOSE_PROJECT_NAME}_portolan" --label portolan.service=greeter --label portolan.port.http=8080 \
+	"portolan/portolan:${PORTOLAN_TAG:-dev}" hello --port 8080
+status() { portolan registrar status --registrar registrar1:7408; }
+registered() { status | grep -q "default/greeter .*[^t] ready$"; }
+await "the container among the endpoints" registered
+status | grep greeter
+quietly docker rm -f "$labelled"
+unregistered() { status | grep -q "answers" && ! status | grep -q greeter; }
+await "its end" unregistered
+
 say "Prometheus, of the profile monitoring, scrapes every daemon"
 quietly compose --profile monitoring up -d prometheus
-targets=$(grep -o '"[a-z0-9]*:75[0-9]*"' deploy/prometheus/prometheus.yml | wc -l)
+targets=$(($(grep -o '"[a-z0-9]*:75[0-9]*"' deploy/prometheus/prometheus.yml | wc -l) + 1)) # and registrar1, by its name
 scraped() {
 	compose exec -T prometheus wget -qO- "http://127.0.0.1:9090/api/v1/query?query=count(up==1)" | grep -q "\"$targets\"\]"
 }
