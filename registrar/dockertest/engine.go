@@ -10,7 +10,9 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// Engine is the machine's dockerd with folders of its own. It can be started again after its end.
+// Engine is the machine's dockerd with folders of its own. It can be started again after its end. It must
+// run in a network namespace of the test, because a dockerd without a bridge removes docker0, which is the
+// machine's engine's in its namespace.
 type Engine struct {
 	// Socket is the path of its socket.
 	Socket string
@@ -21,8 +23,8 @@ type Engine struct {
 }
 
 // NewEngine returns an engine with more flags of dockerd, which runs when the caller starts its Command. It
-// skips the test without dockerd. The engine uses vfs, which needs nothing of the kernel, and has no network
-// of its own accord.
+// skips the test without dockerd. The engine uses vfs, which needs nothing of the kernel, and has no default
+// bridge.
 func NewEngine(t testing.TB, flags ...string) *Engine {
 	t.Helper()
 	program, err := exec.LookPath("dockerd")
@@ -70,8 +72,13 @@ func unmount(dir string) {
 // Host returns the address of the engine as the docker CLI wants it.
 func (e *Engine) Host() string { return "unix://" + e.Socket }
 
-// Command returns a command that runs the engine.
-func (e *Engine) Command() *exec.Cmd { return exec.Command(e.program, e.args...) }
+// Command returns a command that runs the engine. The caller runs it in a network namespace of the test.
+func (e *Engine) Command() *exec.Cmd {
+	// A killed engine takes its containerd along, and leaves the number of that process, which may not be
+	// reaped yet. The next engine would take it for one that runs.
+	_ = os.Remove(filepath.Join(filepath.Dir(e.Socket), "exec", "containerd", "containerd.pid"))
+	return exec.Command(e.program, e.args...)
+}
 
 // Await waits until the engine answers.
 func (e *Engine) Await() {
@@ -82,12 +89,8 @@ func (e *Engine) Await() {
 	})
 }
 
-// Lab returns a lab without networks at the engine.
-func (e *Engine) Lab() *Lab {
+// Lab returns a lab with networks at the engine.
+func (e *Engine) Lab(networks ...string) *Lab {
 	e.t.Helper()
-	l := empty(e.t, e.Host())
-	l.image = l.Mark
-	l.Docker("build", "-q", "-t", l.image, buildContext(e.t))
-	e.t.Cleanup(l.Remove)
-	return l
+	return open(e.t, e.Host(), networks)
 }

@@ -39,7 +39,13 @@ func New(t testing.TB, networks ...string) *Lab {
 	if out, err := exec.Command("docker", "version").CombinedOutput(); err != nil {
 		t.Skipf("allowed: no Docker engine here: %v: %s", err, out)
 	}
-	l := empty(t, "")
+	return open(t, "", networks)
+}
+
+// open returns a lab at an engine.
+func open(t testing.TB, host string, networks []string) *Lab {
+	t.Helper()
+	l := empty(t, host)
 	l.image = l.Mark
 	l.Docker("build", "-q", "-t", l.image, buildContext(t))
 	t.Cleanup(func() { _, _ = l.Try("rmi", "-f", l.image) })

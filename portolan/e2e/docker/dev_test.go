@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
+	"portolan.dev/nodeagent/kerneltest/topology"
 	"portolan.dev/portolan/e2e/labtest"
 	"portolan.dev/portolan/internal/loopbacktest"
 	"portolan.dev/registrar/dockertest"
@@ -23,7 +24,7 @@ import (
 func TestDevRegistersContainers(t *testing.T) {
 	lab, network, data := dockertest.New(t, "x"), loopbacktest.Claim(t), t.TempDir()
 	labtest.Run(t, "dev", exec.Command(filepath.Join(bin, "portolan"), "dev", "--docker", "--data-dir", data, "--bind", network.Bind(),
-		"--service-cidr", network.Services(), "--pod-cidr", network.Pods(), "--load-balancer-cidr", network.Balancers(), "--dns-addr", network.DNS()), nil)
+		"--service-cidr", network.Services(), "--pod-cidr", network.Pods(), "--load-balancer-cidr", network.Balancers(), "--dns-addr", network.DNS()), topology.Own(t, "machine"))
 	lab.Start("a", dockertest.Serving("hello", "true"), append(lab.Web(), "--network", lab.Networks[0])...)
 
 	var secret *token.Token

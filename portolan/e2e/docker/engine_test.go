@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/nodeagent/kerneltest/topology"
 	"portolan.dev/portolan/e2e/labtest"
 	"portolan.dev/registrar/dockertest"
 )
@@ -18,21 +19,21 @@ import (
 type ownEngine struct {
 	*dockertest.Engine
 	t       *testing.T
+	in      *topology.Namespace
 	process *labtest.Process
 }
 
-// startEngine starts an engine whose containers outlive it. It leaves the machine's network alone, so its
-// containers use that of the host.
+// startEngine starts an engine in a namespace, whose containers outlive it.
 func startEngine(t *testing.T) *ownEngine {
 	t.Helper()
-	e := &ownEngine{Engine: dockertest.NewEngine(t, "--live-restore", "--iptables=false", "--ip-forward=false", "--ip-masq=false"), t: t}
+	e := &ownEngine{Engine: dockertest.NewEngine(t, "--live-restore", "--iptables=false"), t: t, in: topology.New(t, "engine")}
 	e.start()
 	return e
 }
 
 func (e *ownEngine) start() {
 	e.t.Helper()
-	e.process = labtest.Run(e.t, "dockerd", e.Command(), nil)
+	e.process = labtest.Run(e.t, "dockerd", e.Command(), e.in)
 	e.Await()
 }
 
@@ -40,15 +41,19 @@ func (e *ownEngine) start() {
 // Pods stay while it is away, also if the registrar starts meanwhile. The pods of containers that have ended
 // go when it is back, and the others are the same as before.
 func TestTheEngineRestarts(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	e := startEngine(t)
-	w := start(t, e.Lab(), e.Socket)
-	for name, port := range map[string]int{"a": 8001, "b": 8002} {
-		w.lab.Run(name, "0", "--network", "host", "--label", fmt.Sprintf("portolan.port.http=%d", port))
+	w := start(t, e.Lab("x"), e.Socket)
+	for _, name := range []string{"a", "b"} {
+		w.lab.Run(name, "0", "--network", w.lab.Networks[0])
 	}
-	a, b := w.addr(8001)+" ready", w.addr(8002)+" ready"
-	w.await(a, b)
+	w.rests()
+	a := fmt.Sprintf("%s:%d ready", w.lab.Inspect()["a"].Address, dockertest.Port)
 	pids := map[string]int{"a": w.pid("a"), "b": w.pid("b")}
 	before := w.pods()
+	if len(before) != 2 {
+		t.Fatalf("the pods are %v, want 2", before)
+	}
 
 	e.process.Kill()
 	w.awaitConnected(false)

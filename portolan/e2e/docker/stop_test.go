@@ -23,6 +23,7 @@ const (
 // asked to stop, and then kills one. Only the kill may cost requests, and only such as began before the
 // node had heard of it.
 func TestStopLosesNothing(t *testing.T) {
+	t.Parallel() // with TestTheEngineRestarts
 	w := start(t, dockertest.New(t, "x"), machineSocket)
 	names := []string{"a", "b", "c"}
 	for _, name := range names {

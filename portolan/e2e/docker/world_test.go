@@ -19,6 +19,7 @@ import (
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/endpointctl"
 	"portolan.dev/nodeagent"
+	"portolan.dev/nodeagent/kerneltest/topology"
 	"portolan.dev/nodeagent/machine"
 	"portolan.dev/portolan/e2e/labtest"
 	"portolan.dev/portolan/internal/loopbacktest"
@@ -67,7 +68,7 @@ func start(t *testing.T, lab *dockertest.Lab, socket string) *world {
 	config.Defaults(&r)
 	r.Addr, r.Store, r.Allocator, r.ServiceCIDR = w.addr(registryPort), "sqlite:"+filepath.Join(data, "registry"), w.addr(allocatorPort), services
 	r.NodeAddresses = []netip.Prefix{netip.PrefixFrom(netip.MustParseAddr(w.network.Bind()), 32)}
-	r.LoopbackEndpoints, r.ContainerRanges = r.NodeAddresses, lab.Ranges() // containers in the host's network have the node's address
+	r.ContainerRanges = lab.Ranges()
 	runDaemon(w, "registry", r, registry.New)
 
 	var e endpointctl.Config
@@ -95,7 +96,7 @@ func (w *world) Start() {
 	w.Helper()
 	cmd := exec.Command(filepath.Join(bin, "registrar"), "-addr", w.addr(registrarPort), "-http-addr", w.network.Addr("0.1", registrarPort+100),
 		"-registry", w.addr(registryPort), "-nats-url", w.nats, "-node-name", "n1", "-docker", "-docker-socket", w.socket, "-log-format", "json")
-	w.registrar = labtest.Run(w.T, "registrar", cmd, nil)
+	w.registrar = labtest.Run(w.T, "registrar", cmd, topology.Own(w.T, "machine"))
 }
 
 // Stop kills the registrar.
