@@ -49,7 +49,7 @@ func (l *Lab) Sequence(watcher Watcher) *Sequence {
 
 // Round does something to several containers at the same time, while the watcher may be stopped.
 func (s *Sequence) Round() {
-	away := s.random.IntN(3) == 0
+	away := s.random.IntN(2) == 0
 	if away {
 		s.watcher.Stop()
 	}

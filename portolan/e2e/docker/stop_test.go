@@ -2,7 +2,9 @@ package docker
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -151,7 +153,7 @@ func (l *load) more(n int) {
 func (l *load) lost() []failure {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return append([]failure(nil), l.failed...)
+	return slices.Clone(l.failed)
 }
 
 func (l *load) requests() (all int) {
@@ -167,9 +169,5 @@ func (l *load) requests() (all int) {
 func (l *load) pages() map[string]bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	pages := map[string]bool{}
-	for page := range l.answered {
-		pages[page] = true
-	}
-	return pages
+	return maps.Clone(l.answered)
 }
