@@ -23,13 +23,16 @@ type Engine struct {
 }
 
 // NewEngine returns an engine with more flags of dockerd, which runs when the caller starts its Command. It
-// skips the test without dockerd. The engine uses vfs, which needs nothing of the kernel, and has no default
+// skips the test without dockerd or root. The engine uses vfs, which needs nothing of the kernel, and has no default
 // bridge.
 func NewEngine(t testing.TB, flags ...string) *Engine {
 	t.Helper()
 	program, err := exec.LookPath("dockerd")
 	if err != nil {
 		t.Skipf("allowed: %v (Debian: docker.io)", err)
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("allowed: an engine of the test needs root")
 	}
 	dir := shortDir(t)
 	config := filepath.Join(dir, "daemon.json") // instead of the machine's
