@@ -80,8 +80,12 @@ func (e *Engine) Command() *exec.Cmd {
 	// A killed engine takes its containerd along, and leaves the number of that process, which may not be
 	// reaped yet. The next engine would take it for one that runs.
 	_ = os.Remove(filepath.Join(filepath.Dir(e.Socket), "exec", "containerd", "containerd.pid"))
-	return exec.Command(e.program, e.args...)
+	return exec.Command("sh", append([]string{"-c", guarded, e.program}, e.args...)...)
 }
+
+// guarded is a shell program that runs its arguments in place of itself, unless the namespace has a bridge
+// that they would remove.
+const guarded = `if grep -q docker0: /proc/self/net/dev; then echo "docker0 belongs to another engine: use a namespace" >&2; exit 1; fi; exec "$0" "$@"`
 
 // Await waits until the engine answers.
 func (e *Engine) Await() {
