@@ -3,6 +3,7 @@ package registrar
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"portolan.dev/services/daemon"
@@ -16,9 +17,10 @@ type Config struct {
 	Registry string `flag:"registry" default:"127.0.0.1:7400" usage:"host:port of the registry's gRPC API; several, comma separated"`
 	DataDir  string `flag:"data-dir" usage:"folder of the renewed certificate; empty: it is renewed in memory"`
 
-	NodeName       string `flag:"node-name" usage:"name of the node; empty: that of the certificate, or the host name"`
-	Namespace      string `flag:"namespace" default:"default" usage:"namespace of workloads that name none"`
-	CreateServices bool   `flag:"create-services" default:"true" usage:"make the services and namespaces that workloads name and that do not exist"`
+	NodeName       string       `flag:"node-name" usage:"name of the node; empty: that of the certificate, or the host name"`
+	NodeAddresses  []netip.Addr `flag:"node-addresses" usage:"addresses of the node, its main one first, for backends in the host's network and at published ports; empty: those that the node's agent reports"`
+	Namespace      string       `flag:"namespace" default:"default" usage:"namespace of workloads that name none"`
+	CreateServices bool         `flag:"create-services" default:"true" usage:"make the services and namespaces that workloads name and that do not exist"`
 
 	Docker             bool          `flag:"docker" default:"false" usage:"register containers with the label portolan.service"`
 	DockerSocket       string        `flag:"docker-socket" default:"/var/run/docker.sock" usage:"path of the engine's socket"`

@@ -110,7 +110,8 @@ func (d *Daemon) newReconciler() *reconcile.Reconciler {
 		names = append(names, one.Name())
 	}
 	return reconcile.New(reconcile.Config{
-		Registrar: plan.Registrar{Node: d.node, Owner: d.id.Path(), Namespace: cmp.Or(d.id.Namespace, d.cfg.Namespace)}, Bound: d.id.Namespace,
+		Registrar:      plan.Registrar{Node: d.node, NodeAddresses: d.cfg.NodeAddresses, Owner: d.id.Path(), Namespace: cmp.Or(d.id.Namespace, d.cfg.Namespace)},
+		Bound:          d.id.Namespace,
 		CreateServices: d.cfg.CreateServices, Sources: names, Registry: d.registry, View: d.view, Warn: d.warn, Log: d.log, Metrics: d.host.Metrics,
 	})
 }

@@ -11,7 +11,7 @@ func (d *Daemon) newSources() []source.Source {
 	var all []source.Source
 	if d.cfg.Docker {
 		all = append(all, docker.New(docker.Options{
-			Socket: d.cfg.DockerSocket, ComposeNames: d.cfg.DockerComposeNames, Network: d.cfg.DockerNetwork, NoServiceVariables: !d.cfg.DockerVariables, Relist: d.cfg.Relist, Log: d.log, Metrics: d.host.Metrics,
+			Socket: d.cfg.DockerSocket, NodeAddresses: d.cfg.NodeAddresses, ComposeNames: d.cfg.DockerComposeNames, Network: d.cfg.DockerNetwork, NoServiceVariables: !d.cfg.DockerVariables, Relist: d.cfg.Relist, Log: d.log, Metrics: d.host.Metrics,
 		}))
 	}
 	if d.cfg.Systemd {

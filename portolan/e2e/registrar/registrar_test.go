@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -226,4 +227,14 @@ func TestAtRestEverythingIsRegistered(t *testing.T) {
 	for service, endpoints := range want {
 		w.await(service, endpoints...)
 	}
+}
+
+// TestNodeAddresses checks that a workload in the host's network is a backend at the configured address of
+// a node whose agent reports no address that endpoints can have.
+func TestNodeAddresses(t *testing.T) {
+	w := start(t)
+	w.stop()
+	w.startRegistrar(func(cfg *registrar.Config) { cfg.NodeAddresses = []netip.Addr{netip.MustParseAddr("127.0.0.1")} })
+	w.says(container("a", func(w *source.Workload) { w.HostNetwork, w.Addresses = true, nil }))
+	w.await("web", "127.0.0.1:8000 ready")
 }

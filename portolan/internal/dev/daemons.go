@@ -63,6 +63,7 @@ func (i *Installation) registry() app.Task {
 	cfg.PodCIDR = i.options.PodCIDR
 	cfg.LoopbackEndpoints = i.options.PodCIDR
 	if i.options.Docker != "" { // the containers of one machine are wherever its engine puts them
+		cfg.LoopbackEndpoints = append(slices.Clone(cfg.LoopbackEndpoints), netip.PrefixFrom(i.options.Bind, i.options.Bind.BitLen()))
 		cfg.ContainerRanges = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("fc00::/7")}
 	}
 	if i.options.Insecure { // the plane listens at external IPs, so an address of the machine would open the service to others
@@ -154,6 +155,7 @@ func (i *Installation) registrar() app.Task {
 	cfg.Common = i.common(registrarPort)
 	cfg.Registry = i.options.addr(registryPort)
 	cfg.NodeName = i.options.Node
+	cfg.NodeAddresses = []netip.Addr{i.options.Bind} // endpoints have no loopback addresses of nodes by themselves
 	cfg.Docker, cfg.DockerSocket, cfg.DockerComposeNames = true, i.options.Docker, true
 	return daemonTask(i, "registrar", cfg, cfg.Common, registrar.New)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"maps"
 	"math"
+	"net/netip"
 	"strings"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -19,6 +20,9 @@ import (
 // Registrar is what all objects of a registrar have in common.
 type Registrar struct {
 	Node string
+	// NodeAddresses are the addresses of the node, its main one first, if the node's agent may not report
+	// any that endpoints can have.
+	NodeAddresses []netip.Addr
 	// Owner is the path of its identity, such as registrar/n1.
 	Owner string
 	// Namespace is that of workloads that name none.
@@ -65,6 +69,9 @@ func (r *Registrar) Pod(from string, w *source.Workload, service *corev1.Service
 	if len(w.Addresses) > 0 {
 		pod.Status.PodIp = w.Addresses[0]
 	}
+	if w.HostNetwork && len(r.NodeAddresses) > 0 {
+		pod.Status.HostIp = r.NodeAddresses[0].String()
+	}
 	if w.Drain > 0 {
 		seconds := int64(math.Ceil(w.Drain.Seconds()))
 		pod.Spec.TerminationGracePeriodSeconds = &seconds
@@ -108,6 +115,7 @@ func Merge(have, want *corev1.Pod, w *source.Workload) (merged *corev1.Pod, chan
 	}
 	status := want.GetStatus()
 	merged.Status.Phase, merged.Status.PodIp, merged.Status.PodIps = status.GetPhase(), status.GetPodIp(), status.GetPodIps()
+	merged.Status.HostIp = status.GetHostIp()
 	if w.Probe == nil {
 		setSourceReady(merged.Status, w)
 	}
