@@ -129,7 +129,7 @@ func TestAuditLines(t *testing.T) {
 
 	_, err = registryv1.NewServiceServiceClient(agent).CreateService(ctx, &registryv1.CreateServiceRequest{Service: web})
 	call(err)
-	want = append(want, "nodeagent/n1 ServiceService/CreateService PERMISSION_DENIED: role nodeagent (spiffe://portolan/nodeagent/n1) may not call /portolan.registry.v1.ServiceService/CreateService: use a certificate of the role operator")
+	want = append(want, "nodeagent/n1 ServiceService/CreateService PERMISSION_DENIED: role nodeagent (spiffe://portolan/nodeagent/n1) may not call /portolan.registry.v1.ServiceService/CreateService: use a certificate of the role operator or registrar")
 	_, err = registryv1.NewNodeServiceClient(agent).CreateNode(ctx, &registryv1.CreateNodeRequest{Node: &corev1.Node{Metadata: &corev1.ObjectMeta{Name: "n2"}}})
 	call(err)
 	want = append(want, `nodeagent/n1 NodeService/CreateNode Node n2 PERMISSION_DENIED: role nodeagent (spiffe://portolan/nodeagent/n1) may not write this Node "n2": an agent writes its own Node only; the agent of n2 needs a certificate of nodeagent/n2`)
