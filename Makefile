@@ -141,6 +141,10 @@ bench-start: ## all daemons started at once, until all are ready, five times
 bench-parity: ## from an object to connections on three nodes, in network namespaces (as root)
 	go test -count=1 -timeout 30m -run '^TestMeasure$$' -v ./portolan/e2e/parity -args -measure | grep -v level=
 
+.PHONY: bench-registrar
+bench-registrar: ## a registrar with CONTAINERS (500) containers of the Docker engine here, beside docker ps and docker inspect; takes minutes
+	go test -count=1 -timeout 30m -run '^TestMeasure$$' -v ./portolan/e2e/docker -args -measure -containers $(or $(CONTAINERS),500) | grep -v level=
+
 # PACKAGED: the daemons to package. A new one needs its unit and its settings in deploy/systemd, and a page in portolan/internal/manual.
 PACKAGED   ?= $(DAEMONS)
 MAINTAINER ?= Portolan <portolan@localhost>

@@ -40,11 +40,12 @@ type Config struct {
 	MaxEventsPerWriter      int              `flag:"max-events-per-writer" default:"1000" usage:"maximum number of events of one writer, who may have the same share of max-event-bytes; the oldest are deleted"`
 	RevocationTTL           time.Duration    `flag:"revocation-ttl" default:"8760h" usage:"time for which a revocation without an expiry is kept; at least the longest lifetime of a certificate"`
 	ReapInterval            time.Duration    `flag:"reap-interval" default:"10s" usage:"interval of deletions of old events and changes"`
-	AgentWriteRate          int              `flag:"agent-write-rate" default:"50" usage:"writes per second of one node agent or edge; after a pause, those of 20 s at once"`
-	AgentWriteBytes         int              `flag:"agent-write-bytes" default:"128" usage:"size of the objects that one node agent or edge may write per second, in KiB; after a pause, that of 20 s at once"`
-	WorkloadWriteRate       int              `flag:"workload-write-rate" default:"10" usage:"writes per second of the identity of one workload or registrar; after a pause, those of 20 s at once"`
-	WorkloadWriteBytes      int              `flag:"workload-write-bytes" default:"64" usage:"size of the objects that the identity of one workload or registrar may write per second, in KiB; after a pause, that of 20 s at once"`
-	MaxPodsPerWorkload      int              `flag:"max-pods-per-workload" default:"250" usage:"maximum number of pods that the identity of one workload or registrar has registered"`
+	AgentWriteRate          int              `flag:"agent-write-rate" default:"50" usage:"writes per second of one node agent, edge or registrar; after a pause, those of 20 s at once"`
+	AgentWriteBytes         int              `flag:"agent-write-bytes" default:"128" usage:"size of the objects that one node agent, edge or registrar may write per second, in KiB; after a pause, that of 20 s at once"`
+	WorkloadWriteRate       int              `flag:"workload-write-rate" default:"10" usage:"writes per second of the identity of one workload; after a pause, those of 20 s at once"`
+	WorkloadWriteBytes      int              `flag:"workload-write-bytes" default:"64" usage:"size of the objects that the identity of one workload may write per second, in KiB; after a pause, that of 20 s at once"`
+	MaxPodsPerWorkload      int              `flag:"max-pods-per-workload" default:"250" usage:"maximum number of pods that the identity of one workload has registered"`
+	MaxPodsPerRegistrar     int              `flag:"max-pods-per-registrar" default:"1000" usage:"maximum number of pods that the registrar of one node has registered"`
 	MaxServicesPerRegistrar int              `flag:"max-services-per-registrar" default:"250" usage:"maximum number of services that one registrar has created on demand, and of namespaces"`
 	NamespaceQuotas         []NamespaceQuota `flag:"namespace-quotas" usage:"limits in namespaces, as NAMESPACE:RESOURCE=NUMBER; NAMESPACE may be *, RESOURCE is a kind's plural name, services.nodeports or services.loadbalancers"`
 	HeartbeatTimeout        time.Duration    `flag:"heartbeat-timeout" default:"10s" usage:"time without heartbeats after which a node agent is not alive"`
@@ -78,7 +79,7 @@ func (c *Config) Validate() error {
 		{"max-event-bytes", int64(c.MaxEventBytes)}, {"max-events-per-writer", int64(c.MaxEventsPerWriter)}, {"log-bytes", c.LogBytes}, {"reap-interval", int64(c.ReapInterval)},
 		{"agent-write-rate", int64(c.AgentWriteRate)}, {"agent-write-bytes", int64(c.AgentWriteBytes)},
 		{"workload-write-rate", int64(c.WorkloadWriteRate)}, {"workload-write-bytes", int64(c.WorkloadWriteBytes)},
-		{"max-pods-per-workload", int64(c.MaxPodsPerWorkload)}, {"max-services-per-registrar", int64(c.MaxServicesPerRegistrar)},
+		{"max-pods-per-workload", int64(c.MaxPodsPerWorkload)}, {"max-pods-per-registrar", int64(c.MaxPodsPerRegistrar)}, {"max-services-per-registrar", int64(c.MaxServicesPerRegistrar)},
 		{"certificate-lifetime", int64(c.CertificateLifetime)}, {"certificate-renewals", int64(c.CertificateRenewals)},
 		{"heartbeat-timeout", int64(c.HeartbeatTimeout)}, {"stream-replicas", int64(c.StreamReplicas)},
 	} {

@@ -85,7 +85,7 @@ func NewOn(ctx context.Context, cfg Config, host app.Host, open OpenFunc) (*Daem
 // openView opens the store and builds everything that reads from it: the indexes, the collector,
 // the view and the watch hub.
 func (d *Daemon) openView(ctx context.Context) (err error) {
-	d.quotas = quota.NewLedger(d.config.NamespaceQuotas, quota.OwnerLimits{Pods: d.config.MaxPodsPerWorkload, Services: d.config.MaxServicesPerRegistrar}, d.host.Metrics)
+	d.quotas = quota.NewLedger(d.config.NamespaceQuotas, quota.OwnerLimits{Pods: d.config.MaxPodsPerWorkload, RegistrarPods: d.config.MaxPodsPerRegistrar, Services: d.config.MaxServicesPerRegistrar}, d.host.Metrics)
 	if d.store, err = waitForStore(ctx, d.open, d.host, d.quotas.Usage); err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (d *Daemon) openServer(context.Context) (err error) {
 			identity.NodeAgent: {Writes: d.config.AgentWriteRate, Bytes: d.config.AgentWriteBytes << 10},
 			identity.Edge:      {Writes: d.config.AgentWriteRate, Bytes: d.config.AgentWriteBytes << 10},
 			identity.Workload:  {Writes: d.config.WorkloadWriteRate, Bytes: d.config.WorkloadWriteBytes << 10},
-			identity.Registrar: {Writes: d.config.WorkloadWriteRate, Bytes: d.config.WorkloadWriteBytes << 10},
+			identity.Registrar: {Writes: d.config.AgentWriteRate, Bytes: d.config.AgentWriteBytes << 10},
 		}, d.host.Metrics),
 		Streamer: &watch.Streamer{
 			View: d.view, Hub: d.hub, Store: d.store, BookmarkEvery: d.config.BookmarkInterval, Dropped: watch.NewDropped(d.host.Metrics),

@@ -6,6 +6,7 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/kinds"
+	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/object"
 )
 
@@ -13,6 +14,7 @@ import (
 const (
 	flagNamespaceQuotas = "namespace-quotas"
 	flagWorkloadPods    = "max-pods-per-workload"
+	flagRegistrarPods   = "max-pods-per-registrar"
 	flagMadeServices    = "max-services-per-registrar"
 )
 
@@ -23,7 +25,9 @@ const namespaceOwner = "namespace "
 // OwnerLimits are the limits of what one workload or registrar has created, which names it in its
 // annotation.
 type OwnerLimits struct {
-	Pods int
+	// Pods is the limit of a workload, and RegistrarPods that of a registrar, which registers all containers
+	// of a node.
+	Pods, RegistrarPods int
 	// Services is the limit of services, and that of namespaces.
 	Services int
 }
@@ -32,12 +36,15 @@ type OwnerLimits struct {
 type accountLimits struct {
 	namespaces map[string]map[string]int // by resource and namespace, which may be everyNamespace
 	owned      map[string]int            // of one owner, by kind
+	// registrarPods is the limit of pods of a registrar; that of other owners is in owned.
+	registrarPods int
 }
 
 func newAccountLimits(quotas []NamespaceQuota, owned OwnerLimits) accountLimits {
 	l := accountLimits{
-		namespaces: map[string]map[string]int{},
-		owned:      map[string]int{"Pod": owned.Pods, "Service": owned.Services, "Namespace": owned.Services},
+		namespaces:    map[string]map[string]int{},
+		owned:         map[string]int{"Pod": owned.Pods, "Service": owned.Services, "Namespace": owned.Services},
+		registrarPods: owned.RegistrarPods,
 	}
 	for _, q := range quotas {
 		if l.namespaces[q.Resource] == nil {
@@ -115,6 +122,9 @@ func (l *accountLimits) charge(o object.Object, add func(account store.Account, 
 	}
 	if limit, owned := l.owned[kind]; owned {
 		if owner := meta.GetAnnotations()[object.AnnotationWorkload]; owner != "" {
+			if kind == "Pod" && isRegistrar(owner) {
+				limit = l.registrarPods
+			}
 			add(store.Account{Owner: owner, Resource: kinds.Of(o).Plural}, 1, limit)
 		}
 	}
@@ -145,8 +155,14 @@ func (l *accountLimits) flag(account store.Account) string {
 	if strings.HasPrefix(account.Owner, namespaceOwner) {
 		return flagNamespaceQuotas
 	}
-	if account.Resource == "pods" {
-		return flagWorkloadPods
+	switch {
+	case account.Resource != "pods":
+		return flagMadeServices
+	case isRegistrar(account.Owner):
+		return flagRegistrarPods
 	}
-	return flagMadeServices
+	return flagWorkloadPods
 }
+
+// isRegistrar reports whether the path of an identity is that of a registrar.
+func isRegistrar(owner string) bool { return strings.HasPrefix(owner, string(identity.Registrar)+"/") }

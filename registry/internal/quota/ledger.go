@@ -31,7 +31,7 @@ func NewLedger(quotas []NamespaceQuota, owned OwnerLimits, metrics prometheus.Re
 		limits: newAccountLimits(quotas, owned), state: view.StateAt(0), used: map[store.Account]int{},
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "portolan_registry_quota_refused_total",
-			Help: "Writes that were refused because of a quota, by limit: namespace-quotas, max-pods-per-workload or max-services-per-registrar.",
+			Help: "Writes that were refused because of a quota, by limit: namespace-quotas, max-pods-per-workload, max-pods-per-registrar or max-services-per-registrar.",
 		}, []string{"limit"}),
 	}
 	metrics.MustRegister(l.refused, &ledgerMetrics{l})

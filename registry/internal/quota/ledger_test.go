@@ -157,15 +157,39 @@ portolan_registry_quota_used{namespace="shop",resource="services.loadbalancers"}
 	}
 }
 
-// TestWorkloadsHaveARate checks that a workload and a registrar have their own, lower rate.
+// TestWorkloadsHaveARate checks that a workload has its own, lower rate, and that a registrar, which writes
+// for all containers of a node, has that of an agent.
 func TestWorkloadsHaveARate(t *testing.T) {
 	rates, _ := start()
-	for _, role := range []identity.Role{identity.Workload, identity.Registrar} {
+	for _, one := range []struct {
+		role  identity.Role
+		limit string
+		want  int
+	}{
+		{identity.Workload, "workload-write-rate allows 2 writes per second", 40},
+		{identity.Registrar, "agent-write-rate allows 10 writes per second", 200},
+	} {
 		id := agent("n1")
-		id.Role = role
-		if n := admitted(t, rates, id, 10, "workload-write-rate allows 2 writes per second"); n != 40 {
-			t.Errorf("%s: %d small writes at once, want those of 20 s", role, n)
+		id.Role = one.role
+		if n := admitted(t, rates, id, 10, one.limit); n != one.want {
+			t.Errorf("%s: %d small writes at once, want %d, those of 20 s", one.role, n, one.want)
 		}
+	}
+}
+
+// TestRegistrarsHaveALimitOfPods checks that the pods of a registrar have a limit of their own.
+func TestRegistrarsHaveALimitOfPods(t *testing.T) {
+	l := newAccountLimits(nil, OwnerLimits{Pods: 5, RegistrarPods: 7})
+	for owner, want := range map[string]struct {
+		limit int
+		flag  string
+	}{"workload/n1/default": {5, flagWorkloadPods}, "registrar/n1": {7, flagRegistrarPods}, "registrar/n1/shop": {7, flagRegistrarPods}} {
+		pod := &corev1.Pod{Metadata: &corev1.ObjectMeta{Name: "p", Namespace: "default", Annotations: map[string]string{object.AnnotationWorkload: owner}}}
+		l.charge(pod, func(account store.Account, _, limit int) {
+			if limit != want.limit || l.flag(account) != want.flag {
+				t.Errorf("%s: %d by %s, want %d by %s", owner, limit, l.flag(account), want.limit, want.flag)
+			}
+		})
 	}
 }
 

@@ -31,7 +31,7 @@ const maxIdle = 1024
 
 // roles are the roles whose identities have a rate, with the beginning of the names of the flags
 // that set it.
-var roles = map[identity.Role]string{identity.NodeAgent: "agent", identity.Edge: "agent", identity.Workload: "workload", identity.Registrar: "workload"}
+var roles = map[identity.Role]string{identity.NodeAgent: "agent", identity.Edge: "agent", identity.Workload: "workload", identity.Registrar: "agent"}
 
 // Rates counts the writes of each identity. It is safe for concurrent use.
 type Rates struct {

@@ -16,7 +16,7 @@ import (
 
 // start returns rates of 10 writes and 10 KiB per second with a clock that advance moves.
 func start() (rates *Rates, advance func(time.Duration)) {
-	rates = New(map[identity.Role]Limits{identity.NodeAgent: {Writes: 10, Bytes: 10 << 10}, identity.Workload: {Writes: 2, Bytes: 1 << 10}, identity.Registrar: {Writes: 2, Bytes: 1 << 10}}, obs.NewMetrics())
+	rates = New(map[identity.Role]Limits{identity.NodeAgent: {Writes: 10, Bytes: 10 << 10}, identity.Workload: {Writes: 2, Bytes: 1 << 10}, identity.Registrar: {Writes: 10, Bytes: 10 << 10}}, obs.NewMetrics())
 	now := time.Unix(0, 0)
 	rates.now = func() time.Time { return now }
 	return rates, func(d time.Duration) { now = now.Add(d) }
