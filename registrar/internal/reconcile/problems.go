@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"portolan.dev/registrar/source"
+	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 )
 
@@ -67,8 +68,11 @@ func named(from string, found []source.Problem) []source.Problem {
 const ReasonRefused = "Refused"
 
 // refusal returns the problem of a write that fails because of what is written. That the registry does
-// not answer is no problem of a workload.
+// not answer, or wants the registrar to write more slowly, is no problem of a workload.
 func refusal(w *wanted, err error) []source.Problem {
+	if _, later := apierr.RetryAfter(err); later {
+		return nil
+	}
 	switch status.Code(err) {
 	case codes.InvalidArgument, codes.PermissionDenied, codes.ResourceExhausted, codes.FailedPrecondition, codes.AlreadyExists, codes.NotFound:
 		if w != nil {
