@@ -30,12 +30,15 @@ func TestBoundRolesAskOtherDaemonsNothing(t *testing.T) {
 		"portolan.dns.v1":       {identity.DNSSvc, netip.AddrPortFrom(at, 7403)},
 		"portolan.nodeagent.v1": {identity.NodeAgent, netip.AddrPortFrom(i.Nodes[0].Addresses[0], 7404)},
 	}
-	const explain = "/portolan.endpoints.v1.EndpointControllerService/ExplainService"
+	const (
+		explain = "/portolan.endpoints.v1.EndpointControllerService/ExplainService"
+		report  = "/portolan.nodeagent.v1.NodeAgentService/ReportCheck" // about pods of their own; see TestReportsAboutOwnPodsOnly
+	)
 	open := map[string]map[string]bool{
-		"operator/a":   {explain: true, "/portolan.dns.v1.DNSService/Query": true},
+		"operator/a":   {explain: true, report: true, "/portolan.dns.v1.DNSService/Query": true},
 		"viewer/a":     {explain: true, "/portolan.dns.v1.DNSService/Query": true},
-		"registrar/n1": {},
-		"workload/n1":  {"/portolan.dns.v1.DNSService/GetStatus": true}, // the name servers for the program's resolv.conf
+		"registrar/n1": {report: true},
+		"workload/n1":  {report: true, "/portolan.dns.v1.DNSService/GetStatus": true}, // the name servers for the program's resolv.conf
 	}
 	for who, may := range open {
 		files := i.Issue(who, time.Hour)
