@@ -21,6 +21,7 @@ func (w *words) portsOf(c *container, named []source.Port, p *problems) []source
 	})
 	ports = unique(ports, p)
 	switch {
+	case len(ports) == 0 && !w.isAsked(): // such as the client of a project
 	case len(ports) == 0:
 		p.add("", source.ReasonNoPorts, "it has no port, so it is not registered: add the label %s%sNAME, or expose a port in its image", prefix, terms.Port)
 	case len(ports) > terms.MaxPorts:

@@ -99,6 +99,10 @@ func (w *words) flag(word string, p *problems) bool {
 	return set
 }
 
+// isAsked reports whether somebody has written about the container itself. Otherwise it would be registered
+// only because it belongs to a project of Compose.
+func (w *words) isAsked() bool { return w.own || w.from[terms.Service] != composeService }
+
 // wanted reports whether the container should be registered. Containers that nobody has written about are
 // not, and are no problem.
 func (w *words) wanted(p *problems) bool {

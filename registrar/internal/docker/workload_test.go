@@ -367,6 +367,8 @@ func TestCompose(t *testing.T) {
 		{"names", of("web", "shop"), "shop/web tcp-8000=8000 172.17.0.1", nil},
 		{"labels first", append(of("web", "shop"), label("portolan.service", "front"), label("portolan.namespace", "prod")), "prod/front tcp-8000=8000 172.17.0.1", nil},
 		{"ignored", append(of("web", "shop"), label("portolan.ignore", "true")), "none", nil},
+		{"no ports", append(of("web", "shop"), exposes()), "none", nil},
+		{"no ports and a label", append(of("web", "shop"), exposes(), label("portolan.weight", "1")), "none", []string{" NoPorts"}},
 		{"one-off", append(of("web", "shop"), label(composeOneOff, "True")), "none", nil},
 		{"a container of docker run", does(unlabelled), "none", nil},
 		{"bad service", of("web_1", "shop"), "none", []string{composeService + " InvalidTerm"}},
