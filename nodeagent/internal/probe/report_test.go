@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,15 +27,31 @@ func podKey(name string) object.Key { return object.Key{Kind: "Pod", Namespace: 
 // prober is a prober whose writes end in stored, in a bubble of synctest.
 type prober struct {
 	*probe.Prober
-	t      *testing.T
-	pod    *corev1.Pod
-	writes int
+	t *testing.T
+
+	mu     sync.Mutex
+	pod    *corev1.Pod // guarded by mu
+	writes int         // guarded by mu
+}
+
+func (p *prober) stored() *corev1.Pod {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pod
+}
+
+func (p *prober) timesWritten() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.writes
 }
 
 // newProber runs a prober of one pod.
 func newProber(t *testing.T, pod *corev1.Pod) *prober {
 	p := &prober{t: t, pod: pod}
 	p.Prober = probe.New(probe.Options{Log: kittest.Logger(t), Write: func(_ context.Context, _ *corev1.Pod, change func(*corev1.Pod) bool) error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		now := p.pod.CloneVT()
 		if change(now) {
 			p.writes++
@@ -50,11 +67,11 @@ func newProber(t *testing.T, pod *corev1.Pod) *prober {
 
 func (p *prober) report(failure error) {
 	p.t.Helper()
-	if _, err := p.Report(p.t.Context(), object.KeyOf(p.pod), "", failure); err != nil {
+	if _, err := p.Report(p.t.Context(), object.KeyOf(p.stored()), "", failure); err != nil {
 		p.t.Fatal(err)
 	}
 	synctest.Wait()
-	p.Set([]*corev1.Pod{p.pod})
+	p.Set([]*corev1.Pod{p.stored()})
 	synctest.Wait()
 }
 
@@ -62,7 +79,7 @@ func (p *prober) report(failure error) {
 func (p *prober) want(ready bool, part string) {
 	p.t.Helper()
 	synctest.Wait()
-	c := object.Condition(p.pod.GetStatus().GetConditions(), object.ConditionReady)
+	c := object.Condition(p.stored().GetStatus().GetConditions(), object.ConditionReady)
 	if (c.GetStatus() == isTrue) != ready || !strings.Contains(c.GetMessage(), part) {
 		p.t.Errorf("the condition is %v, want ready %t with %q", c, ready, part)
 	}
@@ -83,8 +100,8 @@ func TestTTL(t *testing.T) {
 			p.report(nil)
 			p.want(true, "")
 		}
-		if p.writes != 2 {
-			t.Errorf("%d writes, want 2: not ready, and ready", p.writes)
+		if writes := p.timesWritten(); writes != 2 {
+			t.Errorf("%d writes, want 2: not ready, and ready", writes)
 		}
 		time.Sleep(29 * time.Second)
 		p.want(true, "")
@@ -108,8 +125,8 @@ func TestTTLAfterARestart(t *testing.T) {
 		p := newProber(t, known)
 		time.Sleep(29 * time.Second)
 		p.want(true, "")
-		if p.writes != 0 {
-			t.Errorf("%d writes, want none", p.writes)
+		if writes := p.timesWritten(); writes != 0 {
+			t.Errorf("%d writes, want none", writes)
 		}
 		time.Sleep(2 * time.Second)
 		p.want(false, "no client has reported within 30s")
@@ -129,8 +146,8 @@ func TestReportsAreSlowedDown(t *testing.T) {
 			}
 			p.report(failure)
 		}
-		if took := time.Since(begin); took < 9*time.Second || p.writes > 11 {
-			t.Errorf("ten changes took %s and %d writes, want a second each", took, p.writes)
+		if took, writes := time.Since(begin), p.timesWritten(); took < 9*time.Second || writes > 11 {
+			t.Errorf("ten changes took %s and %d writes, want a second each", took, writes)
 		}
 	})
 }
