@@ -31,6 +31,18 @@ func DNSLabel(s string) string {
 	return ""
 }
 
+// LabelFrom returns an RFC 1123 label that resembles a text, such as a program's name: of at most longest
+// bytes, with '-' in the place of what a label may not have. It is empty if nothing of the text is left.
+func LabelFrom(text string, longest int) string {
+	label := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(text))
+	return strings.Trim(label[:min(len(label), longest)], "-")
+}
+
 // RFC1035Label checks a label that begins with a letter, the syntax of names of services.
 func RFC1035Label(s string) string {
 	if len(s) > maxLabel || !isLabel(s) || !lower(s[0]) {

@@ -16,7 +16,6 @@ import (
 	"portolan.dev/allocator"
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 	registrarv1 "portolan.dev/api/registrar/v1"
-	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/endpointctl"
 	"portolan.dev/nodeagent"
 	"portolan.dev/nodeagent/kerneltest/topology"
@@ -29,7 +28,6 @@ import (
 	"portolan.dev/services/kit/config"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/kit/rpc"
-	"portolan.dev/services/object"
 )
 
 const (
@@ -122,28 +120,9 @@ func (w *world) dial(port int) *grpc.ClientConn {
 	return conn
 }
 
-// endpoints returns the endpoints of the lab's service web, each as "172.18.0.2:8000 ready", sorted.
+// endpoints returns the endpoints of the lab's service web.
 func (w *world) endpoints() ([]string, error) {
-	res, err := registryv1.NewEndpointSliceServiceClient(w.conn).ListEndpointSlices(w.Context(), &registryv1.ListEndpointSlicesRequest{
-		Namespace: w.lab.Mark, LabelSelector: object.LabelServiceName + "=web",
-	})
-	var out []string
-	for _, slice := range res.GetEndpointSlices() {
-		for _, e := range slice.GetEndpoints() {
-			state := "unready"
-			switch conditions := e.GetConditions(); {
-			case conditions.GetTerminating():
-				state = "terminating"
-			case conditions.GetReady():
-				state = "ready"
-			}
-			for _, p := range slice.GetPorts() {
-				out = append(out, fmt.Sprintf("%s:%d %s", e.GetAddresses()[0], p.GetPort(), state))
-			}
-		}
-	}
-	slices.Sort(out)
-	return out, err
+	return labtest.Endpoints(w.Context(), w.conn, w.lab.Mark, "web")
 }
 
 // await waits until the service has exactly these endpoints.
@@ -165,7 +144,7 @@ func (w *world) rests() {
 	w.eventually("the endpoints that docker inspect shows", func() error {
 		var want []string
 		for _, state := range w.lab.Inspect() {
-			text := fmt.Sprintf("%s:%d unready", state.Address, dockertest.Port)
+			text := fmt.Sprintf("%s:%d not ready", state.Address, dockertest.Port)
 			if state.Ready {
 				text = fmt.Sprintf("%s:%d ready", state.Address, dockertest.Port)
 			}

@@ -21,6 +21,7 @@ import (
 	"portolan.dev/endpointctl"
 	"portolan.dev/nodeagent"
 	"portolan.dev/nodeagent/machine"
+	"portolan.dev/portolan/e2e/labtest"
 	"portolan.dev/registrar"
 	"portolan.dev/registrar/source"
 	"portolan.dev/registry"
@@ -167,30 +168,6 @@ func container(id string, change ...func(*source.Workload)) source.Workload {
 	return out
 }
 
-// endpoints returns the endpoints of a service, each as "127.0.0.2:8000 ready", sorted.
-func (w *world) endpoints(namespace, service string) ([]string, error) {
-	res, err := registryv1.NewEndpointSliceServiceClient(w.conn).ListEndpointSlices(w.Context(), &registryv1.ListEndpointSlicesRequest{
-		Namespace: namespace, LabelSelector: object.LabelServiceName + "=" + service,
-	})
-	var out []string
-	for _, slice := range res.GetEndpointSlices() {
-		for _, e := range slice.GetEndpoints() {
-			state := "not ready"
-			switch conditions := e.GetConditions(); {
-			case conditions.GetTerminating():
-				state = "terminating"
-			case conditions.GetReady():
-				state = "ready"
-			}
-			for _, p := range slice.GetPorts() {
-				out = append(out, fmt.Sprintf("%s:%d %s", e.GetAddresses()[0], p.GetPort(), state))
-			}
-		}
-	}
-	slices.Sort(out)
-	return out, err
-}
-
 // await waits until a service in the namespace default has exactly these endpoints.
 func (w *world) await(service string, want ...string) {
 	w.Helper()
@@ -201,7 +178,7 @@ func (w *world) awaitIn(namespace, service string, want ...string) {
 	w.Helper()
 	slices.Sort(want)
 	kittest.Eventually(w.T, fmt.Sprintf("endpoints %q of %s", want, service), func() error {
-		got, err := w.endpoints(namespace, service)
+		got, err := labtest.Endpoints(w.Context(), w.conn, namespace, service)
 		if err != nil || !slices.Equal(got, want) {
 			return fmt.Errorf("%q, %w", got, cmp.Or(err, fmt.Errorf("pods %v", w.pods())))
 		}

@@ -13,6 +13,7 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/object"
 	"portolan.dev/services/probe"
+	"portolan.dev/services/spec"
 )
 
 // Options are the settings of a run.
@@ -91,13 +92,7 @@ func (o *Options) check() error {
 // nameOf returns the beginning of a pod's name, derived from a program's path.
 func nameOf(program string) string {
 	base := program[strings.LastIndexByte(program, '/')+1:]
-	name := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
-			return r
-		}
-		return '-'
-	}, strings.ToLower(base))
-	return cmp.Or(strings.Trim(name[:min(len(name), 40)], "-"), "pod")
+	return cmp.Or(spec.LabelFrom(base, 40), "pod")
 }
 
 func parsePorts(texts []string) ([]*corev1.ContainerPort, error) {
@@ -125,15 +120,11 @@ func parsePort(text string) (*corev1.ContainerPort, error) {
 	if err != nil || number == 0 {
 		return nil, fmt.Errorf("port %q: want NAME=NUMBER or NAME=NUMBER/PROTOCOL, such as http=8080", text)
 	}
-	protocol, ok := protocols[strings.ToUpper(cmp.Or(protocolText, "TCP"))]
+	protocol, ok := spec.ParseEnum[corev1.Protocol](strings.ToUpper(cmp.Or(protocolText, "TCP")))
 	if !ok {
 		return nil, fmt.Errorf("port %q: protocol %q is not known; protocols are TCP, UDP, SCTP", text, protocolText)
 	}
 	return &corev1.ContainerPort{Name: name, ContainerPort: int32(number), Protocol: protocol}, nil
-}
-
-var protocols = map[string]corev1.Protocol{
-	"TCP": corev1.Protocol_PROTOCOL_TCP, "UDP": corev1.Protocol_PROTOCOL_UDP, "SCTP": corev1.Protocol_PROTOCOL_SCTP,
 }
 
 // probe returns the readiness probe of the options, or nil if there is none.

@@ -62,7 +62,7 @@ func (r *Registrar) Pod(from string, w *source.Workload, service *corev1.Service
 		},
 		Spec: &corev1.PodSpec{
 			NodeName: r.Node, HostNetwork: w.HostNetwork, Weight: w.Weight,
-			Containers: []*corev1.Container{{Name: containerName(w.Name), Ports: ports(w.Ports), ReadinessProbe: w.Probe.CloneVT()}},
+			Containers: []*corev1.Container{{Name: cmp.Or(spec.LabelFrom(w.Name, 63), "main"), Ports: ports(w.Ports), ReadinessProbe: w.Probe.CloneVT()}},
 		},
 		Status: &corev1.PodStatus{Phase: corev1.PodPhase_POD_PHASE_RUNNING, PodIps: w.Addresses},
 	}
@@ -81,19 +81,6 @@ func (r *Registrar) Pod(from string, w *source.Workload, service *corev1.Service
 	}
 	spec.DefaultPod(pod)
 	return pod
-}
-
-// containerName returns the name of the pod's container: that of the workload, as far as the syntax
-// allows.
-func containerName(name string) string {
-	label := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
-			return r
-		}
-		return '-'
-	}, strings.ToLower(name))
-	label = strings.Trim(label, "-")
-	return cmp.Or(strings.TrimRight(label[:min(len(label), 63)], "-"), "main")
 }
 
 func ports(ports []source.Port) []*corev1.ContainerPort {

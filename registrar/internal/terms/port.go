@@ -1,6 +1,7 @@
 package terms
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,11 +13,6 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// protocols are the protocols by the names that Docker's users write.
-var protocols = map[string]corev1.Protocol{
-	"": corev1.Protocol_PROTOCOL_TCP, "tcp": corev1.Protocol_PROTOCOL_TCP, "udp": corev1.Protocol_PROTOCOL_UDP, "sctp": corev1.Protocol_PROTOCOL_SCTP,
-}
-
 // MaxPorts is the largest number of ports of a workload: Kubernetes' limit of the ports of a slice.
 const MaxPorts = 100
 
@@ -24,7 +20,7 @@ var errPort = errors.New("want a port, NUMBER or NUMBER/PROTOCOL, such as 8000 o
 
 // Protocol returns the protocol of a name such as "udp"; an empty one is TCP.
 func Protocol(name string) (corev1.Protocol, error) {
-	protocol, known := protocols[strings.ToLower(name)]
+	protocol, known := spec.ParseEnum[corev1.Protocol](strings.ToUpper(cmp.Or(name, "tcp")))
 	if !known {
 		return 0, fmt.Errorf("protocol %q is not known; protocols are tcp, udp and sctp", shorten(name))
 	}
