@@ -3,9 +3,8 @@ package docker
 import "github.com/prometheus/client_golang/prometheus"
 
 type metrics struct {
-	requests  *prometheus.CounterVec
-	events    prometheus.Counter
-	connected prometheus.Gauge
+	requests *prometheus.CounterVec
+	events   prometheus.Counter
 }
 
 // calls are the requests by the names that the metrics have for them.
@@ -19,15 +18,12 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		events: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "portolan_registrar_docker_events_total", Help: "Events that the Docker engine has sent.",
 		}),
-		connected: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "portolan_registrar_docker_connected", Help: "Whether all containers of the Docker engine are known and its events are followed: 1 or 0.",
-		}),
 	}
 	for _, call := range calls {
 		m.requests.WithLabelValues(call, "ok")
 		m.requests.WithLabelValues(call, "error")
 	}
-	reg.MustRegister(m.requests, m.events, m.connected)
+	reg.MustRegister(m.requests, m.events)
 	return m
 }
 

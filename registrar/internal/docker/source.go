@@ -81,7 +81,6 @@ func (s *Source) Run(ctx context.Context, report func(source.Report)) error {
 	for {
 		began := time.Now()
 		err := w.connected(ctx)
-		s.metrics.connected.Set(0)
 		if ctx.Err() != nil {
 			return nil
 		}

@@ -219,7 +219,6 @@ func (w *watcher) publish() {
 	}
 	w.next = reader.next
 	w.source.outage.Over()
-	w.source.metrics.connected.Set(1)
 	w.send(now)
 }
 
