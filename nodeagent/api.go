@@ -136,7 +136,7 @@ func (s *api) SetDraining(_ context.Context, req *nodeagentv1.SetDrainingRequest
 	return &nodeagentv1.SetDrainingResponse{Draining: req.GetDraining()}, nil
 }
 
-// maxReport is the longest message of a report, in bytes: that of a condition.
+// maxReport is the maximum length of the message in ReportCheck, in bytes. A pod's condition has the same maximum.
 const maxReport = 1 << 10
 
 // ReportCheck implements NodeAgentService. The namespace is compared before the pod is looked up, so

@@ -30,8 +30,8 @@ type Status struct {
 
 // Problem is a mistake in a file, or an object that could not be applied or pruned.
 type Problem struct {
-	// File is the path of the file below the folder. Empty: the problem is that of the folder, or of a
-	// stored object that could not be pruned.
+	// File is the path of the file, relative to the folder. It is empty if the folder itself cannot be read,
+	// and for a stored object that could not be pruned.
 	File string
 	// Line and Column are the position in the file, from 1. 0: unknown.
 	Line, Column int

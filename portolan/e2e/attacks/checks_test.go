@@ -55,8 +55,8 @@ func awaitReady(t *testing.T, i *labtest.Installation, namespace, name string, w
 	})
 }
 
-// TestNobodyRunsProgramsByAPod registers pods whose checks are programs of the node, with the
-// certificate of a workload, at an agent that runs as root and has no folder of scripts.
+// TestNobodyRunsProgramsByAPod uses the certificate of a workload to register pods with exec checks that
+// name programs of the node. It checks that the node agent, which runs as root, runs none of them.
 func TestNobodyRunsProgramsByAPod(t *testing.T) {
 	i := install(t)
 	const own = "workload/n1/default"

@@ -63,8 +63,8 @@ func TestAWorkloadThatRunsAgain(t *testing.T) {
 	}
 }
 
-// TestGhosts checks that pods whose workloads are gone are deleted by the next registrar, and not before
-// its source has said everything.
+// TestGhosts stops the registrar, ends a workload and starts the registrar again. It checks that the pod of
+// that workload is deleted, but only after the first report of the source that has no error.
 func TestGhosts(t *testing.T) {
 	w := start(t)
 	w.says(container("a"), container("b", at("127.0.0.3")))

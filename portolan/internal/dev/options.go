@@ -33,7 +33,7 @@ type Options struct {
 	TraceEndpoint string // of an OpenTelemetry collector; empty: none
 }
 
-// DockerSocket is where Docker's engine listens unless somebody has moved it.
+// DockerSocket is the path of the socket at which Docker's engine listens by default.
 const DockerSocket = "/var/run/docker.sock"
 
 // Validate returns the invalid fields, joined.

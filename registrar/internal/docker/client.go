@@ -209,8 +209,8 @@ func (e *engine) inspect(ctx context.Context, id string) (*container, error) {
 	return &c, nil
 }
 
-// eventActions are the events that change what is reported. The engine leaves out all others, above all
-// those of the commands that health checks run.
+// eventActions are the actions that the stream of events is limited to, because they change what is
+// reported. Each run of a health check causes other events, which the engine then does not send.
 var eventActions = []string{
 	"start", "die", "kill", "stop", "pause", "unpause", "rename", "destroy", "health_status", "connect", "disconnect",
 }

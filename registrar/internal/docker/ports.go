@@ -66,7 +66,7 @@ func (w *words) exposed(c *container) []source.Port {
 	return ports
 }
 
-// unique leaves out ports whose name another port has.
+// unique returns the ports without those that have the name of an earlier port.
 func unique(ports []source.Port, p *problems) []source.Port {
 	seen := map[string]source.Port{}
 	return slices.DeleteFunc(ports, func(port source.Port) bool {

@@ -9,7 +9,7 @@ import (
 	"portolan.dev/registrar/source"
 )
 
-// prefix is that of the labels that are read.
+// prefix begins the names of the labels that the source reads.
 const prefix = "portolan."
 
 // The words that only containers have.

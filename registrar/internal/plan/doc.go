@@ -21,6 +21,6 @@
 //
 // # Names
 //
-// The name of a pod is that of the service with a hash of node, source and ID. It is the same after a
-// restart of the registrar, so a registrar that has lost its memory finds its pods by it.
+// A pod is named after its service, followed by a hash of the node, the source and the workload's ID. The
+// name is therefore the same after a restart, and the registrar finds the pods that it made before.
 package plan

@@ -24,8 +24,8 @@ const (
 	callTimeout = 10 * time.Second // of all calls for one pod
 )
 
-// delays are those of the queue. There is no quiet time: the first change of a container that stops has
-// to reach the registry at once.
+// delays are the delays of the queue of pods. Quiet is zero, so that the registry hears at once of a
+// container that was asked to stop.
 var delays = queue.Options{Longest: 500 * time.Millisecond, RetryMin: 200 * time.Millisecond, RetryMax: 30 * time.Second}
 
 // Config is the configuration of a [Reconciler].

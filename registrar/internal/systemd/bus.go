@@ -93,7 +93,7 @@ func (b *bus) match(ctx context.Context, rule []dbus.MatchOption) error {
 	return b.conn.AddMatchSignalContext(ctx, rule...)
 }
 
-// close ends the connection. An error would concern nobody, because nothing waits to be written.
+// close ends the connection. It ignores the error of closing, because the connection has nothing left to write.
 func (b *bus) close() { _ = b.conn.Close() }
 
 // ended returns a channel that is closed when the connection has ended.
