@@ -20,7 +20,7 @@ MODULES := api services $(DAEMONS) portolan faults
 # Outside the workspace; tools/buf is left out of everything but proto-lint, since it takes minutes to build.
 TOOLS   := tools/gen tools/testrun tools/mutate tools/check tools/release
 # Clients that the tests of kubeapi build.
-CLIENTS := tools/kubectl tools/kubeclients tools/oldclient
+CLIENTS := tools/kubeclients tools/oldclient
 
 FUZZTIME  ?= 10s
 TESTRUN   := .bin/testrun -alone tools/gen,tools/testrun,tools/mutate,tools/check,tools/release -flakes .ci/flakes -unknown-flakes 2

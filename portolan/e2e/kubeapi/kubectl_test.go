@@ -34,7 +34,7 @@ func distributed(t testing.TB) string {
 func newest(t testing.TB) string {
 	t.Helper()
 	// Without a version kubectl takes itself for one of no release, and fails to compare it with the server's.
-	return buildClient(t, "kubectl", "-ldflags=-s -w -X k8s.io/component-base/version.gitVersion=v1.37.2")
+	return buildClient(t, "kubeclients/kubectl", "-ldflags=-s -w -X k8s.io/component-base/version.gitVersion=v1.37.2")
 }
 
 // kubectlOf returns a kubectl with the certificate of a role, or without one if there is no TLS.
