@@ -29,6 +29,8 @@ FUZZTIME  ?= 10s
 TESTRUN   := .bin/testrun -alone tools/gen,tools/testrun,tools/mutate,tools/check,tools/release -flakes .ci/flakes -unknown-flakes 2
 # -vet=off: the target vet sees to that. -timeout: tests that start many processes share two cores with others.
 TESTFLAGS := -vet=off -p 2 -timeout 20m
+# The programs that the target build has built, for the tests of programs.
+test-go test-plain: export PORTOLAN_PROGRAMS := $(CURDIR)/bin
 
 # Packages that are not tested under the race detector: tests of programs, which are built without it, tests that run in an
 # emulated kernel, which has no C library, and tools.
