@@ -145,7 +145,7 @@ bench-node-death: ## a node's death to the last packet sent to it, five times, i
 .PHONY: bench-announce
 bench-announce: ## load-balancer addresses when nodes, agents, leaders and edges die: on a LAN, and by BGP, in network namespaces (as root)
 	@tools/test-tools.sh || true
-	go test -count=1 -timeout 30m -v -p 1 ./portolan/e2e/announce ./portolan/e2e/bgp ./portolan/e2e/edge | grep '_seconds: '
+	PORTOLAN_NIGHTLY=1 go test -count=1 -timeout 30m -v -p 1 ./portolan/e2e/announce ./portolan/e2e/bgp ./portolan/e2e/edge | grep '_seconds: '
 
 .PHONY: bench-edge
 bench-edge: ## the edge beside HAProxy (Debian: haproxy): requests, connections, handshakes and bytes per CPU second; QUICK=1 for a look
