@@ -1,8 +1,8 @@
 // Package manifest reads and writes Kubernetes manifests, as YAML or JSON, without a Kubernetes
 // cluster.
 //
-// A document is parsed into a tree with line numbers, checked against the types of Kubernetes
-// (package kube), and converted into an object of core.v1. Writing goes the other way. The invariant
+// A document is parsed into a tree with line numbers, checked against the types of Kubernetes, and
+// converted into an object of core.v1 by services/kube. Writing goes the other way. The invariant
 // is that values that both an object and a manifest can hold survive reading and writing, and that a
 // warning names each value that is lost. Fields that Portolan has and Kubernetes lacks are kept in
 // annotations under portolan.dev.

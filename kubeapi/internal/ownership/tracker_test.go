@@ -10,8 +10,9 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	corev1 "portolan.dev/api/core/v1"
-	"portolan.dev/kubeapi/internal/convert"
+	"portolan.dev/kubeapi/internal/resource"
 	"portolan.dev/services/apply"
+	"portolan.dev/services/kube"
 	"portolan.dev/services/object"
 )
 
@@ -60,7 +61,7 @@ func scalar(field protoreflect.FieldDescriptor, n int64) protoreflect.Value {
 }
 
 // fieldsOf returns the fields of an object by its schema.
-func (tr *Tracker) fieldsOf(t *testing.T, o convert.Object) *fieldpath.Set {
+func (tr *Tracker) fieldsOf(t *testing.T, o kube.Object) *fieldpath.Set {
 	t.Helper()
 	value, err := tr.types.ObjectToTyped(o, typed.AllowDuplicates)
 	if err != nil {
@@ -77,7 +78,7 @@ func (tr *Tracker) fieldsOf(t *testing.T, o convert.Object) *fieldpath.Set {
 // gives it the path that its schema has: fields that ApplyService owns exist, and a field that an update
 // changes is taken from those that own it.
 func TestNamesAreThoseOfKubernetes(t *testing.T) {
-	for _, codec := range convert.All() {
+	for _, codec := range resource.Codecs {
 		if codec.GroupVersionKind.Group == "events.k8s.io" {
 			continue // ownership has the names of the group ""
 		}
@@ -130,5 +131,5 @@ var ownedByNobody = fieldpath.NewSet(
 // derived are the fields that a codec makes of others: the reporter of an event by its old name, and the
 // weights of all endpoints, which are part of a list that has one owner. They keep their owners.
 var derived = fieldpath.NewSet(
-	fieldpath.MakePathOrDie("source"), fieldpath.MakePathOrDie("metadata", "annotations", convert.AnnotationWeight),
+	fieldpath.MakePathOrDie("source"), fieldpath.MakePathOrDie("metadata", "annotations", kube.AnnotationWeight),
 )

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"portolan.dev/kubeapi/internal/convert"
+	"portolan.dev/services/kube"
 )
 
 // Resource is one resource of one version of the API.
@@ -18,7 +18,7 @@ type Resource struct {
 	Categories []string
 	Namespaced bool
 	// Codec converts the objects. It is nil for a kind that Portolan does not have, and for a review.
-	Codec *convert.Codec
+	Codec *kube.Codec
 	// Review makes an empty review. It is nil for resources with objects. A review is a question that a
 	// client creates and that is answered at once: there are no objects.
 	Review func() Review

@@ -7,15 +7,21 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"portolan.dev/kubeapi/internal/convert"
+	"portolan.dev/services/kube"
 )
+
+// Codecs lists the codecs of the kinds that Portolan has and the server serves, each with the preferred
+// version of Kubernetes' API first.
+var Codecs = []*kube.Codec{
+	kube.Namespace, kube.Node, kube.Service, kube.Pod, kube.Endpoints, kube.EventWithSource, kube.EndpointSlice, kube.Lease, kube.NewEvent,
+}
 
 // All lists all resources, those of a version of the API together.
 var All = all()
 
 func all() []*Resource {
-	served := make([]*Resource, 0, len(convert.All())+len(empty)+len(reviews))
-	for _, codec := range convert.All() {
+	served := make([]*Resource, 0, len(Codecs)+len(empty)+len(reviews))
+	for _, codec := range Codecs {
 		kind := codec.Kind
 		r := &Resource{Kind: codec.GroupVersionKind, Plural: kind.Plural, Short: kind.Short, Namespaced: kind.Namespaced, Codec: codec}
 		if kind.Name == "Pod" || kind.Name == "Service" {

@@ -8,10 +8,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"portolan.dev/kubeapi/internal/convert"
 	"portolan.dev/kubeapi/internal/upstream"
 	"portolan.dev/kubeapi/internal/wire"
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kube"
 	"portolan.dev/services/object"
 )
 
@@ -142,7 +142,7 @@ func (req *request) deleteCollection() error {
 	if err != nil {
 		return err
 	}
-	var deleted []convert.Object
+	var deleted []kube.Object
 	for _, o := range page.Objects {
 		deletion.Namespace, deletion.Name, deletion.UID = o.GetMetadata().GetNamespace(), o.GetMetadata().GetName(), o.GetMetadata().GetUid()
 		last, err := req.server.cfg.Registry.Delete(req.ctx, req.resource.Codec.Kind, deletion)

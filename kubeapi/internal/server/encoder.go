@@ -5,23 +5,23 @@ import (
 
 	"k8s.io/apimachinery/pkg/watch"
 
-	"portolan.dev/kubeapi/internal/convert"
 	"portolan.dev/kubeapi/internal/watchcache"
 	"portolan.dev/kubeapi/internal/wire"
+	"portolan.dev/services/kube"
 	"portolan.dev/services/object"
 )
 
 // objectEncoder encodes the objects of a watch.
 type objectEncoder struct {
 	format wire.Format
-	codec  *convert.Codec
+	codec  *kube.Codec
 	rows   wire.Rows
 	// names are the names of the frames of each type. Watches with frames of the same name share them.
 	names map[watch.EventType]string
 }
 
 // newObjectEncoder returns the encoder of a format. Without a codec it encodes bookmarks only.
-func newObjectEncoder(format wire.Format, codec *convert.Codec, rows wire.Rows) objectEncoder {
+func newObjectEncoder(format wire.Format, codec *kube.Codec, rows wire.Rows) objectEncoder {
 	e := objectEncoder{format: format, codec: codec, rows: rows}
 	if codec == nil {
 		return e

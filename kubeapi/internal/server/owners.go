@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 
 	corev1 "portolan.dev/api/core/v1"
-	"portolan.dev/kubeapi/internal/convert"
 	"portolan.dev/kubeapi/internal/ownership"
+	"portolan.dev/services/kube"
 	"portolan.dev/services/object"
 )
 
@@ -77,7 +77,7 @@ func (w *writing) own(stored, o object.Object, sent []metav1.ManagedFieldsEntry)
 // setOwners sets the owners of the fields of an object. One empty entry removes those that are stored. A
 // manager that came to own fields without a change of the object has no time yet, and gets the present one.
 func setOwners(o object.Object, owners []metav1.ManagedFieldsEntry) {
-	entries := convert.ReadOwners(owners)
+	entries := kube.ReadOwners(owners)
 	for _, entry := range entries {
 		if entry.Time == nil {
 			entry.Time = timestamppb.New(time.Now().Truncate(time.Second))

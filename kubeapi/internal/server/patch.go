@@ -16,11 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
-	"portolan.dev/kubeapi/internal/convert"
 	"portolan.dev/kubeapi/internal/upstream"
 	"portolan.dev/kubeapi/internal/wire"
 	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kube"
 )
 
 const (
@@ -210,7 +210,7 @@ func (w *writing) patchOnce(apply patcher, verb kinds.Verb) (written upstream.Wr
 }
 
 // decodePatched reads the patched object. The error of a mistake in it names the patch as the cause.
-func (w *writing) decodePatched(text []byte) (convert.Object, error) {
+func (w *writing) decodePatched(text []byte) (kube.Object, error) {
 	patched, strict, err := w.parse(text, wire.JSON)
 	if err == nil && w.validation == metav1.FieldValidationStrict && len(strict) > 0 {
 		err = fmt.Errorf("strict decoding error: %v", joined(strict))
@@ -235,7 +235,7 @@ func invalidResult(text []byte, err error) error {
 
 // checkPatched checks the parts of an object that a patch may not change. A patch without a version is
 // based on the stored one.
-func (w *writing) checkPatched(stored, patched convert.Object) (repeatable bool, err error) {
+func (w *writing) checkPatched(stored, patched kube.Object) (repeatable bool, err error) {
 	if patched.GetUID() == "" {
 		patched.SetUID(stored.GetUID())
 	}

@@ -11,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"portolan.dev/kubeapi/internal/convert"
 	"portolan.dev/kubeapi/internal/upstream"
 	"portolan.dev/kubeapi/internal/wire"
+	"portolan.dev/services/kube"
 )
 
 // get answers with one object.
@@ -101,7 +101,7 @@ func (req *request) list() error {
 	if err != nil {
 		return err
 	}
-	objects := make([]convert.Object, len(page.Objects))
+	objects := make([]kube.Object, len(page.Objects))
 	for i, o := range page.Objects {
 		objects[i] = req.resource.Codec.Write(o)
 	}

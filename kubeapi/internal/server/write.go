@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,18 +16,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"portolan.dev/kubeapi/internal/convert"
 	"portolan.dev/kubeapi/internal/upstream"
 	"portolan.dev/kubeapi/internal/wire"
 	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kube"
 	"portolan.dev/services/object"
 )
 
 // writing is a request that writes one object.
 type writing struct {
 	*request
-	codec      *convert.Codec
+	codec      *kube.Codec
 	format     wire.Format
 	dryRun     bool
 	validation string
@@ -88,7 +89,7 @@ func (req *request) body() ([]byte, error) {
 }
 
 // decode reads an object of the resource from a body.
-func (w *writing) decode(body []byte, mediaType string) (convert.Object, error) {
+func (w *writing) decode(body []byte, mediaType string) (kube.Object, error) {
 	o, strict, err := w.parse(body, mediaType)
 	if err == nil {
 		err = w.checkStrict(strict)
@@ -101,7 +102,7 @@ func (w *writing) decode(body []byte, mediaType string) (convert.Object, error) 
 
 // parse reads an object of the resource as it is. strict lists the fields that are unknown or there
 // twice.
-func (w *writing) parse(body []byte, mediaType string) (o convert.Object, strict []error, err error) {
+func (w *writing) parse(body []byte, mediaType string) (o kube.Object, strict []error, err error) {
 	o = w.codec.New()
 	strict, err = wire.Decode(body, mediaType, w.codec.GroupVersionKind, o)
 	return o, strict, err
@@ -137,7 +138,7 @@ func joined(errs []error) string {
 
 // place sets the namespace and the name of an object from the path, and checks that the object has no
 // others.
-func (w *writing) place(o convert.Object) error {
+func (w *writing) place(o kube.Object) error {
 	if w.resource.Namespaced {
 		if o.GetNamespace() != "" && o.GetNamespace() != w.namespace {
 			return badRequest("the namespace of the provided object does not match the namespace sent on the request")
@@ -158,11 +159,25 @@ func (w *writing) place(o convert.Object) error {
 	return nil
 }
 
-// read converts an object to the one of Portolan, and warns of the fields that are lost.
-func (w *writing) read(o convert.Object) (object.Object, error) {
-	converted, err := w.codec.Read(o)
-	if err != nil {
-		return nil, err
+// messages are the texts of violations in the words of Kubernetes' API server.
+var messages = &kube.Messages{
+	Supported: func(words []string) string { return "supported values: " + quoted(words) },
+	Version:   "must be a number that the server gave",
+}
+
+func quoted(words []string) string {
+	texts := make([]string, len(words))
+	for i, word := range words {
+		texts[i] = strconv.Quote(word)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// read converts an object of Kubernetes to an object of Portolan, and warns of the fields that are lost.
+func (w *writing) read(o kube.Object) (object.Object, error) {
+	converted, violations := w.codec.Read(o, messages)
+	if len(violations) > 0 {
+		return nil, apierr.Invalid(w.codec.Kind.Name, o.GetName(), violations)
 	}
 	if w.validation != metav1.FieldValidationIgnore {
 		for _, path := range w.codec.Lost(o, converted) {
@@ -199,7 +214,7 @@ func (req *request) create() error {
 	return w.createFrom(o)
 }
 
-func (w *writing) createFrom(o convert.Object) error {
+func (w *writing) createFrom(o kube.Object) error {
 	o.SetUID("")
 	converted, err := w.read(o)
 	if err != nil {

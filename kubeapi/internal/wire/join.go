@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"portolan.dev/kubeapi/internal/convert"
+	"portolan.dev/services/kube"
 )
 
 // Joins reports whether lists in the format can be joined from items that are encoded already.
@@ -18,7 +18,7 @@ func (f *Format) Joins() bool {
 }
 
 // Item returns an object as an item for Join. It changes the object.
-func (f *Format) Item(o convert.Object) ([]byte, error) {
+func (f *Format) Item(o kube.Object) ([]byte, error) {
 	o.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // the list names it
 	if f.MediaType == JSON {
 		return json.Marshal(o)
