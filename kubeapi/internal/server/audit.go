@@ -20,7 +20,7 @@ func (req *request) record(err error) {
 	}
 	e := audit.Entry{
 		Time: req.begun, Token: req.client.Token, Serial: req.client.Serial, Peer: req.r.RemoteAddr, Method: req.r.Method + " " + req.r.URL.Path,
-		Code: codeOf(req.code), Reason: apierr.Summary(err), Seconds: time.Since(req.begun).Seconds(),
+		Code: audit.CodeOfHTTP(req.code), Reason: apierr.Summary(err), Seconds: time.Since(req.begun).Seconds(),
 		Object: audit.Object{Namespace: req.namespace, Name: req.name, DryRun: req.query.Has("dryRun")},
 	}
 	if req.client.ID.Role != "" {
@@ -36,25 +36,4 @@ func (req *request) record(err error) {
 func (req *request) writes() bool {
 	changes := slices.Contains([]string{verbCreate, verbUpdate, verbPatch, verbDelete, verbDeleteCollection}, req.verb)
 	return changes && !req.resource.IsReview()
-}
-
-// codeOf returns the gRPC code with the meaning of an HTTP code, as the audit logs of all daemons have it.
-func codeOf(code int) string {
-	switch {
-	case code < http.StatusBadRequest:
-		return "OK"
-	case code == http.StatusUnauthorized:
-		return "UNAUTHENTICATED"
-	case code == http.StatusForbidden:
-		return "PERMISSION_DENIED"
-	case code == http.StatusNotFound:
-		return "NOT_FOUND"
-	case code == http.StatusConflict:
-		return "ABORTED"
-	case code == http.StatusTooManyRequests:
-		return "RESOURCE_EXHAUSTED"
-	case code < http.StatusInternalServerError:
-		return "INVALID_ARGUMENT"
-	}
-	return "UNAVAILABLE"
 }
