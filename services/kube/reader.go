@@ -13,7 +13,7 @@ import (
 type Messages struct {
 	// Supported lists the words of an enum, after a word that the enum does not have.
 	Supported func(words []string) string
-	// Version says what a resource version must be.
+	// Version is the requirement for a resource version, such as "must be a number".
 	Version string
 }
 

@@ -10,7 +10,7 @@ import (
 	"portolan.dev/services/kube"
 )
 
-// printer has the columns of a kind, and makes the cells of one object.
+// printer has the columns of a kind, and a function that returns the cells of one object.
 type printer struct {
 	columns []metav1.TableColumnDefinition
 	cells   func(o kube.Object) []any

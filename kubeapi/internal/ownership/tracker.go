@@ -16,7 +16,7 @@ import (
 	"portolan.dev/services/kube"
 )
 
-// status is the name of the subresource whose fields have owners of their own.
+// status is the name of the subresource. Its fields are tracked separately.
 const status = "status"
 
 // Tracker tracks the owners of the fields of one type, or of its status.
@@ -26,7 +26,7 @@ type Tracker struct {
 	fields *managedfields.FieldManager
 }
 
-// converter returns the schemas of all types. They take some MB.
+// converter returns the schemas of all types, which take some MB of memory.
 var converter = sync.OnceValues(func() (managedfields.TypeConverter, error) {
 	models, err := openapi.Models()
 	if err != nil {
@@ -47,8 +47,8 @@ var scheme = sync.OnceValue(func() *runtime.Scheme {
 // trackers are the trackers that have been used, by their codec and subresource.
 var trackers sync.Map
 
-// For returns the tracker for writes of objects of a codec by a subresource; empty: of the objects
-// themselves.
+// For returns the tracker for writes of a codec's objects by a subresource. An empty subresource means the
+// objects themselves.
 func For(codec *kube.Codec, subresource string) (*Tracker, error) {
 	type key struct {
 		*kube.Codec
@@ -71,7 +71,7 @@ func newTracker(codec *kube.Codec, subresource string) (*Tracker, error) {
 		return nil, err
 	}
 	version := codec.GroupVersionKind.GroupVersion()
-	// The status is written by its subresource, and everything else by none.
+	// The subresource writes only the status, and other requests write everything else.
 	others := fieldpath.NewSet(fieldpath.MakePathOrDie(status))
 	if subresource == status {
 		others = fieldpath.NewSet(fieldpath.MakePathOrDie("metadata"), fieldpath.MakePathOrDie("spec"))
@@ -84,15 +84,15 @@ func newTracker(codec *kube.Codec, subresource string) (*Tracker, error) {
 	return &Tracker{codec, types, fields}, nil
 }
 
-// Empty returns an object without any fields, which an object to create is compared with.
+// Empty returns an object without any fields. New objects are compared with it.
 func (t *Tracker) Empty() kube.Object {
 	o := t.codec.New()
 	o.GetObjectKind().SetGroupVersionKind(t.codec.GroupVersionKind)
 	return o
 }
 
-// Update returns the owners of the fields of an object after a manager has replaced the stored one by it.
-// The managed fields of updated are those that the client sent.
+// Update returns the owners of the fields of updated after a manager has replaced the stored object by it.
+// updated has the managed fields that the client sent.
 func (t *Tracker) Update(stored, updated kube.Object, manager string) ([]metav1.ManagedFieldsEntry, error) {
 	had := stored.GetManagedFields() // Update removes them
 	tracked, err := t.fields.Update(stored, updated, manager)

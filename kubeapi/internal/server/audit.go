@@ -9,9 +9,9 @@ import (
 	"portolan.dev/services/kit/audit"
 )
 
-// record adds a request to the audit log if it is a write or was refused, or if the log has reads too. The
-// gRPC servers do the same with calls. The registry also records each write, with the object's revision.
-// Only this line has the client's address, and only this log has the requests that kubeapi refused itself.
+// record adds a request to the audit log if it is a write or was refused, or if the log records reads too.
+// The registry also records each write, with the object's revision. But only kubeapi's line has the client's
+// address, and only kubeapi's log has the requests that kubeapi refused itself.
 func (req *request) record(err error) {
 	log := req.server.cfg.Audit
 	refused := req.code == http.StatusUnauthorized || req.code == http.StatusForbidden

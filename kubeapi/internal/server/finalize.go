@@ -6,8 +6,8 @@ import (
 	"portolan.dev/services/kube"
 )
 
-// finalized returns the stored namespace with the finalizers of another one, which is all that the
-// subresource finalize writes.
+// finalized returns the stored namespace with the finalizers of another one. The subresource finalize
+// writes nothing else.
 func (w *writing) finalized(from kube.Object) (kube.Object, error) {
 	stored, err := w.current()
 	if err != nil {

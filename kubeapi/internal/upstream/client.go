@@ -17,7 +17,7 @@ import (
 // Client calls a registry.
 type Client struct{ conn grpc.ClientConnInterface }
 
-// New returns a client on a connection, which the caller keeps.
+// New returns a client on a connection. The caller closes the connection.
 func New(conn grpc.ClientConnInterface) *Client { return &Client{conn: conn} }
 
 // Head returns the newest revision.
@@ -26,7 +26,7 @@ func (c *Client) Head(ctx context.Context) (uint64, error) {
 	return head.GetRevision(), err
 }
 
-// Get returns an object, as it is at minRevision or later.
+// Get returns an object at minRevision or a later revision.
 func (c *Client) Get(ctx context.Context, kind *kinds.Kind, namespace, name string, minRevision uint64) (object.Object, error) {
 	answer, err := c.call(ctx, kind, kinds.Get, fields{"namespace": namespace, "name": name, "min_revision": minRevision})
 	if err != nil {
@@ -79,7 +79,7 @@ type Written struct {
 	Warnings []string
 }
 
-// Write creates or updates an object, or updates its status, by the verb.
+// Write creates an object, updates it, or updates its status, depending on the verb.
 func (c *Client) Write(ctx context.Context, kind *kinds.Kind, verb kinds.Verb, o object.Object, dryRun bool) (Written, error) {
 	answer, err := c.call(ctx, kind, verb, fields{"dry_run": dryRun}, o)
 	if err != nil {
@@ -95,7 +95,7 @@ func (c *Client) Write(ctx context.Context, kind *kinds.Kind, verb kinds.Verb, o
 	return written, nil
 }
 
-// Deletion names an object to be deleted, and conditions.
+// Deletion names an object to delete, and has the conditions and options.
 type Deletion struct {
 	Namespace, Name string
 	UID             string // empty: any
@@ -104,8 +104,8 @@ type Deletion struct {
 	DryRun          bool
 }
 
-// Delete deletes an object and returns its last version, which has a deletion timestamp if the object
-// is not gone yet.
+// Delete deletes an object and returns its last version. The version has a deletion timestamp if the object
+// still exists.
 func (c *Client) Delete(ctx context.Context, kind *kinds.Kind, d Deletion) (object.Object, error) {
 	values := fields{"namespace": d.Namespace, "name": d.Name, "uid": d.UID, "resource_version": d.Version, "dry_run": d.DryRun}
 	if d.Grace != nil {
@@ -121,8 +121,8 @@ func (c *Client) Delete(ctx context.Context, kind *kinds.Kind, d Deletion) (obje
 // fields are fields of a request, by name.
 type fields map[string]any
 
-// call calls the method of a verb of a kind. Fields that the request of the kind lacks, such as the
-// namespace of a Node, are left out.
+// call calls the method of a verb of a kind. It leaves out values for fields that the kind's request lacks,
+// such as the namespace of a Node.
 func (c *Client) call(ctx context.Context, kind *kinds.Kind, verb kinds.Verb, values fields, objects ...object.Object) (protoreflect.Message, error) {
 	method := kind.Method(verb)
 	request, answer := newMessage(method+"Request"), newMessage(method+"Response")
@@ -153,7 +153,7 @@ func newMessage(name string) protoreflect.Message {
 	return messageType.New()
 }
 
-// fieldOf returns the field of a message that has the object, or the objects, of a kind.
+// fieldOf returns the field of a message that contains the object, or the objects, of a kind.
 func fieldOf(message protoreflect.MessageDescriptor, kind *kinds.Kind) protoreflect.FieldDescriptor {
 	wanted := kind.New().ProtoReflect().Descriptor().FullName()
 	for i := range message.Fields().Len() {

@@ -10,7 +10,7 @@ import (
 	"portolan.dev/services/kube"
 )
 
-// Rows says what a Table has of each object, besides its cells.
+// Rows tells which part of its object each row of a Table has besides the cells.
 type Rows string
 
 // The contents of rows. The default is RowsMetadata.
@@ -20,7 +20,7 @@ const (
 	RowsObject   Rows = "Object"
 )
 
-// Object returns an object in the form that the format has.
+// Object returns an object in the form of the format: a Table, its metadata only, or the object itself.
 func (f *Format) Object(kind schema.GroupVersionKind, o kube.Object, rows Rows) (runtime.Object, error) {
 	switch f.As {
 	case Table:
@@ -33,8 +33,8 @@ func (f *Format) Object(kind schema.GroupVersionKind, o kube.Object, rows Rows) 
 	return o, nil
 }
 
-// List returns a list in the form that the format has. empty is an empty list of the type of the
-// objects; nil: Portolan does not have the kind.
+// List returns a list in the form of the format. empty is an empty list of the type of the objects. It is
+// nil if Portolan lacks the kind.
 func (f *Format) List(kind schema.GroupVersionKind, objects []kube.Object, list metav1.ListMeta, empty runtime.Object, rows Rows) (runtime.Object, error) {
 	listKind := kind.GroupVersion().WithKind(kind.Kind + "List")
 	switch {
