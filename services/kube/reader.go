@@ -27,7 +27,7 @@ func (r *reader) invalid(path, value, message string) {
 	r.violations.Add(path, apierr.ReasonInvalid, "invalid value %q: %s", value, message)
 }
 
-// readEnum returns the value of a word. An empty word is the unspecified value.
+// readEnum returns the enum value of a word. An empty word is the unspecified value.
 func readEnum[E spec.Enum, W ~string](r *reader, path string, word W) E {
 	if word == "" {
 		return 0
@@ -66,7 +66,7 @@ func each[A, B any](from []A, convert func(i int, item A) B) []B {
 	return to
 }
 
-// words converts texts to texts of another type.
+// words converts strings to another string type.
 func words[B, A ~string](from []A) []B {
 	return each(from, func(_ int, word A) B { return B(word) })
 }

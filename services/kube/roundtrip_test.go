@@ -23,8 +23,8 @@ import (
 // that lacks a new field therefore fails the property as soon as the field is in the contract.
 type generator struct {
 	*rapid.T
-	unit    int64 // nanoseconds that a time of Kubernetes keeps
-	strings int
+	unit    int64 // resolution of the times of Kubernetes' type, in nanoseconds
+	strings int   // number of texts drawn
 }
 
 // message sets fields of a message.
@@ -89,8 +89,9 @@ func (g *generator) scalar(field protoreflect.FieldDescriptor) protoreflect.Valu
 	panic("no value for " + field.FullName())
 }
 
-// asKubernetesHas removes the fields of conditions that Kubernetes' conditions of the kind lack, and
-// the weights and ttl checks that have no address and no name of a container to be told by.
+// asKubernetesHas removes the fields of conditions that Kubernetes' conditions of the kind lack. It also
+// removes weights of endpoints without addresses, and ttl checks of containers without names, because their
+// annotations identify the endpoint by its address and the container by its name.
 func asKubernetesHas(o object.Object) {
 	var conditions []*corev1.Condition
 	switch o := o.(type) {
@@ -152,7 +153,7 @@ var messages = &kube.Messages{
 	Supported: func(words []string) string { return "supported " + strings.Join(words, " ") }, Version: "must be a number",
 }
 
-// encodings are the ways in which an object travels.
+// encodings encode an object and decode it into another one.
 var encodings = map[string]func(t *rapid.T, from, to kube.Object){
 	"json": func(t *rapid.T, from, to kube.Object) {
 		text, err := json.Marshal(from)
@@ -185,7 +186,7 @@ func TestNothingIsLost(t *testing.T) {
 					}
 					o := codec.Kind.New()
 					g.message(o.ProtoReflect())
-					object.MetaOf(o).CreationTimestamp, object.MetaOf(o).DeletionTimestamp = nil, nil // of whole seconds only, also of Leases
+					object.MetaOf(o).CreationTimestamp, object.MetaOf(o).DeletionTimestamp = nil, nil // whole seconds only, unlike the other times of a Lease
 					asKubernetesHas(o)
 					sent, received := codec.Write(object.Clone(o)), codec.New()
 					travel(rt, sent, received)

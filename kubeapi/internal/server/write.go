@@ -190,17 +190,23 @@ func (w *writing) read(o kube.Object) (object.Object, error) {
 	return converted, nil
 }
 
-// create creates an object.
-func (req *request) create() error {
+// newReplacement reads the options of a create or an update, and the object in its body.
+func (req *request) newReplacement() (*writing, kube.Object, error) {
 	w, err := req.newWriting()
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	body, err := req.body()
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	o, err := w.decode(body, wire.MediaType(req.r))
+	return w, o, err
+}
+
+// create creates an object.
+func (req *request) create() error {
+	w, o, err := req.newReplacement()
 	if err != nil {
 		return err
 	}
@@ -250,15 +256,7 @@ func (w *writing) verbOfUpdate() kinds.Verb {
 
 // update replaces an object, its status, or the finalizers of a namespace.
 func (req *request) update() error {
-	w, err := req.newWriting()
-	if err != nil {
-		return err
-	}
-	body, err := req.body()
-	if err != nil {
-		return err
-	}
-	o, err := w.decode(body, wire.MediaType(req.r))
+	w, o, err := req.newReplacement()
 	if err != nil {
 		return err
 	}
