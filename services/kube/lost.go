@@ -1,4 +1,4 @@
-package convert
+package kube
 
 import (
 	"encoding/json"
@@ -9,24 +9,32 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Lost returns the fields of an object of Kubernetes that Portolan does not have, as paths with "[*]"
-// for the items of lists. to is the object that it was converted to.
+// Lost returns the fields of an object of Kubernetes that Portolan does not have, as [LostFields] does.
+// to is the object that from was converted to.
 func (c *Codec) Lost(from Object, to object.Object) []string {
-	before, after := treeOf(from), treeOf(c.Write(to))
+	return LostFields(treeOf(from), treeOf(c.Write(to)), func(path string, value any) bool {
+		return isEmpty(value) || path == "metadata.resourceVersion" || strings.HasPrefix(path, "metadata.managedFields") || IsAnnotationPath(path)
+	})
+}
+
+// IsAnnotationPath reports whether a path of [LostFields] is an annotation under portolan.dev, which
+// Portolan stores as a field, or the map of all annotations, of which no others are lost.
+func IsAnnotationPath(path string) bool {
+	return path == "metadata.annotations" || strings.HasPrefix(path, "metadata.annotations.portolan.dev/")
+}
+
+// LostFields returns the paths of the fields that one JSON tree has and the other lacks, with "[*]" for
+// the items of lists. It leaves out fields for which ignored returns true, and the fields below a lost one.
+func LostFields(before, after any, ignored func(path string, value any) bool) []string {
 	kept, lost := map[string]bool{}, map[string]bool{}
 	visit(after, "", func(path string, _ any) bool { kept[path] = true; return true })
 	visit(before, "", func(path string, value any) bool {
-		if !kept[path] && !isEmpty(value) && !strings.HasPrefix(path, "metadata.managedFields") && !written(path) {
+		if !kept[path] && !ignored(path, value) {
 			lost[path] = true
 		}
 		return kept[path]
 	})
 	return slices.Sorted(maps.Keys(lost))
-}
-
-// written reports whether a field has a value that Portolan makes from others.
-func written(path string) bool {
-	return path == "metadata.resourceVersion" || strings.HasPrefix(path, "metadata.annotations.portolan.dev/")
 }
 
 func treeOf(o Object) any {
@@ -41,7 +49,7 @@ func treeOf(o Object) any {
 	return tree
 }
 
-// isEmpty reports whether a value of a JSON tree is the same as none.
+// isEmpty reports whether a value of a JSON tree means the same as its absence.
 func isEmpty(value any) bool {
 	switch value := value.(type) {
 	case nil:

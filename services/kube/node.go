@@ -1,4 +1,4 @@
-package convert
+package kube
 
 import (
 	kubev1 "k8s.io/api/core/v1"
@@ -36,7 +36,7 @@ func (r *reader) node(from *kubev1.Node) *corev1.Node {
 }
 
 func writeNode(from *corev1.Node, to *kubev1.Node) {
-	to.ObjectMeta = writeMeta(from.GetMetadata())
+	to.ObjectMeta = WriteMeta(from.GetMetadata())
 	to.Spec = kubev1.NodeSpec{
 		PodCIDR: from.GetSpec().GetPodCidr(), PodCIDRs: from.GetSpec().GetPodCidrs(), Unschedulable: from.GetSpec().GetUnschedulable(),
 		ProviderID: from.GetSpec().GetProviderId(),

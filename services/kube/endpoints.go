@@ -1,4 +1,4 @@
-package convert
+package kube
 
 import (
 	kubev1 "k8s.io/api/core/v1"
@@ -34,7 +34,7 @@ func (r *reader) subset(i int, from kubev1.EndpointSubset) *corev1.EndpointSubse
 }
 
 func writeEndpoints(from *corev1.Endpoints, to *kubev1.Endpoints) { //nolint:staticcheck // as above
-	to.ObjectMeta = writeMeta(from.GetMetadata())
+	to.ObjectMeta = WriteMeta(from.GetMetadata())
 	address := func(_ int, address *corev1.EndpointAddress) kubev1.EndpointAddress {
 		return kubev1.EndpointAddress{
 			IP: address.GetIp(), Hostname: address.GetHostname(), NodeName: address.NodeName, TargetRef: writeReference(address.GetTargetRef()),

@@ -1,4 +1,4 @@
-package convert
+package kube
 
 import (
 	"k8s.io/apimachinery/pkg/util/intstr"

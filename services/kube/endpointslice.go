@@ -1,4 +1,4 @@
-package convert
+package kube
 
 import (
 	kubev1 "k8s.io/api/core/v1"
@@ -43,7 +43,7 @@ func (r *reader) endpoint(i int, from discoveryv1.Endpoint) *corev1.Endpoint {
 }
 
 func writeEndpointSlice(from *corev1.EndpointSlice, to *discoveryv1.EndpointSlice) {
-	to.ObjectMeta = writeMeta(from.GetMetadata())
+	to.ObjectMeta = WriteMeta(from.GetMetadata())
 	to.AddressType = discoveryv1.AddressType(spec.EnumName(from.GetAddressType()))
 	to.Endpoints = each(from.GetEndpoints(), writeEndpoint)
 	if to.Endpoints == nil {

@@ -1,4 +1,4 @@
-package convert
+package kube
 
 import (
 	"cmp"
@@ -10,24 +10,36 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// event reads an event of the group "". Older clients name the reporter in the field source.
+// event reads an event of the group "".
 func (r *reader) event(from *kubev1.Event) *corev1.Event {
 	return &corev1.Event{
 		Metadata: r.meta(&from.ObjectMeta), Regarding: r.reference("involvedObject", &from.InvolvedObject),
 		Reason: from.Reason, Message: from.Message, Type: readEnum[corev1.EventType](r, "type", from.Type), Count: from.Count,
 		FirstTimestamp: readTime(from.FirstTimestamp), LastTimestamp: readTime(from.LastTimestamp),
-		ReportingComponent: cmp.Or(from.ReportingController, from.Source.Component), ReportingInstance: cmp.Or(from.ReportingInstance, from.Source.Host),
+		ReportingComponent: from.ReportingController, ReportingInstance: from.ReportingInstance,
 	}
 }
 
 func writeEvent(from *corev1.Event, to *kubev1.Event) {
-	to.ObjectMeta = writeMeta(from.GetMetadata())
+	to.ObjectMeta = WriteMeta(from.GetMetadata())
 	if regarding := writeReference(from.GetRegarding()); regarding != nil {
 		to.InvolvedObject = *regarding
 	}
 	to.Reason, to.Message, to.Type, to.Count = from.GetReason(), from.GetMessage(), spec.EnumName(from.GetType()), from.GetCount()
 	to.FirstTimestamp, to.LastTimestamp = writeTime(from.GetFirstTimestamp()), writeTime(from.GetLastTimestamp())
 	to.ReportingController, to.ReportingInstance = from.GetReportingComponent(), from.GetReportingInstance()
+}
+
+// eventWithSource reads an event of the group "". Older clients name the reporter in the field source.
+func (r *reader) eventWithSource(from *kubev1.Event) *corev1.Event {
+	to := r.event(from)
+	to.ReportingComponent = cmp.Or(to.ReportingComponent, from.Source.Component)
+	to.ReportingInstance = cmp.Or(to.ReportingInstance, from.Source.Host)
+	return to
+}
+
+func writeEventWithSource(from *corev1.Event, to *kubev1.Event) {
+	writeEvent(from, to)
 	to.Source = kubev1.EventSource{Component: from.GetReportingComponent(), Host: from.GetReportingInstance()}
 }
 
@@ -42,7 +54,7 @@ func (r *reader) newEvent(from *eventsv1.Event) *corev1.Event {
 }
 
 func writeNewEvent(from *corev1.Event, to *eventsv1.Event) {
-	to.ObjectMeta = writeMeta(from.GetMetadata())
+	to.ObjectMeta = WriteMeta(from.GetMetadata())
 	if regarding := writeReference(from.GetRegarding()); regarding != nil {
 		to.Regarding = *regarding
 	}

@@ -1,4 +1,4 @@
-package convert
+package kube
 
 import (
 	"math"
@@ -25,7 +25,7 @@ func (r *reader) lease(from *coordinationv1.Lease) *corev1.Lease {
 }
 
 func writeLease(from *corev1.Lease, to *coordinationv1.Lease) {
-	to.ObjectMeta = writeMeta(from.GetMetadata())
+	to.ObjectMeta = WriteMeta(from.GetMetadata())
 	s := from.GetSpec()
 	to.Spec = coordinationv1.LeaseSpec{
 		HolderIdentity: unlessZero(s.GetHolderIdentity()), LeaseDurationSeconds: unlessZero(s.GetLeaseDurationSeconds()),

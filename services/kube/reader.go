@@ -1,39 +1,42 @@
-package convert
+package kube
 
 import (
 	"fmt"
 	"strconv"
-	"strings"
 
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/spec"
 )
 
+// Messages has the texts of violations that depend on the reader of the message: a client of Kubernetes'
+// API, or the author of a manifest.
+type Messages struct {
+	// Supported lists the words of an enum, after a word that the enum does not have.
+	Supported func(words []string) string
+	// Version is the requirement for a resource version, such as "must be a number".
+	Version string
+}
+
 // reader collects the mistakes in one object of Kubernetes while it is converted.
-type reader struct{ violations apierr.Violations }
+type reader struct {
+	messages   *Messages
+	violations apierr.Violations
+}
 
 func (r *reader) invalid(path, value, message string) {
 	r.violations.Add(path, apierr.ReasonInvalid, "invalid value %q: %s", value, message)
 }
 
-// readEnum returns the value of a word. An empty word is the unspecified value.
+// readEnum returns the enum value of a word. An empty word is the unspecified value.
 func readEnum[E spec.Enum, W ~string](r *reader, path string, word W) E {
 	if word == "" {
 		return 0
 	}
 	value, ok := spec.ParseEnum[E](string(word))
 	if !ok {
-		r.violations.Add(path, apierr.ReasonNotSupported, "unsupported value %q: supported values: %s", word, quoted(spec.EnumNames[E]()))
+		r.violations.Add(path, apierr.ReasonNotSupported, "unsupported value %q: %s", word, r.messages.Supported(spec.EnumNames[E]()))
 	}
 	return value
-}
-
-func quoted(words []string) string {
-	texts := make([]string, len(words))
-	for i, word := range words {
-		texts[i] = strconv.Quote(word)
-	}
-	return strings.Join(texts, ", ")
 }
 
 // version reads a resource version, which is a number in Portolan and an opaque text in Kubernetes.
@@ -43,7 +46,7 @@ func (r *reader) version(path, text string) uint64 {
 	}
 	version, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		r.invalid(path, text, "must be a number that the server gave")
+		r.invalid(path, text, r.messages.Version)
 	}
 	return version
 }
@@ -63,7 +66,7 @@ func each[A, B any](from []A, convert func(i int, item A) B) []B {
 	return to
 }
 
-// words converts texts to texts of another type.
+// words converts strings to another string type.
 func words[B, A ~string](from []A) []B {
 	return each(from, func(_ int, word A) B { return B(word) })
 }

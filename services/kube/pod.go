@@ -1,4 +1,4 @@
-package convert
+package kube
 
 import (
 	"strconv"
@@ -51,7 +51,7 @@ func (r *reader) podStatus(from *kubev1.PodStatus) *corev1.PodStatus {
 }
 
 func writePod(from *corev1.Pod, to *kubev1.Pod) {
-	to.ObjectMeta = writeMeta(from.GetMetadata())
+	to.ObjectMeta = WriteMeta(from.GetMetadata())
 	writePodStatus(from.GetStatus(), &to.Status)
 	s := from.GetSpec()
 	if s == nil {

@@ -1,4 +1,4 @@
-package convert
+package kube
 
 import (
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -45,30 +45,31 @@ func (c *Codec) Write(from object.Object) Object {
 	return to
 }
 
-// Read converts an object of Kubernetes, without the owners of its fields. The error lists all values that Portolan cannot hold.
-func (c *Codec) Read(from Object) (object.Object, error) {
-	r := &reader{}
+// Read converts an object of Kubernetes, without the owners of its fields. It returns a violation for
+// each value that Portolan cannot hold, with a text of messages. It does not change from.
+func (c *Codec) Read(from Object, messages *Messages) (object.Object, apierr.Violations) {
+	r := &reader{messages: messages}
 	to := c.read(r, from)
-	if len(r.violations) > 0 {
-		return nil, apierr.Invalid(c.Kind.Name, from.GetName(), r.violations)
-	}
-	return to, nil
+	return to, r.violations
 }
 
-// All returns the codecs of all kinds, each with the preferred version of Kubernetes' API first.
-func All() []*Codec { return all }
+// The codecs of the kinds that Kubernetes has.
+var (
+	Namespace     = newCodec[kubev1.NamespaceList](kubev1.SchemeGroupVersion, (*reader).namespace, writeNamespace)
+	Node          = newCodec[kubev1.NodeList](kubev1.SchemeGroupVersion, (*reader).node, writeNode)
+	Service       = newCodec[kubev1.ServiceList](kubev1.SchemeGroupVersion, (*reader).service, writeService)
+	Pod           = newCodec[kubev1.PodList](kubev1.SchemeGroupVersion, (*reader).pod, writePod)
+	Endpoints     = newCodec[kubev1.EndpointsList](kubev1.SchemeGroupVersion, (*reader).endpoints, writeEndpoints) //nolint:staticcheck // older clients use the kind
+	EndpointSlice = newCodec[discoveryv1.EndpointSliceList](discoveryv1.SchemeGroupVersion, (*reader).endpointSlice, writeEndpointSlice)
+	Lease         = newCodec[coordinationv1.LeaseList](coordinationv1.SchemeGroupVersion, (*reader).lease, writeLease)
+	Secret        = newCodec[kubev1.SecretList](kubev1.SchemeGroupVersion, (*reader).secret, writeSecret)
 
-var all = []*Codec{
-	newCodec[kubev1.NamespaceList](kubev1.SchemeGroupVersion, (*reader).namespace, writeNamespace),
-	newCodec[kubev1.NodeList](kubev1.SchemeGroupVersion, (*reader).node, writeNode),
-	newCodec[kubev1.ServiceList](kubev1.SchemeGroupVersion, (*reader).service, writeService),
-	newCodec[kubev1.PodList](kubev1.SchemeGroupVersion, (*reader).pod, writePod),
-	newCodec[kubev1.EndpointsList](kubev1.SchemeGroupVersion, (*reader).endpoints, writeEndpoints), //nolint:staticcheck // older clients use the kind
-	newCodec[kubev1.EventList](kubev1.SchemeGroupVersion, (*reader).event, writeEvent),
-	newCodec[discoveryv1.EndpointSliceList](discoveryv1.SchemeGroupVersion, (*reader).endpointSlice, writeEndpointSlice),
-	newCodec[coordinationv1.LeaseList](coordinationv1.SchemeGroupVersion, (*reader).lease, writeLease),
-	newCodec[eventsv1.EventList](eventsv1.SchemeGroupVersion, (*reader).newEvent, writeNewEvent),
-}
+	// Event leaves the field source alone, EventWithSource has the reporter there too, and NewEvent has
+	// the version of the group events.k8s.io.
+	Event           = newCodec[kubev1.EventList](kubev1.SchemeGroupVersion, (*reader).event, writeEvent)
+	EventWithSource = newCodec[kubev1.EventList](kubev1.SchemeGroupVersion, (*reader).eventWithSource, writeEventWithSource)
+	NewEvent        = newCodec[eventsv1.EventList](eventsv1.SchemeGroupVersion, (*reader).newEvent, writeNewEvent)
+)
 
 // newCodec returns the codec of the kind with the message P, the type K of Kubernetes and the type L of
 // its lists.

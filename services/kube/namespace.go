@@ -1,4 +1,4 @@
-package convert
+package kube
 
 import (
 	kubev1 "k8s.io/api/core/v1"
@@ -28,7 +28,7 @@ func (r *reader) namespace(from *kubev1.Namespace) *corev1.Namespace {
 }
 
 func writeNamespace(from *corev1.Namespace, to *kubev1.Namespace) {
-	to.ObjectMeta = writeMeta(from.GetMetadata())
+	to.ObjectMeta = WriteMeta(from.GetMetadata())
 	to.Spec.Finalizers = words[kubev1.FinalizerName](from.GetSpec().GetFinalizers())
 	to.Status.Phase = kubev1.NamespacePhase(spec.EnumName(from.GetStatus().GetPhase()))
 	to.Status.Conditions = each(from.GetStatus().GetConditions(), func(_ int, condition *corev1.Condition) kubev1.NamespaceCondition {

@@ -1,4 +1,4 @@
-package convert
+package kube
 
 import (
 	"slices"
@@ -22,8 +22,8 @@ func (r *reader) containers(path string, from []kubev1.Container) []*corev1.Cont
 			}),
 		}
 		for _, env := range container.Env {
-			// A value that only Kubernetes can look up is left out, because it would otherwise be
-			// empty.
+			// Only Kubernetes can look up a value from another object. The variable is left out,
+			// because it would otherwise be empty.
 			if env.ValueFrom == nil {
 				to.Env = append(to.Env, &corev1.EnvVar{Name: env.Name, Value: env.Value})
 			}
@@ -55,7 +55,7 @@ func writeContainer(_ int, from *corev1.Container) kubev1.Container {
 	return to
 }
 
-// readProbe reads a probe. Its handler is nil for a ttl check, which readinessTTLs reads.
+// readProbe reads a probe. The handler of a ttl check stays nil, and readinessTTLs sets it.
 func readProbe(from *kubev1.Probe) *corev1.Probe {
 	if from == nil {
 		return nil

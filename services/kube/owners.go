@@ -1,4 +1,4 @@
-package convert
+package kube
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,7 +13,7 @@ const fieldsV1 = "FieldsV1"
 // ReadOwners converts the owners of an object's fields.
 func ReadOwners(from []metav1.ManagedFieldsEntry) []*corev1.ManagedFields {
 	return each(from, func(_ int, entry metav1.ManagedFieldsEntry) *corev1.ManagedFields {
-		operation, _ := spec.ParseEnum[corev1.ManagedFieldsOperation](string(entry.Operation)) // the registry refuses none
+		operation, _ := spec.ParseEnum[corev1.ManagedFieldsOperation](string(entry.Operation)) // an unknown word becomes 0, which the registry refuses
 		to := &corev1.ManagedFields{
 			Manager: entry.Manager, Operation: operation, ApiVersion: entry.APIVersion, Subresource: entry.Subresource,
 			FieldsV1: entry.FieldsV1.GetRawBytes(),

@@ -1,4 +1,4 @@
-package convert
+package kube
 
 import (
 	"maps"
@@ -10,7 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/kit/apierr"
 )
+
+// ReadMeta converts the metadata of an object, as [Codec.Read] does.
+func ReadMeta(from *metav1.ObjectMeta, messages *Messages) (*corev1.ObjectMeta, apierr.Violations) {
+	r := &reader{messages: messages}
+	to := r.meta(from)
+	return to, r.violations
+}
 
 func (r *reader) meta(from *metav1.ObjectMeta) *corev1.ObjectMeta {
 	to := &corev1.ObjectMeta{
@@ -38,7 +46,8 @@ func (r *reader) meta(from *metav1.ObjectMeta) *corev1.ObjectMeta {
 	return to
 }
 
-func writeMeta(from *corev1.ObjectMeta) metav1.ObjectMeta {
+// WriteMeta converts the metadata of an object, without the owners of its fields.
+func WriteMeta(from *corev1.ObjectMeta) metav1.ObjectMeta {
 	to := metav1.ObjectMeta{
 		Name:              from.GetName(),
 		GenerateName:      from.GetGenerateName(),

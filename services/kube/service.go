@@ -1,4 +1,4 @@
-package convert
+package kube
 
 import (
 	"math"
@@ -99,7 +99,7 @@ func (r *reader) ingress(i int, from kubev1.LoadBalancerIngress) *corev1.LoadBal
 }
 
 func writeService(from *corev1.Service, to *kubev1.Service) {
-	to.ObjectMeta = writeMeta(from.GetMetadata())
+	to.ObjectMeta = WriteMeta(from.GetMetadata())
 	writeServiceSpec(from.GetSpec(), &to.Spec)
 	writeServiceStatus(from.GetStatus(), &to.Status)
 	put(&to.ObjectMeta, AnnotationScheduler, spec.EnumName(from.GetSpec().GetScheduler()))
