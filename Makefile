@@ -17,7 +17,7 @@ endif
 # In dependency order, which is the order that tidy needs.
 DAEMONS := registry allocator endpointctl lbctl dnssvc edge kubeapi nodeagent registrar
 MODULES := api services $(DAEMONS) portolan faults
-# Outside the workspace; tools/buf is left out of everything but proto-lint, since it takes minutes to build.
+# Outside the workspace.
 TOOLS   := tools/gen tools/testrun tools/mutate tools/check tools/release
 # Clients that the tests of kubeapi build.
 CLIENTS := tools/kubeclients tools/oldclient
@@ -248,24 +248,24 @@ generate-check: .bin/gen ## is the generated code what the contract says, and ar
 	$(OPENAPI) -check
 
 .PHONY: proto-lint
-proto-lint: .bin/buf ## buf's rules for the contract (the first use builds buf: minutes)
-	cd proto && ../.bin/buf lint
+proto-lint: .bin/gen ## buf's rules for the contract
+	.bin/protolint
 
 .PHONY: tidy
 tidy: ## go mod tidy in every module
-	for m in $(MODULES) $(TOOLS) $(CLIENTS) tools/buf tools/grpcurl tools/compose2; do GOWORK=off go -C $$m mod tidy; done
+	for m in $(MODULES) $(TOOLS) $(CLIENTS) tools/grpcurl tools/compose2; do GOWORK=off go -C $$m mod tidy; done
 
 .PHONY: tidy-check
 tidy-check: ## would tidy change anything?
-	for m in $(MODULES) $(TOOLS) $(CLIENTS) tools/buf tools/grpcurl tools/compose2; do GOWORK=off go -C $$m mod tidy -diff; done
+	for m in $(MODULES) $(TOOLS) $(CLIENTS) tools/grpcurl tools/compose2; do GOWORK=off go -C $$m mod tidy -diff; done
 
 .PHONY: clean
 clean: ## remove what was built
 	rm -rf bin .bin dist
 
 # The tools are pinned by their go.mod. Builds of one name stand in .bin, because go tool knows only modules of the workspace.
-.bin/gen: tools/gen/go.mod tools/gen/go.sum $(wildcard tools/gen/*.go)
-	cd tools/gen && GOWORK=off GOBIN=$(CURDIR)/.bin go install . tool
+.bin/gen: tools/gen/go.mod tools/gen/go.sum $(wildcard tools/gen/*.go tools/gen/*/*.go)
+	cd tools/gen && GOWORK=off GOBIN=$(CURDIR)/.bin go install ./... tool
 
 .bin/testrun: tools/testrun/go.mod $(wildcard tools/testrun/*.go)
 	cd tools/testrun && GOWORK=off GOBIN=$(CURDIR)/.bin go install .
@@ -279,8 +279,8 @@ clean: ## remove what was built
 .bin/release: tools/release/go.mod tools/release/go.sum $(wildcard tools/release/*.go)
 	cd tools/release && GOWORK=off GOBIN=$(CURDIR)/.bin go install .
 
-.bin/buf: tools/buf/go.mod tools/buf/go.sum
-	cd tools/buf && GOWORK=off GOBIN=$(CURDIR)/.bin go install tool
+.bin/buf:/go.mod/go.sum
+	cd && GOWORK=off GOBIN=$(CURDIR)/.bin go install tool
 
 # Compose v2 as a program of its own: three minutes of CPU at the first use.
 .bin/compose2: tools/compose2/go.mod tools/compose2/go.sum

@@ -13,6 +13,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/pluginpb"
+
+	"portolan.dev/tools/gen/compile"
 )
 
 // project is a contract and the module of its generated code.
@@ -106,7 +108,7 @@ func runPlugin(ctx context.Context, path string, request *pluginpb.CodeGenerator
 
 // staleFiles lists the generated files without a .proto file.
 func staleFiles(root string, want map[string][]byte) ([]string, error) {
-	have, err := filesBelow(root, ".pb.go")
+	have, err := compile.FilesBelow(root, ".pb.go")
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,11 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+
+	"github.com/bufbuild/protocompile/protoutil"
+	"google.golang.org/protobuf/types/pluginpb"
+
+	"portolan.dev/tools/gen/compile"
 )
 
 // errDiffers makes -check exit with code 1 after the files were listed.
@@ -46,9 +51,16 @@ func (l *list) Set(entry string) error {
 // run generates the code of the project. With check it writes nothing and fails if the code in the
 // tree differs.
 func (p project) run(ctx context.Context, check bool) error {
-	request, err := compile(ctx, p.root)
+	contract, err := compile.Below(ctx, p.root)
 	if err != nil {
 		return err
+	}
+	for _, warning := range contract.Warnings {
+		return warning
+	}
+	request := &pluginpb.CodeGeneratorRequest{FileToGenerate: contract.Names}
+	for _, file := range contract.Files {
+		request.ProtoFile = append(request.ProtoFile, protoutil.ProtoFromFileDescriptor(file))
 	}
 	want, err := p.generate(ctx, request)
 	if err != nil {

@@ -1,4 +1,5 @@
-package main
+// Package compile compiles the contract for the generator and for the linter.
+package compile
 
 import (
 	"context"
@@ -9,17 +10,23 @@ import (
 	"strings"
 
 	"github.com/bufbuild/protocompile"
-	"github.com/bufbuild/protocompile/protoutil"
 	"github.com/bufbuild/protocompile/reporter"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/pluginpb"
 )
 
-// compile compiles every .proto file below root and returns the request for all plugins. The
-// request has the files to generate, and every imported file before the files that import it, as
-// plugins require.
-func compile(ctx context.Context, root string) (*pluginpb.CodeGeneratorRequest, error) {
-	names, err := filesBelow(root, ".proto")
+// Contract is a compiled contract.
+type Contract struct {
+	// Names are the .proto files below the root, slash-separated, relative to it, and in lexical order.
+	Names []string
+	// Files are these files and all files that they import, each after its imports.
+	Files []protoreflect.FileDescriptor
+	// Warnings are imports without a use and files without a syntax.
+	Warnings []reporter.ErrorWithPos
+}
+
+// Below compiles every .proto file below root. All errors in all files are reported together.
+func Below(ctx context.Context, root string) (*Contract, error) {
+	names, err := FilesBelow(root, ".proto")
 	if err != nil {
 		return nil, err
 	}
@@ -27,14 +34,14 @@ func compile(ctx context.Context, root string) (*pluginpb.CodeGeneratorRequest, 
 		return nil, fmt.Errorf("no .proto files below %s", root)
 	}
 
-	// All errors in all files are collected and reported together.
+	contract := &Contract{Names: names}
 	var faults []error
 	compiler := protocompile.Compiler{
 		Resolver:       protocompile.WithStandardImports(&protocompile.SourceResolver{ImportPaths: []string{root}}),
 		SourceInfoMode: protocompile.SourceInfoStandard, // comments become Go doc comments
 		Reporter: reporter.NewReporter(
 			func(fault reporter.ErrorWithPos) error { faults = append(faults, fault); return nil },
-			func(warning reporter.ErrorWithPos) { faults = append(faults, warning) },
+			func(warning reporter.ErrorWithPos) { contract.Warnings = append(contract.Warnings, warning) },
 		),
 	}
 	files, err := compiler.Compile(ctx, names...)
@@ -44,30 +51,28 @@ func compile(ctx context.Context, root string) (*pluginpb.CodeGeneratorRequest, 
 	if err != nil {
 		return nil, err
 	}
-
-	request := &pluginpb.CodeGeneratorRequest{FileToGenerate: names}
 	seen := map[string]bool{}
 	for _, file := range files {
-		addWithImports(request, file, seen)
+		contract.addWithImports(file, seen)
 	}
-	return request, nil
+	return contract, nil
 }
 
-func addWithImports(request *pluginpb.CodeGeneratorRequest, file protoreflect.FileDescriptor, seen map[string]bool) {
+func (c *Contract) addWithImports(file protoreflect.FileDescriptor, seen map[string]bool) {
 	if seen[file.Path()] {
 		return
 	}
 	seen[file.Path()] = true
 	imports := file.Imports()
 	for i := range imports.Len() {
-		addWithImports(request, imports.Get(i).FileDescriptor, seen)
+		c.addWithImports(imports.Get(i).FileDescriptor, seen)
 	}
-	request.ProtoFile = append(request.ProtoFile, protoutil.ProtoFromFileDescriptor(file))
+	c.Files = append(c.Files, file)
 }
 
-// filesBelow returns the files with the suffix, slash-separated and relative to root, in lexical
+// FilesBelow returns the files with the suffix, slash-separated and relative to root, in lexical
 // order.
-func filesBelow(root, suffix string) ([]string, error) {
+func FilesBelow(root, suffix string) ([]string, error) {
 	var names []string
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(path, suffix) {
