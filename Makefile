@@ -279,9 +279,6 @@ clean: ## remove what was built
 .bin/release: tools/release/go.mod tools/release/go.sum $(wildcard tools/release/*.go)
 	cd tools/release && GOWORK=off GOBIN=$(CURDIR)/.bin go install .
 
-.bin/buf:/go.mod/go.sum
-	cd && GOWORK=off GOBIN=$(CURDIR)/.bin go install tool
-
 # Compose v2 as a program of its own: three minutes of CPU at the first use.
 .bin/compose2: tools/compose2/go.mod tools/compose2/go.sum
 	mkdir -p .bin
