@@ -230,15 +230,15 @@ fmt-check: ## are all Go files formatted?
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "run make fmt for:"; echo "$$unformatted"; exit 1; }
 
 # The messages of each change, object, allocation and heartbeat get methods without reflection.
-GEN := .bin/gen -fast portolan/core $(foreach f,registry/v1/changes.proto registry/v1/bulk.proto allocator nodeagent/v1/heartbeat.proto,-coded portolan/$(f))
+GEN := .bin/gen -kinds services/kinds/table.go -fast portolan/core $(foreach f,registry/v1/changes.proto registry/v1/bulk.proto allocator nodeagent/v1/heartbeat.proto,-coded portolan/$(f))
 OPENAPI := go run ./kubeapi/internal/openapi/generate
 
 .PHONY: kind
-kind: .bin/gen ## whether a new kind takes 4 files: adds one to a copy of the tree, and tests it
+kind: .bin/gen ## whether a new kind takes 3 files: adds one to a copy of the tree, and tests it
 	tools/kind.sh
 
 .PHONY: generate
-generate: .bin/gen ## write the Go code of the contract (api/**/*.pb.go), and the OpenAPI documents of kubeapi
+generate: .bin/gen ## write the services of kinds (proto/portolan/registry/v1), the Go code of the contract (api/**/*.pb.go), and the OpenAPI documents of kubeapi
 	$(GEN)
 	$(OPENAPI)
 

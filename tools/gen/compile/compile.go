@@ -16,7 +16,7 @@ import (
 
 // Contract is a compiled contract.
 type Contract struct {
-	// Names are the .proto files below the root, slash-separated, relative to it, and in lexical order.
+	// Names are the files that were to be compiled, slash-separated and relative to the root.
 	Names []string
 	// Files are these files and all files that they import, each after its imports.
 	Files []protoreflect.FileDescriptor
@@ -24,7 +24,7 @@ type Contract struct {
 	Warnings []reporter.ErrorWithPos
 }
 
-// Below compiles every .proto file below root. All errors in all files are reported together.
+// Below compiles every .proto file below root.
 func Below(ctx context.Context, root string) (*Contract, error) {
 	names, err := FilesBelow(root, ".proto")
 	if err != nil {
@@ -33,7 +33,11 @@ func Below(ctx context.Context, root string) (*Contract, error) {
 	if len(names) == 0 {
 		return nil, fmt.Errorf("no .proto files below %s", root)
 	}
+	return Files(ctx, root, names...)
+}
 
+// Files compiles some of the .proto files below root. All errors in all files are reported together.
+func Files(ctx context.Context, root string, names ...string) (*Contract, error) {
 	contract := &Contract{Names: names}
 	var faults []error
 	compiler := protocompile.Compiler{
