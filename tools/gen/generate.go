@@ -25,8 +25,8 @@ type project struct {
 	module string   // the path of the module
 	bin    string   // the folder of the plugins
 	kinds  string   // the Go file with the table of kinds, or ""
-	coded  []string // the folders and files whose messages are encoded and decoded without reflection
-	fast   []string // those whose messages are also copied and compared without reflection
+	coded  []string // folders and files with messages that are encoded and decoded without reflection
+	fast   []string // the same, and the messages are also copied and compared without reflection
 }
 
 // request compiles the contract and returns the request for all plugins. An unused import is an error, and

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	envelope = "portolan/core/v1/object.proto" // the file of the message Object, whose fields are the kinds
+	envelope = "portolan/core/v1/object.proto" // the file of the message Object, which has a field for each kind
 	folder   = "portolan/registry/v1"          // of the services
 )
 
@@ -38,7 +38,7 @@ type kind struct {
 	About  string // the first sentence about the message
 
 	Namespaced, HasStatus bool
-	Update, Delete        string // what these methods do
+	Update, Delete        string // the effect of these methods
 	Last, Deleting        string // the comment and the further fields that notes have
 }
 

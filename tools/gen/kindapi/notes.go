@@ -2,8 +2,8 @@ package kindapi
 
 // note has the texts of a kind that differ from the template.
 type note struct {
-	update   string // what Update does
-	del      string // what Delete does, with its errors
+	update   string // the effect of Update
+	del      string // the effect of Delete, with its errors
 	last     string // the object in DeleteResponse
 	deleting string // further fields of DeleteRequest
 }

@@ -4,8 +4,8 @@
 // The rules have buf's names, and a test breaks each of them once. They are written here, because buf takes
 // nine minutes of CPU to build on an empty build cache, its plugin protoc-gen-buf-lint takes two, and its
 // packages refuse to run in programs of others. protolint needs nothing that the generator does not need.
-// Where a rule of buf has options, protolint has its default. Comments that switch rules off
-// (buf:lint:ignore) have no effect, which is what disallow_comment_ignores in buf.yaml says.
+// If a rule of buf has options, protolint has their defaults. Comments that switch rules off
+// (buf:lint:ignore) have no effect, as disallow_comment_ignores in buf.yaml demands.
 //
 // The rule PROTOVALIDATE is about options of the package buf.validate. The contract cannot use them, because
 // the compiler does not find their file.
