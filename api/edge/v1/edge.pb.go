@@ -89,7 +89,7 @@ type GetStatusResponse struct {
 	ViewRevision uint64 `protobuf:"varint,3,opt,name=view_revision,json=viewRevision,proto3" json:"view_revision,omitempty"`
 	// Whether the view is complete.
 	Synced bool `protobuf:"varint,4,opt,name=synced,proto3" json:"synced,omitempty"`
-	// Deprecated: view_age has it. Edges set both until the release after the one that added view_age.
+	// Deprecated: use view_age. For one release after view_age was added, edges set both.
 	//
 	// Deprecated: Marked as deprecated in portolan/edge/v1/edge.proto.
 	ViewAgeSeconds float64 `protobuf:"fixed64,5,opt,name=view_age_seconds,json=viewAgeSeconds,proto3" json:"view_age_seconds,omitempty"`

@@ -93,7 +93,7 @@ func (AnnounceState) EnumDescriptor() ([]byte, []int) {
 // AnnounceRequest is a message of a node agent: its state.
 type AnnounceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the node. It must be that in the certificate.
+	// Name of the node, as in the certificate.
 	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
 	// Random name of the agent's process, at most 64 bytes. It tells a restarted agent from one that
 	// has connected again.
@@ -108,28 +108,27 @@ type AnnounceRequest struct {
 	// The node's addresses on the interfaces on which the agent announces, with the lengths of their
 	// subnets, such as 192.0.2.7/24, at most 256.
 	Subnets []string `protobuf:"bytes,6,rep,name=subnets,proto3" json:"subnets,omitempty"`
-	// Deprecated: states has READY. Agents set both until the release after the one that added states.
+	// Deprecated: use READY in states. For one release after states was added, agents set both.
 	//
 	// Deprecated: Marked as deprecated in portolan/loadbalancer/v1/announcer.proto.
 	Ready bool `protobuf:"varint,7,opt,name=ready,proto3" json:"ready,omitempty"`
-	// Deprecated: states has DRAINING. Agents set both until the release after the one that added states.
+	// Deprecated: use DRAINING in states. For one release after states was added, agents set both.
 	//
 	// Deprecated: Marked as deprecated in portolan/loadbalancer/v1/announcer.proto.
 	Draining bool `protobuf:"varint,8,opt,name=draining,proto3" json:"draining,omitempty"`
-	// Deprecated: states has RESTARTING. Agents set both until the release after the one that added states.
+	// Deprecated: use RESTARTING in states. For one release after states was added, agents set both.
 	//
 	// Deprecated: Marked as deprecated in portolan/loadbalancer/v1/announcer.proto.
 	Restarting bool `protobuf:"varint,9,opt,name=restarting,proto3" json:"restarting,omitempty"`
-	// Deprecated: states has FORWARDS_ALONE. Agents set both until the release after the one that added
-	// states.
+	// Deprecated: use FORWARDS_ALONE in states. For one release after states was added, agents set both.
 	//
 	// Deprecated: Marked as deprecated in portolan/loadbalancer/v1/announcer.proto.
 	ForwardsAlone bool `protobuf:"varint,10,opt,name=forwards_alone,json=forwardsAlone,proto3" json:"forwards_alone,omitempty"`
-	// Hand-overs of the addresses and former addresses, as the last answer that the agent has followed
-	// has them. A new leader learns them from here.
+	// Hand-overs of the addresses and former addresses in the last answer that the agent has followed. A
+	// new leader learns them from here.
 	HandOvers []*HandOver `protobuf:"bytes,11,rep,name=hand_overs,json=handOvers,proto3" json:"hand_overs,omitempty"`
-	// Addresses of the last answer whose rights have ended without another answer, at most 4096. A new
-	// leader lets the node have them back once no other node can have them.
+	// Addresses of the last answer, if their rights have ended without another answer; at most 4096. A
+	// new leader gives them back to the node once no other node can have them.
 	FormerAddresses []string `protobuf:"bytes,12,rep,name=former_addresses,json=formerAddresses,proto3" json:"former_addresses,omitempty"`
 	// Time since the rights to the former addresses have ended.
 	FormerSince *durationpb.Duration `protobuf:"bytes,13,opt,name=former_since,json=formerSince,proto3" json:"former_since,omitempty"`
@@ -140,8 +139,7 @@ type AnnounceRequest struct {
 	// Addresses that are local to the node for a proxy, which may have connections at them, at most
 	// 4096. Only to such a node are packets of earlier connections sent.
 	Kept []string `protobuf:"bytes,15,rep,name=kept,proto3" json:"kept,omitempty"`
-	// Deprecated: states has AWAITS_PROXY. Agents set both until the release after the one that added
-	// states.
+	// Deprecated: use AWAITS_PROXY in states. For one release after states was added, agents set both.
 	//
 	// Deprecated: Marked as deprecated in portolan/loadbalancer/v1/announcer.proto.
 	AwaitsProxy bool `protobuf:"varint,16,opt,name=awaits_proxy,json=awaitsProxy,proto3" json:"awaits_proxy,omitempty"`
@@ -322,8 +320,8 @@ type AnnounceResponse struct {
 	// Hand-overs of some of the addresses, and of addresses that the node is to get. They begin before the
 	// agent announces the addresses. Other addresses have none any more.
 	HandOvers []*HandOver `protobuf:"bytes,5,rep,name=hand_overs,json=handOvers,proto3" json:"hand_overs,omitempty"`
-	// Those of the addresses that a proxy on the node serves. The agent gives up the right to one as soon
-	// as the proxy no longer does.
+	// The part of addresses that a proxy on the node serves. The agent gives up the right to such an
+	// address as soon as the proxy no longer serves it.
 	Proxied       []string `protobuf:"bytes,6,rep,name=proxied,proto3" json:"proxied,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -402,8 +400,8 @@ func (x *AnnounceResponse) GetProxied() []string {
 }
 
 // HandOver names the node that has announced an address before, as long as it lives. The node that
-// announces it now sends packets to it that belong to no connection that it knows, and open none, so
-// that earlier connections go on.
+// announces the address now forwards packets to the previous node if they belong to no known connection
+// and open none. So earlier connections go on.
 type HandOver struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The address.

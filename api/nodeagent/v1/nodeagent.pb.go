@@ -365,7 +365,8 @@ type LocalProxy struct {
 	Since *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
 	// Whether it is about to stop.
 	Draining bool `protobuf:"varint,3,opt,name=draining,proto3" json:"draining,omitempty"`
-	// Addresses that it asks for, and those that are still local after it has gone, ordered.
+	// Addresses that it asks for, and addresses that are still local although its stream has ended,
+	// ordered.
 	Addresses     []*ProxiedAddress `protobuf:"bytes,4,rep,name=addresses,proto3" json:"addresses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -511,8 +512,7 @@ type Announcing struct {
 	Interfaces []string `protobuf:"bytes,2,rep,name=interfaces,proto3" json:"interfaces,omitempty"`
 	// Address of the lbctl that gives the node its rights; empty: none is connected.
 	Controller string `protobuf:"bytes,3,opt,name=controller,proto3" json:"controller,omitempty"`
-	// Deprecated: rights_end has it. Agents set both until the release after the one that added
-	// rights_end.
+	// Deprecated: use rights_end. For one release after rights_end was added, agents set both.
 	//
 	// Deprecated: Marked as deprecated in portolan/nodeagent/v1/nodeagent.proto.
 	RightsEndSeconds float64 `protobuf:"fixed64,4,opt,name=rights_end_seconds,json=rightsEndSeconds,proto3" json:"rights_end_seconds,omitempty"`
