@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"portolan.dev/services/kit/atomicfile"
 )
 
 // Store keeps the renewed certificate of a process, so that the process has it after a restart.
@@ -39,16 +41,7 @@ func (f Folder) Save(id ID, cert, key []byte) error {
 	if err := os.MkdirAll(string(f), 0o700); err != nil {
 		return err
 	}
-	temporary, err := os.CreateTemp(string(f), ".renewed-*") // of mode 600
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(temporary.Name()) }() // it does not exist after a success
-	_, err = temporary.Write(slices.Concat(cert, key))
-	if err := errors.Join(err, temporary.Sync(), temporary.Close()); err != nil {
-		return err
-	}
-	return os.Rename(temporary.Name(), f.file(id))
+	return atomicfile.WriteFile(f.file(id), slices.Concat(cert, key), 0o600)
 }
 
 func (f Folder) file(id ID) string { return filepath.Join(string(f), id.FileName()+".pem") }

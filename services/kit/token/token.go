@@ -4,18 +4,17 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"google.golang.org/grpc/credentials"
 
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/atomicfile"
 )
 
 // Header is the header, of gRPC and HTTP, in which clients send a token: "Bearer", a space and the
@@ -37,16 +36,8 @@ var _ credentials.PerRPCCredentials = (*Token)(nil)
 // token of an earlier process.
 func Create(path string) (*Token, error) {
 	t := &Token{secret: rand.Text(), path: path}
-	file, err := os.CreateTemp(filepath.Dir(path), ".token-") // has mode 0600
-	if err != nil {
+	if err := atomicfile.WriteFile(path, []byte(t.secret+"\n"), 0o600); err != nil {
 		return nil, err
-	}
-	_, err = io.WriteString(file, t.secret+"\n")
-	if err := errors.Join(err, file.Close()); err != nil {
-		return nil, errors.Join(err, os.Remove(file.Name()))
-	}
-	if err := os.Rename(file.Name(), path); err != nil {
-		return nil, errors.Join(err, os.Remove(file.Name()))
 	}
 	return t, nil
 }
