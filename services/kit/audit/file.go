@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"portolan.dev/services/kit/linelog"
 )
 
 // Stdout is the path of the standard output.
@@ -32,14 +34,14 @@ type stream struct {
 func (s *stream) write(lines []byte) (lost int, err error) {
 	if s.torn {
 		if _, err := s.Write([]byte("\n")); err != nil {
-			return countLines(lines), err
+			return linelog.Count(lines), err
 		}
 		s.torn = false
 	}
 	n, err := s.Write(lines)
-	whole := wholeLines(lines[:n])
+	whole := linelog.Whole(lines[:n])
 	s.torn = n > whole
-	return countLines(lines[whole:]), err
+	return linelog.Count(lines[whole:]), err
 }
 
 // close leaves the standard output open, because it belongs to the process.
@@ -98,7 +100,7 @@ func (f *file) close() error {
 func (f *file) write(lines []byte) (lost int, err error) {
 	for len(lines) > 0 {
 		if err := f.prepare(); err != nil {
-			return countLines(lines), err
+			return linelog.Count(lines), err
 		}
 		if f.device != nil {
 			return f.device.write(lines)
@@ -106,14 +108,15 @@ func (f *file) write(lines []byte) (lost int, err error) {
 		fitting := f.fitting(lines)
 		if fitting == 0 {
 			if err := f.rotate(); err != nil {
-				return countLines(lines), err
+				return linelog.Count(lines), err
 			}
 			continue
 		}
-		whole, err := f.append(lines[:fitting])
+		whole, err := linelog.Append(f.current, f.size, lines[:fitting])
+		f.size += int64(whole)
 		lines = lines[whole:]
 		if err != nil {
-			return countLines(lines), err
+			return linelog.Count(lines), err
 		}
 	}
 	return 0, nil
@@ -150,22 +153,10 @@ func (f *file) fitting(lines []byte) int {
 	if int64(len(lines)) <= room {
 		return len(lines)
 	}
-	if whole := wholeLines(lines[:max(room, 0)]); whole > 0 || f.size > 0 {
+	if whole := linelog.Whole(lines[:max(room, 0)]); whole > 0 || f.size > 0 {
 		return whole
 	}
 	return bytes.IndexByte(lines, '\n') + 1
-}
-
-// append writes lines to the file and returns the length of those that are written as a whole. It
-// removes a part of a line.
-func (f *file) append(lines []byte) (whole int, err error) {
-	n, err := f.current.Write(lines)
-	whole = wholeLines(lines[:n])
-	f.size += int64(whole)
-	if n > whole {
-		err = errors.Join(err, f.current.Truncate(f.size))
-	}
-	return whole, err
 }
 
 // rotate renames the files and begins a new one. The oldest is deleted.
@@ -194,8 +185,3 @@ func (f *file) name(number int) string {
 	}
 	return fmt.Sprintf("%s.%d", f.path, number)
 }
-
-// wholeLines returns the length of the lines in text that have an end.
-func wholeLines(text []byte) int { return bytes.LastIndexByte(text, '\n') + 1 }
-
-func countLines(text []byte) int { return bytes.Count(text, []byte("\n")) }
