@@ -17,7 +17,7 @@ type File struct {
 	mode fs.FileMode
 }
 
-// WriteFile replaces the file at path, or makes it. The file gets the mode whatever the umask is.
+// WriteFile creates or replaces the file at path. The umask does not change the mode.
 func WriteFile(path string, data []byte, mode fs.FileMode) error {
 	f, err := Create(path, mode)
 	if err != nil {
@@ -30,8 +30,8 @@ func WriteFile(path string, data []byte, mode fs.FileMode) error {
 	return f.Commit()
 }
 
-// Create makes a temporary file that will get the path and the mode. The caller calls Discard in any
-// case.
+// Create creates a temporary file. A commit gives it the path and the mode. The caller calls Discard at
+// the end, also after a commit.
 func Create(path string, mode fs.FileMode) (*File, error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // has mode 0600
 	if err != nil {

@@ -13,17 +13,17 @@ import (
 )
 
 // ClockSkew is the time by which the authority sets NotBefore of a certificate back, so that
-// machines whose clocks are behind accept the certificate at once.
+// machines with slow clocks accept the certificate at once.
 const ClockSkew = 5 * time.Minute
 
-// Denial denies certificates that have not expired: those of an identity that were issued before
-// some time, or one with a serial number.
+// Denial denies certificates that have not expired: either all certificates of an identity that were
+// issued before some time, or the certificate with a serial number.
 type Denial struct {
 	Identity string // path of the identity, such as nodeagent/n1; or empty
 	Serial   string // serial number in small hexadecimal digits without leading zeros; or empty
 	// IssuedBefore is the time until which the denied certificates of Identity were issued. It
-	// counts in whole seconds, as certificates do: one that was issued in the same second is
-	// denied.
+	// counts in whole seconds, as certificates do: a certificate that was issued in the same second
+	// is denied.
 	IssuedBefore time.Time
 	Reason       string // for people
 }
@@ -154,7 +154,7 @@ func (l *DenyList) apply() {
 	for g := range l.guards {
 		if err := set.check(g.cert); err != nil {
 			delete(l.guards, g)
-			go g.denied(err) // it may close connections, whose end takes the lock
+			go g.denied(err) // it may close connections, which takes the lock
 		}
 	}
 }
@@ -260,14 +260,14 @@ func (s *Source) OnClientRevoked(state tls.ConnectionState, revoked func(error))
 	return s.denied.guard(certificateOf(state.PeerCertificates[0], id), atStream, revoked)
 }
 
-// CheckIssued returns an error if what was issued to an identity, given by its path, at some time is
-// denied: a token, which has no serial number.
+// CheckIssued returns an error if a token that was issued to an identity, given by its path, at some
+// time is denied. A token has no serial number.
 func (l *DenyList) CheckIssued(path string, issued time.Time) error {
 	return l.check(certificate{path: path, issued: issued.Unix()}, atCall)
 }
 
-// OnIssuedDenied calls denied with the error of CheckIssued, in a goroutine of its own, once there is
-// one. The function that it returns ends the wait.
+// OnIssuedDenied calls denied, in a goroutine of its own, with the error of CheckIssued as soon as
+// CheckIssued returns one. stop ends the wait.
 func (l *DenyList) OnIssuedDenied(path string, issued time.Time, denied func(error)) (stop func()) {
 	return l.guard(certificate{path: path, issued: issued.Unix()}, atStream, denied)
 }

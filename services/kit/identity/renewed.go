@@ -63,10 +63,11 @@ func (s *Source) load(id ID, c contents) contents {
 	return c
 }
 
-// newer returns the configured certificate or the renewed one, whichever is valid and was issued
-// later. Of two that were issued in the same second it returns the renewed one. So an operator can replace a renewed certificate by new files. m and configuredErr are the
-// result of parsing the configured certificate. A renewed certificate that cannot be used is not
-// an error, because an operator who changes the identity or the authority configures new files.
+// newer returns the configured or the renewed certificate. If both are valid, it returns the later one,
+// so that an operator can replace a renewed certificate by new files, and the renewed one if both were
+// issued in the same second. m and configuredErr are the result of parsing the configured certificate. A
+// renewed certificate that cannot be used is not an error, because an operator who changes the identity
+// or the authority configures new files.
 func (s *Source) newer(m *keyMaterial, configuredErr error, c contents, now time.Time) (*keyMaterial, error) {
 	renewed, err := s.parseRenewed(c, now)
 	if err == nil && renewed.id != m.id {

@@ -15,9 +15,9 @@ import (
 	"portolan.dev/services/kit/identity"
 )
 
-// Audit says what a server records in an audit log. Refused calls are recorded in any case.
+// Audit has the settings for the audit log of a server. Refused calls are recorded in any case.
 type Audit struct {
-	// Log is the log. If it is nil, nothing is recorded.
+	// Log is the log. If it is nil, no call is recorded.
 	Log *audit.Log
 	// Always reports whether calls of a method are recorded if they succeed too. The method has its
 	// full name. Always is required if there is a log.

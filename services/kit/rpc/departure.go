@@ -25,7 +25,7 @@ func ClientLeft(ctx context.Context) bool {
 	return ok && addr.left.Load()
 }
 
-// departures is a listener whose connections note whether the other side has closed them.
+// departures is a listener. Its connections record whether the other side has closed them.
 type departures struct{ net.Listener }
 
 // Accept implements net.Listener.

@@ -86,8 +86,8 @@ func (t *Token) Check(values []string) error {
 }
 
 // CheckRequest checks a request over HTTP as Check does. It also accepts the token as the password of
-// basic authentication. Clients on Kubernetes' client-go send no bearer token without TLS, but they send
-// what the URL of their server has.
+// basic authentication, because clients on Kubernetes' client-go send no bearer token without TLS, but
+// they send the user and password in the URL of their server.
 func (t *Token) CheckRequest(r *http.Request) error {
 	values := r.Header.Values(Header)
 	if _, password, ok := r.BasicAuth(); ok && len(values) == 1 {
