@@ -13,7 +13,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// revocationKind is the kind whose objects go to the process's list of denied certificates.
+// revocationKind is the kind of the objects for the process's list of denied certificates.
 const revocationKind = "Revocation"
 
 // DenialOf returns the denial that a Revocation describes.
@@ -74,7 +74,7 @@ func (f *Follower) readFollowed(ctx context.Context, minRevision uint64) (snapsh
 		return snap, err
 	}
 	f.cfg.Log.Warn("the registry is of an earlier release and has no revocations", "revision", snap.revision)
-	if snap.epoch == f.epoch { // what another replica said stays in force
+	if snap.epoch == f.epoch { // revocations from another replica stay in force
 		snap.objects = append(snap.objects, f.view.List(revocationKind)...)
 	}
 	return snap, nil

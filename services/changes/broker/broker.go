@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Fate is what a network does to one message.
+// Fate is the treatment of one message by a network.
 type Fate struct {
 	Delay time.Duration
 	// Lost messages never arrive.
 	Lost bool
 	// Twice is true for messages that arrive a second time.
 	Twice bool
-	// Overtakes is true for messages that do not wait for those that were sent before them.
+	// Overtakes is true for messages that may arrive before earlier messages.
 	Overtakes bool
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// stream is the one that the server has.
+// stream is the only stream of the server.
 type stream struct {
 	config   jetstream.StreamConfig
 	asked    json.RawMessage // the configuration as it was asked for
