@@ -46,8 +46,8 @@ func ValidateToken(t *corev1.Token, _ Rules) apierr.Violations {
 	return c.found
 }
 
-// ValidateTokenUpdate checks that an update keeps the spec. A token whose identity or end could change
-// would not say what its holder could do when.
+// ValidateTokenUpdate checks that an update keeps the spec. If the identity or the end of a token could
+// change, the token would not show the rights that its holder had at an earlier time.
 func ValidateTokenUpdate(updated, old *corev1.Token, _ Rules) apierr.Violations {
 	var c checks
 	if !proto.Equal(updated.GetSpec(), old.GetSpec()) {
