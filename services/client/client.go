@@ -61,8 +61,8 @@ type Applied struct {
 	Err      error // why the object was not applied; the other fields are empty then
 }
 
-// ApplyMany creates or updates objects by one call, at most 1000. It returns a result for each, in
-// their order. The error is that of the call.
+// ApplyMany creates or updates at most 1000 objects by one call. It returns a result for each object, in
+// their order. It returns an error if the call as a whole fails.
 func (c *Client) ApplyMany(ctx context.Context, objects []object.Object, dryRun bool) ([]Applied, error) {
 	request := &registryv1.WriteRequest{Operations: make([]*registryv1.WriteOperation, len(objects)), DryRun: dryRun, Brief: true}
 	for i, o := range objects {
