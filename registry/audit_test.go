@@ -43,7 +43,7 @@ func auditing(t *testing.T) *audited {
 	return a
 }
 
-// lines closes the log and returns its lines, without those of the daemons' own calls.
+// lines closes the log and returns its lines, without the lines of the daemons' own calls.
 func (a *audited) lines() (lines []audit.Entry) {
 	a.t.Helper()
 	a.log.Close()

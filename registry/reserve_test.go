@@ -136,7 +136,7 @@ func TestDeleteBeforeTheAllocatorKnows(t *testing.T) {
 }
 
 // TestCreatesGoOnWithoutTheAllocator checks that creates succeed while the reserve lasts, that they
-// fail clearly afterwards, and what an operator reads meanwhile.
+// fail with a clear error afterwards, and that a health warning describes the outage meanwhile.
 func TestCreatesGoOnWithoutTheAllocator(t *testing.T) {
 	i, r := run(t)
 	r.create(t, web("first"))
@@ -174,8 +174,8 @@ func TestCreatesGoOnWithoutTheAllocator(t *testing.T) {
 	r.create(t, web("last"))
 }
 
-// TestACleanStopLeavesNothing checks that a registry that stops settles what it has stored, gives
-// back the rest and deletes its Lease.
+// TestACleanStopLeavesNothing checks that a registry that stops settles the values that it has stored,
+// returns all others and deletes its Lease.
 func TestACleanStopLeavesNothing(t *testing.T) {
 	i, r := run(t)
 	r.create(t, web("first"))

@@ -60,7 +60,8 @@ func (p *Pool) LeftOutBy(space Space) (first Value, n uint64) {
 	return first, n
 }
 
-// shift converts the indexes of one range to those of another. Both or none are per protocol.
+// shift converts the indexes of one range to the indexes of another. Both ranges have values per
+// protocol, or neither has.
 type shift struct {
 	from, to Space
 	apart    bool // the ranges have no values in common

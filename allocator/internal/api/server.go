@@ -45,7 +45,7 @@ var _ allocatorv1.AllocatorServiceServer = (*Server)(nil)
 // Values says whether the values in use are known.
 type Values interface {
 	// Adopted waits until the values of all objects are allocated to them, and returns the epoch of
-	// the registry's log for which that is so. The error is that of ctx.
+	// the registry's log at that time. Its only error is ctx.Err().
 	Adopted(ctx context.Context) (epoch string, err error)
 }
 

@@ -1,4 +1,4 @@
-// Package dump writes what a store has into a file, and reads such a file.
+// Package dump writes the content of a store into a file, and reads such a file.
 //
 // A file has one JSON object in each line: a header, the pools, the allocations, and an end with
 // their numbers and a checksum of all lines before it. The invariant is that a file is read as a

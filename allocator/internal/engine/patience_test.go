@@ -41,7 +41,7 @@ func wants(uid, value string) Set {
 	return Set{Owner: store.Owner{UID: uid}, Requests: []allocation.ClaimRequest{{Slot: "ip", Use: useIP, Value: value}}}
 }
 
-// answer is what AllocatePatiently returns.
+// answer holds the results of AllocatePatiently.
 type answer struct {
 	results []SetResult
 	err     error

@@ -85,8 +85,8 @@ func (e *Engine) putPool(ctx context.Context, check func() (store.Pool, error)) 
 	return fill, nil
 }
 
-// DeletePool removes a retired pool, whose values in reserves are waited for. It returns errors of the
-// API.
+// DeletePool removes a retired pool. It waits until reserves have returned the pool's values. It returns
+// errors of the API.
 func (e *Engine) DeletePool(ctx context.Context, name string) error {
 	if e.isRetired(name) {
 		if err := e.bringBack(ctx, name, pool.Space{}); err != nil {

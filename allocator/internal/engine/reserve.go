@@ -9,8 +9,8 @@ import (
 	"portolan.dev/allocator/store"
 )
 
-// Reserve serves a call of the holder of a reserve. Errors: those of [allocation.Table.Reserve], and
-// of the API if the store fails.
+// Reserve serves a call of the holder of a reserve. It returns the errors of [allocation.Table.Reserve],
+// and an error of the API if the store fails.
 func (e *Engine) Reserve(ctx context.Context, req allocation.ReserveRequest) (allocation.ReserveResult, error) {
 	var (
 		res           allocation.ReserveResult

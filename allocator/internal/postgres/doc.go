@@ -3,13 +3,13 @@
 //
 // # A batch
 //
-// Every batch locks the single row of allocator_head (SELECT FOR UPDATE), reads what others have
-// changed, is decided in the memory of the process, and is written with the next version in the same
-// transaction. Two round trips: one opens the transaction, locks and reads the news; the other
-// writes the whole batch, whatever its size, and commits. The lock is held from the middle of the
+// Every batch locks the single row of allocator_head (SELECT FOR UPDATE), reads the
+// changes of other processes, is decided in the memory of the process, and is written with the next
+// version in the same transaction. Two round trips: one opens the transaction, locks and reads the news;
+// the other writes the whole batch of any size and commits. The lock is held from the middle of the
 // first to the end of the second.
 //
-// A table of batches (allocator_batches) has the keys of what each batch has changed, for ten
+// A table of batches (allocator_batches) has the keys of the rows that each batch has changed, for ten
 // minutes. From it a process reads the news, and finds out whether the database still has the state
 // that the process has seen: its version with its mark. Alternative: a version in each row, with an
 // index; but then each written value would cost an entry of an index, and a deleted row would tell

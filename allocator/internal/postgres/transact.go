@@ -82,8 +82,8 @@ func (s *Store) isReplaceable(ctx context.Context, err error, attempt int) bool 
 	return true
 }
 
-// isLost reports whether an error means that the connection was lost, or leads to another server
-// than the one that takes writes.
+// isLost reports whether an error means that the connection was lost, or leads to a server that takes no
+// writes.
 func isLost(err error) bool {
 	refused, ok := errors.AsType[*pgconn.PgError](err)
 	return !ok || refused.Severity != "ERROR" || transient[refused.Code]
@@ -111,8 +111,8 @@ func closeNow(conn *pgxpool.Conn) {
 	_ = conn.Conn().Close(ctx) // the server ends the session either way
 }
 
-// outcome finds out what became of a batch whose commit returned an error, and returns its position
-// if it was stored.
+// outcome finds out whether a batch was stored although its commit returned an error. It returns the
+// position of the stored batch.
 func (s *Store) outcome(ctx context.Context, cause error, to store.Position, b store.Batch) (store.Position, error) {
 	refused, ok := errors.AsType[*pgconn.PgError](cause)
 	switch {
@@ -135,7 +135,7 @@ func notStored(cause error) error {
 	return fmt.Errorf("%w: %w", store.ErrNotStored, unavailable(cause))
 }
 
-// resolve looks for a batch whose commit was interrupted.
+// resolve looks for a batch in the database after its commit was interrupted.
 func (s *Store) resolve(ctx context.Context, cause error, to store.Position) (store.Position, error) {
 	s.log.Warn("connection lost in a commit, of which the outcome is looked up", "err", kit.OneLine(cause))
 	// The time for it does not depend on the deadline of the batch, which may be the cause.

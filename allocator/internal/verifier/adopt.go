@@ -30,8 +30,8 @@ var (
 
 // Adopted waits until every value of the objects in a complete view is allocated, and returns the
 // epoch of the view's log. Before that, a newly allocated value could be in use, because the store may
-// be new or an old copy, or the registry may have been restored from a backup. The error is that of
-// ctx.
+// be new or an old copy, or the registry may have been restored from a backup. Its
+// only error is ctx.Err().
 func (v *Verifier) Adopted(ctx context.Context) (epoch string, err error) { return v.gate.wait(ctx) }
 
 // adopt makes the allocations complete for the log of the view: it closes all reserves, so that no

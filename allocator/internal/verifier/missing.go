@@ -155,7 +155,8 @@ func (v *Verifier) report(ctx context.Context, svc *corev1.Service, w objectValu
 	v.reportOnce(ctx, svc, eventSubject{svc.GetMetadata().GetUid(), w.field, other}, event{typ, reason, w.text, message})
 }
 
-// event is an event to report. Its reason and subject tell whether it is the one reported before.
+// event is an event to report. An event with the same reason and subject as a reported one is the same
+// event.
 type event struct {
 	typ                      corev1.EventType
 	reason, subject, message string

@@ -41,7 +41,7 @@ func (v *Verifier) keepReserves(ctx context.Context) error {
 	}
 }
 
-// keepReservesOnce does what is due.
+// keepReservesOnce makes one pass over the reserves.
 func (v *Verifier) keepReservesOnce(ctx context.Context) {
 	at, filled := v.view.position()
 	if !filled {

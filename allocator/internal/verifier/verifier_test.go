@@ -72,7 +72,7 @@ type registry struct {
 	err  error
 	// kept are Leases that cannot be deleted.
 	kept map[string]bool
-	// onHead, if not nil, is what Head returns.
+	// onHead returns the result of Head, unless it is nil.
 	onHead func() (epoch string, revision uint64, err error)
 	// differs holds objects that the registry has and the view has not; nil: deleted.
 	differs map[object.Key]object.Object

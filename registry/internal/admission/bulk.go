@@ -116,8 +116,8 @@ func (r *bulkRound) prepare(ctx context.Context, x *bulkWrite) {
 	}
 }
 
-// mayWriteAnother reports whether a write may become a write to another object than the one it names:
-// its name is generated, or it may repeat an object.
+// mayWriteAnother reports whether the written object may have another name than r.Key: the name is
+// generated, or the object may repeat a stored one.
 func (r *request) mayWriteAnother() bool {
 	return r.Key.Name == "" || r.mayCreate() && r.row.FindRepeated != nil
 }

@@ -26,8 +26,8 @@ func entriesOfNew(o object.Object, options Options) ([]*corev1.ManagedFields, er
 	return entries, invalid(o, apply.Validate(entries))
 }
 
-// beginCreate checks what can be checked before anything costly is done with a new object, and sets
-// its defaults.
+// beginCreate checks the size of a new object and the rights of its client, before anything costly is done
+// with it, and sets its defaults.
 func (r *request) beginCreate(o object.Object) error {
 	if err := checkSize(o); err != nil {
 		return err

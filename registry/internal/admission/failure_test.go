@@ -25,8 +25,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// breaking is a store whose writes can be made to fail, before or after they are stored, except for
-// those of Leases.
+// breaking is a store that fails writes on demand, before or after they are stored. It does not fail
+// writes of Leases.
 type breaking struct {
 	store.Store
 	before, after atomic.Pointer[error]
@@ -102,8 +102,7 @@ func openStore(t *testing.T) store.Store {
 	return s
 }
 
-// newReplica returns a writer whose view stays at the present state of the store until follow is
-// called.
+// newReplica returns a writer. Its view stays at the present state of the store until follow is called.
 func newReplica(t *testing.T, s store.Store) (f *fixture, follow func()) {
 	t.Helper()
 	return newProcess(t, s, allocfake.New(poolSize, "10.96.0.0/16"))
@@ -387,8 +386,8 @@ func TestDeleteOfWhatGoesInAnOldView(t *testing.T) {
 }
 
 // TestWriteToAnIncarnationThatAnOldViewLacks checks that a client which read a new incarnation of
-// an object on one replica can change and delete it by its UID on another replica, whose view has
-// the former incarnation.
+// an object on one replica can change and delete it by its UID on another replica that still has the
+// former incarnation in its view.
 func TestWriteToAnIncarnationThatAnOldViewLacks(t *testing.T) {
 	for name, write := range map[string]func(f *fixture, meta *corev1.ObjectMeta) (*admission.Result, error){
 		"update": func(f *fixture, meta *corev1.ObjectMeta) (*admission.Result, error) {
@@ -430,8 +429,8 @@ func updateBehind(t *testing.T, behind *fixture, follow func(), o object.Object)
 	})
 }
 
-// whileBehind returns the outcome of a write on a replica whose view is outdated. The view catches
-// up when the write asks the store for its head.
+// whileBehind returns the outcome of a write on a replica with an outdated view. The view catches up when
+// the write asks the store for its head.
 func whileBehind(t *testing.T, behind *fixture, follow func(), write func() (*admission.Result, error)) outcome {
 	t.Helper()
 	done := make(chan outcome, 1)

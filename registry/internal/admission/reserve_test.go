@@ -16,7 +16,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// newReserving returns a writer whose reserve is filled.
+// newReserving returns a writer with a filled reserve.
 func newReserving(t *testing.T) *fixture {
 	t.Helper()
 	f := newFixture(t)
@@ -26,7 +26,7 @@ func newReserving(t *testing.T) *fixture {
 	return f
 }
 
-// joined returns another process on the store and the allocator of f, whose reserve is filled.
+// joined returns another process on the store and the allocator of f, with a filled reserve.
 func (f *fixture) joined(t *testing.T) *fixture {
 	t.Helper()
 	other, follow := newProcess(t, f.store.Store, f.allocator)
@@ -399,8 +399,8 @@ func TestAGeneratedNameThatIsTakenKeepsNoAddress(t *testing.T) {
 	}
 }
 
-// TestBulkTakesAddressesAtHand creates services together with another object. Those whose addresses are
-// at hand share the commit. If the reserve ends before the commit, they get other addresses.
+// TestBulkTakesAddressesAtHand creates services together with another object. Services that get addresses
+// from the reserve share the commit. If the reserve ends before the commit, they get other addresses.
 func TestBulkTakesAddressesAtHand(t *testing.T) {
 	f := newReserving(t)
 	writes := func(suffix string) []admission.Write {

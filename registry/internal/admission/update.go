@@ -62,8 +62,8 @@ func (w *Writer) changed(r *request, old object.Object) (updated object.Object, 
 	return updated, warnings, setOwners(updated, old, entries)
 }
 
-// sentEntries returns the managed fields of an update. Those of an update without a version are left
-// out, because they may be older than the stored ones.
+// sentEntries returns the managed fields that an update sends. It returns none for an update without a
+// version, because its managed fields may be older than the stored ones.
 func (r *request) sentEntries() []*corev1.ManagedFields {
 	if r.Object.GetMetadata().GetResourceVersion() == 0 || r.options.KeepsOwners {
 		return nil
@@ -144,8 +144,8 @@ func matches(item *view.Item, uid string, version uint64) bool {
 // errViewOutdated is the error of prepare if the view has another version by now than the prepared one.
 var errViewOutdated = errors.New("the view has a newer version")
 
-// checkCurrent returns a conflict if a newer version than old exists. That can happen only on a
-// replica whose view has fallen behind.
+// checkCurrent returns a conflict if a newer version than old exists. That can happen only if the view of
+// this replica has fallen behind.
 func (w *Writer) checkCurrent(ctx context.Context, old *view.Item) error {
 	if err := w.catchUp(ctx); err != nil {
 		return err

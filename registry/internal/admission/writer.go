@@ -52,7 +52,7 @@ type Options struct {
 	// Limit returns an error for a write that the client's role may not make. nil allows all
 	// writes.
 	Limit access.WriteLimit
-	// Operator is set if an operator makes the write, also one whose writes are limited.
+	// Operator is set if an operator makes the write, even if the writes of this operator are limited.
 	Operator bool
 	// KeepsOwners is set if the managed fields that the client sends are ignored.
 	KeepsOwners bool

@@ -81,8 +81,7 @@ func (c *Client) Close() { c.group.Close() }
 type Terms struct {
 	// DryRun chooses values without holding them.
 	DryRun bool
-	// Fenced is set if the commit has a fence of the client, so that it cannot have that of the
-	// reserve.
+	// Fenced is set if the commit has a fence of the client. It cannot have the fence of the reserve then.
 	Fenced bool
 	// InUse reports whether an address is in use by a backend.
 	InUse func(address string) bool

@@ -22,7 +22,7 @@ type Plan struct {
 
 	svc, old      *corev1.Service
 	asked         asked
-	holder        *holder // of the reserve, whose Lease fences the commit; nil: none
+	holder        *holder // holder of the reserve; its Lease fences the commit; nil: none
 	taken         *taken  // values from the reserve; nil: the values were asked for
 	logEpoch      string  // epoch of the log that the values may be stored in; empty: any
 	suffix        string
@@ -279,8 +279,8 @@ func parsePort(value string) int32 {
 	return int32(number)
 }
 
-// skip assigns another slot to each claim without an explicit value whose virtual IP is in use by a
-// backend. It reports whether there was such a claim.
+// skip assigns another slot to each claim that got a virtual IP which a backend uses, unless the service
+// names the value. It reports whether there was such a claim.
 func (p *Plan) skip(allocated []string, inUse func(address string) bool) bool {
 	found := false
 	for i, claim := range p.Claims {

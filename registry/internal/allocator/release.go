@@ -35,9 +35,9 @@ type pendingCall struct {
 	since   time.Time
 }
 
-// Finish settles a plan after its commit, whose error is err. It returns true if the commit was
-// refused because the values may not be used any more: the reserve has ended, or the log has another
-// epoch. The values are given up then, and the caller plans, allocates and commits again.
+// Finish settles a plan after its commit. err is the error of the commit. Finish returns true if the commit
+// was refused because the values may not be used any more: the reserve has ended, or the log has another
+// epoch. The values are released then, and the caller plans, allocates and commits again.
 func (c *Client) Finish(ctx context.Context, p *Plan, err error) (again bool) {
 	switch again = c.observeRefusal(p, err); {
 	case err == nil:

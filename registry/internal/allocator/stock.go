@@ -14,7 +14,7 @@ import (
 )
 
 // stock holds the values of this process's reserve. A value is in one of four places: free, taken
-// for a write whose outcome is not known yet, settling, or returning. The last two wait for the next
+// for a write that is under way, settling, or returning. The last two wait for the next
 // call to the allocator. A stock belongs to one holder. When the holder ends, all its values are
 // gone, also those that writes have taken: the fence of the holder keeps these writes from being
 // stored, and the allocator finds out which were stored before.
@@ -212,7 +212,7 @@ func (s *stock) giveBack(value *stocked) {
 	s.returning = append(s.returning, &allocatorv1.ReservedValue{Value: value.value, Grant: value.grant, Family: value.family})
 }
 
-// putBack makes values available again whose write was certainly not stored.
+// putBack makes the values of a write that was certainly not stored available again.
 func (s *stock) putBack(t *taken) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

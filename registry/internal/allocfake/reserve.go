@@ -146,7 +146,7 @@ func (a *Allocator) Reserve(_ context.Context, req *allocatorv1.ReserveRequest) 
 	return answer, nil
 }
 
-// takeBackLost frees the values of grants whose answers the holder has not received.
+// takeBackLost frees the values of grants that the holder has not received.
 func (a *Allocator) takeBackLost(name string, received uint64) {
 	for _, value := range a.valuesOf(name) {
 		if a.holders[value].grant > received {

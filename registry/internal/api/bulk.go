@@ -136,7 +136,7 @@ func checkOperation(target kinds.Operation) error {
 	return nil
 }
 
-// checkDeletion checks what only a deletion has.
+// checkDeletion checks the grace period of a deletion.
 func checkDeletion(row *rules.Kind, deletion *registryv1.DeleteOperation) error {
 	grace := deletion.GracePeriodSeconds
 	switch {

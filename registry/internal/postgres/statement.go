@@ -34,8 +34,8 @@ const commitQuery = `SELECT new_epoch, new_revision, new_oldest FROM pg_temp.reg
 //     batch remains one round trip. A transaction that the client rolls back would hold the head
 //     for another round trip, and checking the rows before writing them would look up each row
 //     twice.
-//   - An update of head returns the newest version of the row, so the epoch of the log is the one that
-//     the batch is committed under.
+//   - An update of head returns the newest version of the row, so it returns the epoch of the log under
+//     which the batch is committed.
 //   - The data of a deletion may be empty. The data of the row is then logged.
 const commitFunction = `
 CREATE FUNCTION pg_temp.registry_commit(
@@ -234,8 +234,8 @@ func (b *batchRows) expected() int {
 	return n
 }
 
-// records returns the log records of the batch, whose revisions follow base. It returns nil if not
-// all records are in memory.
+// records returns the log records of the batch. Their revisions follow base. It returns nil if not all
+// records are in memory.
 func (b *batchRows) records(base uint64, now time.Time) []store.Record {
 	records := make([]store.Record, len(b.effects))
 	for i := range records {

@@ -29,8 +29,7 @@ const burst = 20 * time.Second
 // forgotten.
 const maxIdle = 1024
 
-// roles are the roles whose identities have a rate, with the beginning of the names of the flags
-// that set it.
+// roles are the roles of identities with a rate, with the prefix of the flags that set it.
 var roles = map[identity.Role]string{identity.NodeAgent: "agent", identity.Edge: "agent", identity.Workload: "workload", identity.Registrar: "agent"}
 
 // Rates counts the writes of each identity. It is safe for concurrent use.
@@ -44,7 +43,7 @@ type Rates struct {
 	sweepAt int // number of writers at which the idle ones are forgotten
 }
 
-// writer holds what one identity may still write.
+// writer holds the remaining writes and bytes of one identity.
 type writer struct{ writes, bytes *rate.Limiter }
 
 // New returns rates with the limits of the identities of each role. Roles without limits write at

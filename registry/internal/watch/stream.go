@@ -69,7 +69,7 @@ type stream struct {
 }
 
 // add puts a change into the buffer and sends the buffer if it is full. The revision of that
-// message is the one up to which the stream was complete before the message.
+// message is the revision up to which the stream was complete before the message.
 func (w *stream) add(encoded []byte) error {
 	if encoded == nil {
 		return nil

@@ -235,7 +235,7 @@ func followByTail(t *testing.T, s store.Store, until uint64) (found []store.Reco
 	return found
 }
 
-// testDeletionWithData deletes a version whose data the caller passes.
+// testDeletionWithData deletes a version. The caller passes the data of the version.
 func testDeletionWithData(t *testing.T, place Location) {
 	s := open(t, place)
 	created := must(t, s, create("a", "uid", "data of a"))
