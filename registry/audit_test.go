@@ -19,7 +19,8 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// secret is in every place of an object that may hold a secret. No line may have it.
+// secret is the value of every field of an object that may hold a secret. No line of the audit log may
+// have it.
 const secret = "hush-4711"
 
 // audited is a registry with an audit log.

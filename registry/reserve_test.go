@@ -228,7 +228,7 @@ func TestAWishForWhatIsAtHand(t *testing.T) {
 
 // TestReservesEndUnderLoad lets two registries on one database create services while their Leases are
 // deleted and their reserves closed, again and again. A closed reserve's free values are granted
-// again at once, so one that is stored afterwards would be in two places.
+// again at once, so a value that is stored afterwards would be in two places.
 func TestReservesEndUnderLoad(t *testing.T) {
 	dsn := kittest.Postgres(t)
 	i := install(t, func(c *registry.Config) { c.Store = dsn })

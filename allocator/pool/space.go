@@ -193,7 +193,7 @@ func (s Space) Index(v Value) (uint64, bool) {
 	return n - s.first, true
 }
 
-// HasNumber reports whether the range has an address or port, for whichever protocol.
+// HasNumber reports whether the range has an address or port, for any protocol.
 func (s Space) HasNumber(v Value) bool {
 	if s.IsPerProtocol() {
 		v.protocol = TCP

@@ -102,7 +102,7 @@ func runImport(ctx context.Context, args []string, stdin io.Reader, report io.Wr
 
 var errNotEmpty = errors.New("the store is not empty; -replace replaces what it has")
 
-// restore fills a store. Nothing is replaced that was stored after it was found to be empty.
+// restore fills a store. It fails if something was stored after it found the store to be empty.
 func restore(ctx context.Context, s store.Store, content *dump.Content, replace bool) error {
 	var at store.Position
 	empty := true

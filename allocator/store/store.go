@@ -12,8 +12,8 @@ import (
 	"portolan.dev/allocator/pool"
 )
 
-// Errors of a [Store]. Any other error means that the store is not available, and of Transact that
-// it is not known whether the batch was stored.
+// Errors of a [Store]. Any other error means that the store is not available. If Transact returns it, the
+// batch may have been stored.
 var (
 	// ErrOutdated means that the changes since a position are not known any more. The caller reads
 	// a snapshot.
@@ -98,7 +98,7 @@ type Write struct {
 type Reserve struct {
 	Holder  string    // name of the Lease in the registry that fences the use of the values
 	Grant   uint64    // number of the newest grant
-	Renewed time.Time // when the holder was heard last, to about a third of the time after which the reserve is closed
+	Renewed time.Time // time of the last call of the holder, up to a third of the lease too early
 }
 
 // ReserveWrite is the new state of a reserve.
@@ -132,8 +132,8 @@ func (b Batch) Empty() bool { return len(b.Writes) == 0 && len(b.Reserves) == 0 
 // Position belongs to no state.
 type Position struct {
 	Version uint64 // number of the batch that led to the state
-	// Mark is random. It tells apart two states with one version, of which one is lost because an
-	// older copy of the store was restored.
+	// Mark is random. It distinguishes two states with one version: after an older copy of the store is
+	// restored, versions are used again.
 	Mark int64
 }
 

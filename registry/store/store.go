@@ -13,7 +13,7 @@ import (
 // Store keeps objects and the log of their changes. All methods may be called concurrently.
 type Store interface {
 	// Submit commits one write, together with other writes that are submitted in the meantime. It
-	// returns [ErrExists], [ErrNotFound], [*Conflict], [*Fenced], [*EpochError] or [*QuotaError] if the write is
+	// returns [ErrExists], [ErrNotFound], [*ConflictError], [*Fenced], [*EpochError] or [*QuotaError] if the write is
 	// refused; [ErrUnavailable], [ErrClosed] or the error of ctx if the write was not stored for another
 	// reason; and [ErrUnknown] if the outcome cannot be determined.
 	Submit(ctx context.Context, op Op) (Result, error)

@@ -8,8 +8,8 @@ import (
 	"portolan.dev/allocator/store"
 )
 
-// Update changes the table by the batches that other processes have stored. If it returns an error, the table is not
-// usable any more.
+// Update changes the table by the batches that other processes have stored. If it returns an error, the
+// table is not usable any more.
 //
 // All values in the news are forgotten first, and then restored as they are now. So a value may have
 // moved to another pool if the same news change the range of that pool.

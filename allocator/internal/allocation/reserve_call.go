@@ -39,7 +39,7 @@ type ReserveCount struct {
 	Count  uint64
 }
 
-// Settlement says that an object has got a value of a reserve.
+// Settlement reports that an object has got a value of a reserve.
 type Settlement struct {
 	ReservedValue
 	Owner     store.Owner
@@ -115,8 +115,8 @@ func (t *Table) Settle(now time.Time, holder string, s Settlement, c *Change) bo
 	return true
 }
 
-// takeReturns frees two kinds of values: those that the holder returns, and those that earlier calls
-// granted in answers that never reached the holder. A recalled value is not granted again for some time,
+// takeReturns frees the values that the holder returns, and the values that earlier calls granted in
+// answers that never reached the holder. A recalled value is not granted again for some time,
 // so that it does not go straight back to the same reserve.
 func (t *Table) takeReturns(now time.Time, r *reserve, req ReserveRequest, res *ReserveResult, c *Change) {
 	for _, v := range req.Returned {
@@ -165,7 +165,7 @@ func (t *Table) grant(now time.Time, r *reserve, number uint64, w ReserveCount, 
 	return granted, limit
 }
 
-// grantable returns the pools of which values may be granted.
+// grantable returns the pools that may grant values.
 func (t *Table) grantable(now time.Time, family corev1.IPFamily) []*poolState {
 	return slices.DeleteFunc(t.candidates(ClaimRequest{Use: allocatorv1.Use_USE_CLUSTER_IP, Family: family}), func(e *poolState) bool { return !t.isRoomy(e, now) })
 }
@@ -222,8 +222,8 @@ type OwnerOf func(v pool.Value) (owner store.Owner, slot string, ok bool)
 // noOwner is an OwnerOf for a reserve without values in objects.
 func noOwner(pool.Value) (store.Owner, string, bool) { return store.Owner{}, "", false }
 
-// CloseReserve ends a reserve of which no value can be stored in an object any more. A value that an
-// object has is confirmed for it, and all others rest. It reports whether there was such a reserve.
+// CloseReserve ends a reserve. No value of it may be stored in an object after that. A value that an object
+// has is confirmed for it, and all others rest. CloseReserve reports whether there was such a reserve.
 func (t *Table) CloseReserve(now time.Time, holder string, ownerOf OwnerOf, c *Change) bool {
 	r := t.reserves[holder]
 	if r == nil {

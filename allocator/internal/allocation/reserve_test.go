@@ -21,7 +21,7 @@ const (
 )
 
 // bench is a table with a pool of 254 addresses, of which 238 are of the upper band, so that a reserve
-// has 14 at most. Each step is stored in rows, as the store would.
+// has 14 at most. Each step is stored in rows, as in a store.
 type bench struct {
 	*testing.T
 	table *Table
@@ -91,7 +91,7 @@ func (b *bench) wantStatus(used, reserved, resting uint64) {
 	}
 }
 
-// settlement says that an object has a value.
+// settlement returns the settlement of a value for an object.
 func settlement(v ReservedValue, uid string, confirmed bool) Settlement {
 	return Settlement{ReservedValue: v, Owner: store.Owner{UID: uid, Kind: "Service"}, Slot: "ip", Confirmed: confirmed}
 }

@@ -170,8 +170,8 @@ func (e *Engine) Adopted(losses uint64) {
 	e.adopted = losses
 }
 
-// ofClient makes a request of a client from a decision. It is refused if the values in use are not
-// known.
+// ofClient makes a request of a client from a decision. The request is refused if the values in use are
+// not known.
 func (e *Engine) ofClient(refused *error, decide request) request {
 	return func(b *allocation.Table, now time.Time, c *allocation.Change) {
 		if *refused = nil; e.losses != e.adopted {

@@ -122,8 +122,8 @@ func TestAClaimIsOneClaimForAllProcesses(t *testing.T) {
 	}
 }
 
-// TestAReleaseIsOfItsOwner repeats a release at a process that has not seen that another owner has
-// the value by now.
+// TestAReleaseIsOfItsOwner repeats a release at a process that has not seen yet that another owner has the
+// value now.
 func TestAReleaseIsOfItsOwner(t *testing.T) {
 	dsn := kittest.Postgres(t)
 	first, other := openPostgres(t, dsn), openPostgres(t, dsn)

@@ -142,8 +142,8 @@ func TestTheOutcomeOfALostCommitIsFound(t *testing.T) {
 	}
 }
 
-// TestOldBatchesAreForgotten deletes the records of old batches. A process that has seen the newest
-// one goes on; one that has seen an older one reads everything.
+// TestOldBatchesAreForgotten deletes the records of old batches. A process that has seen the newest batch
+// goes on; a process that has seen only an older batch reads everything.
 func TestOldBatchesAreForgotten(t *testing.T) {
 	dsn := kittest.Postgres(t)
 	s, admin := openStore(t, dsn), connect(t, dsn)

@@ -72,8 +72,8 @@ func (s *Store) begin(ctx context.Context, seen store.Position) (*pgxpool.Conn, 
 	}
 }
 
-// isReplaceable reports whether an error means that the connection was lost, so that another attempt
-// on a new one may succeed. Then the idle connections are probably lost too, and are not used again.
+// isReplaceable reports whether an error means that the connection was lost, so that another attempt on a
+// new connection may succeed. The idle connections are then probably lost too, and it drops them.
 func (s *Store) isReplaceable(ctx context.Context, err error, attempt int) bool {
 	if attempt == maxAttempts || ctx.Err() != nil || !isLost(err) {
 		return false
@@ -154,7 +154,7 @@ func (s *Store) resolve(ctx context.Context, cause error, to store.Position) (st
 	}
 }
 
-// find reports whether a batch was stored. It waits until the session that has sent it is over.
+// find reports whether a batch was stored. It waits until the session that sent the batch has ended.
 func (s *Store) find(ctx context.Context, to store.Position) (stored bool, err error) {
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT FROM allocator_head FOR UPDATE`); err != nil {

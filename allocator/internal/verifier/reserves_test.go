@@ -129,8 +129,7 @@ func TestAnUnknownOutcomeIsDecided(t *testing.T) {
 	w.wantPool(1, 0, 1)
 }
 
-// TestNothingIsClosedInDoubt keeps reserves as long as it is not certain that none of their values are
-// stored any more.
+// TestNothingIsClosedInDoubt checks that a reserve stays as long as one of its values may still be stored.
 func TestNothingIsClosedInDoubt(t *testing.T) {
 	for name, doubt := range map[string]func(w *testVerifier){
 		"the Lease cannot be deleted":  func(w *testVerifier) { w.registry.kept[holder] = true },

@@ -35,7 +35,7 @@ import (
 type unreliableStore struct {
 	store.Store
 	silent bool
-	// replaced makes the store say that it went back if it does not know a position.
+	// replaced makes the store return that it went back if it does not know a position.
 	replaced bool
 }
 

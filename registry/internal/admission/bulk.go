@@ -17,7 +17,7 @@ type Outcome struct {
 }
 
 // WriteMany makes several writes and returns the outcome of each. Writes to different objects are
-// independent. Those to one object follow each other in their order.
+// independent. Writes to one object are made in their order.
 //
 // Each write is prepared like a single one. All writes that need no call of another daemon, such as the
 // creation of a service whose addresses are at hand, share a commit, and the view is waited for once. A
@@ -144,7 +144,7 @@ func (w *Writer) needsOthers(s *step) bool {
 	case s.row.Service == nil:
 		return false
 	case s.object == nil:
-		return s.removes // a service that is removed gives up its values
+		return s.removes // the values of a removed service are released
 	case s.old == nil && object.NeedsClusterIP(s.row.Service(s.object)):
 		return true
 	}
@@ -152,8 +152,8 @@ func (w *Writer) needsOthers(s *step) bool {
 	return len(plan.Claims) > 0 || len(plan.Released) > 0
 }
 
-// goAll calls do for 0 to n-1, concurrently. The returned function waits for them, and panics if
-// one of them did, so that the caller's recovery applies to all.
+// goAll calls do for 0 to n-1, concurrently. The returned function waits for them. If one of them
+// panics, the returned function panics, so that the caller's recovery applies to all.
 func goAll(n int, do func(int)) (wait func()) {
 	var running sync.WaitGroup
 	var mu sync.Mutex

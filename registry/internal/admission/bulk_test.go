@@ -156,8 +156,8 @@ func TestBulkFailures(t *testing.T) {
 	}
 }
 
-// TestBulkServicesHaveTheirValues creates services that need values beside ones that do not, and
-// checks that those which fail leave none allocated.
+// TestBulkServicesHaveTheirValues creates services that need values together with others that do not. A
+// service that fails must leave no value allocated.
 func TestBulkServicesHaveTheirValues(t *testing.T) {
 	f := newFixture(t)
 	named := func(name, ip string) *corev1.Service {

@@ -41,7 +41,7 @@ func (s *step) op(plan *allocator.Plan) (store.Op, error) {
 // commit writes one operation, unless the client's certificate was revoked since its call began.
 // Otherwise a call of the agent of a deleted node, which was on its way when the node was deleted,
 // would create the Node again. The stored traceparent lets followers of the log continue the trace
-// of the commit. Without a trace here, it is the client's.
+// of the commit. If this process does not trace the call, the client's traceparent is stored.
 func (w *Writer) commit(ctx context.Context, op store.Op, options Options) (uint64, error) {
 	ctx, span := tracing.Start(ctx, "commit")
 	op.Traceparent = cmp.Or(tracing.Traceparent(ctx), options.Traceparent)

@@ -178,8 +178,8 @@ func TestFailedCommitReleases(t *testing.T) {
 	}
 }
 
-// TestFailedUpdateKeepsWhatIsInUse checks that values of the former version are released by an
-// update that is stored, and kept by one that is not.
+// TestFailedUpdateKeepsWhatIsInUse checks that a stored update releases values of the former version, and
+// that a failed update keeps them.
 func TestFailedUpdateKeepsWhatIsInUse(t *testing.T) {
 	f := newFixture(t)
 	svc, _ := f.must(t, service(corev1.ServiceType_SERVICE_TYPE_NODE_PORT)).(*corev1.Service)
@@ -334,8 +334,8 @@ func TestUpdateThatChangesNothingInAnOldView(t *testing.T) {
 	}
 }
 
-// TestConditionalUpdateThatChangesNothingInAnOldView checks that such an update is refused if it
-// names an outdated version.
+// TestConditionalUpdateThatChangesNothingInAnOldView checks that an update that changes nothing in an
+// outdated view is refused if it names an outdated version.
 func TestConditionalUpdateThatChangesNothingInAnOldView(t *testing.T) {
 	ahead := newFixture(t)
 	first := ahead.must(t, &corev1.Lease{Metadata: &corev1.ObjectMeta{Name: "l"}})
@@ -350,8 +350,8 @@ func TestConditionalUpdateThatChangesNothingInAnOldView(t *testing.T) {
 	}
 }
 
-// TestDeleteOfWhatGoesInAnOldView checks that an object is deleted if it is being deleted in an
-// outdated view, and has been created again since.
+// TestDeleteOfWhatGoesInAnOldView deletes an object that is already being deleted in an outdated view, and
+// that was created again since. The new object must be deleted.
 func TestDeleteOfWhatGoesInAnOldView(t *testing.T) {
 	ahead := newFixture(t)
 	lease := &corev1.Lease{Metadata: &corev1.ObjectMeta{Namespace: "default", Name: "l", Finalizers: []string{"example.com/wait"}}}

@@ -36,7 +36,7 @@ func (f *fixture) joined(t *testing.T) *fixture {
 	return other
 }
 
-// stocked waits until the reserve has all that it may have.
+// stocked waits until the reserve has as many values as it may have.
 func (f *fixture) stocked(t *testing.T) {
 	t.Helper()
 	kittest.Eventually(t, "a reserve", func() error { return allocfake.Stocked(f.metrics, 3) })
@@ -160,7 +160,7 @@ func (f *fixture) owns(t *testing.T, o object.Object) {
 }
 
 // TestKilledBeforeTheAllocatorKnows kills a process before and after its commit, so that it never
-// settles. After its reserve was closed, the address belongs to the service if that was stored, and
+// settles. After its reserve is closed, the address belongs to the service if the service was stored, and
 // is free otherwise.
 func TestKilledBeforeTheAllocatorKnows(t *testing.T) {
 	for _, stored := range []bool{false, true} {
@@ -307,7 +307,7 @@ func TestAllocationsForAnotherLogEnd(t *testing.T) {
 }
 
 // TestAClientsFence checks that a write with a fence of the client is stored under that fence, with
-// values that were asked for.
+// values from calls to the allocator.
 func TestAClientsFence(t *testing.T) {
 	f := newReserving(t)
 	lease, _ := f.must(t, &corev1.Lease{Metadata: &corev1.ObjectMeta{Name: "mine"}}).(*corev1.Lease)
@@ -329,7 +329,7 @@ func TestAClientsFence(t *testing.T) {
 	}
 }
 
-// TestADryRunTakesNothing checks that dry runs ask the allocator and leave the reserve as it is.
+// TestADryRunTakesNothing checks that dry runs call the allocator and take nothing from the reserve.
 func TestADryRunTakesNothing(t *testing.T) {
 	f := newReserving(t)
 	before, reserved := f.allocator.Calls().Allocate, f.allocator.Reserved()

@@ -160,9 +160,9 @@ func (w *Writer) checkCurrent(ctx context.Context, old *view.Item) error {
 	return nil
 }
 
-// replacement returns the step that stores updated in the place of old, unless they are equal. The
-// step removes the object instead if updated takes away the last reason that kept it from being
-// deleted. It returns an error if the client's role may not make the write.
+// replacement returns the step that stores updated in the place of old. If they are equal, the step does
+// nothing. If updated takes away the last reason that kept the object from being deleted, the step removes
+// the object. It returns an error if the client's role may not make the write.
 func (w *Writer) replacement(r *request, old *view.Item, updated object.Object) (step, error) {
 	if err := r.options.checkLimit(updated, old.Object); err != nil {
 		return step{}, err

@@ -96,8 +96,7 @@ type Result struct {
 }
 
 const (
-	maxRetries    = 32  // retries of a write without a version that loses races
-	nameRetries   = 8   // retries of a generated name that is taken
+	maxRetries    = 32  // repetitions of a write that loses races
 	maxViolations = 100 // violations in one error, so that it fits into the trailer of a response
 )
 

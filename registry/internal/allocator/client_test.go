@@ -154,7 +154,7 @@ func (atHand) Allocate(_ context.Context, req *allocatorv1.AllocateRequest) (*al
 	return answer, nil
 }
 
-// TestClaimsWaitForValuesAtHand allocates values that others have to give back first.
+// TestClaimsWaitForValuesAtHand allocates values that another registry has to return first.
 func TestClaimsWaitForValuesAtHand(t *testing.T) {
 	for _, dryRun := range []bool{false, true} {
 		svc := nodePortService()

@@ -28,14 +28,14 @@
 //   - The fence. A reserve has a Lease in the registry's own store, with a random name, which is
 //     created before anything is allocated (holder.go). Every commit that stores newly allocated values,
 //     also requested ones, is conditional on that Lease. After the Lease is deleted, no commit stores
-//     values of the reserve. The allocator relies on it: it deletes the Lease,
-//     reads the log to its end, and then knows which values of the reserve are in use. No clock is
-//     involved, and a process that was stopped for an hour does no harm when it goes on.
-//   - The log. The allocator says for which epoch of the log it knows all values, and the commit is
-//     conditional on that epoch too. In a log that was restored from a backup, objects may have values
-//     that the allocator does not know of.
-//   - Grants. Each value comes with the number of its grant. Settlements and returns name it, so that
-//     one that is late or repeated is ignored.
+//     values of the reserve. The allocator relies on it: it deletes the Lease, reads the log to its end,
+//     and then knows which values of the reserve are in use. No clock is involved, and a process that was
+//     stopped for an hour does no harm when it goes on.
+//   - The log. The allocator answers with the epoch of the log for which it knows all values, and the
+//     commit is conditional on that epoch too. In a log that was restored from a backup, objects may have
+//     values that the allocator does not know of.
+//   - Grants. Each value comes with the number of its grant. Settlements and returns name the grant, so
+//     that a late or repeated settlement or return is ignored.
 //   - One place in the stock. A value is free, taken by one write, or waits to be settled or returned.
 //     It is put back only if the write was certainly not stored. If that is not known, the value is
 //     settled as unconfirmed, and the allocator's verifier decides.

@@ -99,8 +99,8 @@ func (s *stock) carry() *exchange {
 	return x
 }
 
-// returnSurplus gives back the values beyond the allocator's limit, and those that were needed only
-// by a burst that is over.
+// returnSurplus returns the values beyond the allocator's limit, and the values that only a past burst
+// needed.
 func (s *stock) returnSurplus(shelf *shelf) {
 	keep := max(0, shelf.limit-shelf.taken)
 	if wanted := shelf.demand.wanted(); len(shelf.free) > 2*wanted {
@@ -138,7 +138,8 @@ func (s *stock) answered(x *exchange, answer *allocatorv1.ReserveResponse, now t
 	return nil
 }
 
-// unanswered notes that the allocator did not answer. The next call carries the same again.
+// unanswered notes that the allocator did not answer. The next call carries the same settlements and
+// returns.
 func (s *stock) unanswered(x *exchange, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -196,8 +197,8 @@ func (s *stock) compare(x *exchange, granted map[corev1.IPFamily]int) {
 	}
 }
 
-// recall gives back the values that the allocator wants. A value that a write has taken goes back if
-// the write is not stored.
+// recall returns the values that the allocator recalls. A value that a write has taken is returned if the
+// write is not stored.
 func (s *stock) recall(values []*allocatorv1.ReservedValue) {
 	for _, v := range values {
 		value := s.values[v.GetValue()]
@@ -217,9 +218,8 @@ func (s *stock) recall(values []*allocatorv1.ReservedValue) {
 	}
 }
 
-// last returns the call that ends the reserve, or one that must come before it because not
-// everything fits into one call. complete is set in the first case. It returns nil if there is no
-// reserve, or if a write with values is still under way.
+// last returns the call that ends the reserve, and true. If not everything fits into one call, it returns
+// a call that must come before, and false. It returns nil if there is no reserve, or if a write with values is still under way.
 func (s *stock) last() (x *exchange, complete bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -105,7 +105,7 @@ func (r *reserve) run(ctx context.Context) {
 	r.close(context.WithoutCancel(ctx))
 }
 
-// wait waits until the next call is due. It returns false if ctx is done before.
+// wait waits until the next call is due. It returns false if ctx ends first.
 func (r *reserve) wait(ctx context.Context) bool {
 	for {
 		delay, has := r.stock.due(time.Now())

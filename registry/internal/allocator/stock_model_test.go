@@ -286,7 +286,7 @@ func (m *stockModel) checkWaiting(t *rapid.T, value string, grant uint64) {
 	}
 }
 
-// TestStockKeepsItsRules runs random sequences of everything that happens to a stock. A value must
+// TestStockKeepsItsRules runs random sequences of all events of a stock. A value must
 // be in one place only, be settled at most once for each grant, and not be taken after its holder has
 // ended.
 func TestStockKeepsItsRules(t *testing.T) {

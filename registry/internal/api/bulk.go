@@ -87,7 +87,7 @@ func (s *Bulk) answer(ctx context.Context, req *registryv1.WriteRequest, outcome
 			results.add(req.GetOperations()[i].GetDelete() != nil, outcome.Result)
 		}
 		counts[code]++
-		if code == codes.Internal || code == codes.Unknown { // of other errors clients can make something themselves
+		if code == codes.Internal || code == codes.Unknown { // other errors are for the client
 			s.log.ErrorContext(ctx, "operation of a bulk call", "method", kinds.OperationOf(req.GetOperations()[i]).Method(), "err", outcome.Err)
 		}
 	}

@@ -143,7 +143,7 @@ func (p *Pages) store(query pageQuery, state *view.State, next object.Key) strin
 	return pageToken{epoch: state.Epoch(), revision: state.Revision(), query: query.sum(), next: next}.String()
 }
 
-// dropOld removes lists that were not continued within pageLife. If there are still too many, it
+// dropOld removes lists that were not continued within minTokenLifetime. If there are still too many, it
 // also removes the list that was idle longest.
 func (p *Pages) dropOld() {
 	var oldest snapshotKey

@@ -8,9 +8,9 @@ import (
 	"portolan.dev/services/object"
 )
 
-// keepExpiredToken is the time for which an expired Token is kept. Until then its client is told that it
-// expired, and not that there is none, and operators see in their list which one they have to replace. A
-// week has a working day in it.
+// keepExpiredToken is the time for which an expired Token is kept. Until then its client gets an error
+// that the token has expired, and operators see in their list which token they have to replace. A week
+// has a working day in it.
 const keepExpiredToken = 7 * 24 * time.Hour
 
 // ends has the kinds of objects that are deleted at some time, and the function that returns this time. A

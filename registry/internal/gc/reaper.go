@@ -43,7 +43,7 @@ type Reaper struct {
 
 	// unmeasured is set while the size of the log is unknown.
 	unmeasured atomic.Bool
-	// logSize is the size of the log when it was last measured, and of all changes since.
+	// logSize is the size of the log at the last measurement, plus the size of all changes since.
 	logSize atomic.Int64
 }
 

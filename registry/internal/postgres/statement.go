@@ -22,14 +22,14 @@ const (
 const commitQuery = `SELECT new_epoch, new_revision, new_oldest FROM pg_temp.registry_commit(
 	$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`
 
-// commitFunction creates that function, for one session.
+// commitFunction creates the function of commitQuery, for one session.
 //
 //   - All parts join head, so the head is locked before any row. Two batches can therefore not wait
 //     for each other.
 //   - Its snapshot may be older than the lock. UPDATE, DELETE and FOR SHARE check the rows that
 //     they find again in their newest version, and INSERT finds every taken key. Any other row that
 //     is missed is missing from the count, like any other broken expectation.
-//   - If the count differs from the expected one, or a key is taken, all writes are undone. That
+//   - If the count differs from the expected count, or a key is taken, all writes are undone. Undoing them
 //     requires a function: the exception is caught in the server, which does not log it, and the
 //     batch remains one round trip. A transaction that the client rolls back would hold the head
 //     for another round trip, and checking the rows before writing them would look up each row

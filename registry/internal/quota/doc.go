@@ -24,10 +24,9 @@
 // commit that adds to an account leaves it above its limit, with any number of clients and replicas. A
 // lower limit removes nothing.
 //
-// The ledger counts along the view. The store asks it inside a commit, when nothing else can
-// commit, and passes the changes that the view lacks. The cost of a write therefore depends only
-// on the number of its accounts, and the store has no tables for quotas: no counter can be wrong after a crash, a
-// restore or a change of the configuration. In Postgres a batch with a limited write takes two
-// round trips more, because the head has to be locked before the decision. Batches without limited
-// writes are committed as before.
+// The ledger counts along the view. The store calls it inside a commit, when nothing else can commit, and
+// passes the changes that the view lacks. The cost of a write therefore depends only on the number of its
+// accounts, and the store has no tables for quotas: no counter can be wrong after a crash, a restore or a
+// change of the configuration. In Postgres a batch with a limited write takes two round trips more,
+// because the head has to be locked before the decision. Other batches cost nothing more.
 package quota

@@ -21,8 +21,8 @@ type Limits struct {
 	Bytes  int // per second, a multiple of 1024
 }
 
-// burst is the time in which an identity that has not written for a while may write at any rate, as
-// much as the rate allows in this time.
+// burst is the size of a burst in time: an identity that has not written for a while may write at once as
+// much as its rate allows in this time.
 const burst = 20 * time.Second
 
 // maxIdle is the number of identities above which those that have not written for a burst are
@@ -94,8 +94,8 @@ func (r *Rates) admit(id identity.ID, size int) error {
 	return nil
 }
 
-// take takes n tokens, or none. If there are too few, it returns the time until there are enough.
-// cancel gives taken tokens back.
+// take takes n tokens and returns the function that puts them back. If there are too few, it takes none
+// and returns the time until there are enough.
 func take(limiter *rate.Limiter, now time.Time, n int) (wait time.Duration, cancel func()) {
 	reservation := limiter.ReserveN(now, n)
 	if wait = reservation.DelayFrom(now); wait > 0 {

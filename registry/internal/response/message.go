@@ -121,7 +121,7 @@ func WithRevision(data []byte, revision uint64) (field, object []byte) {
 	return field, field[before:]
 }
 
-// AddField appends an object as the field that [Object] returned.
+// AddField appends an object as the field that [WithRevision] returned.
 func (m *Message) AddField(field []byte) { m.parts = append(m.parts, field) }
 
 // AddObject appends an encoded object.

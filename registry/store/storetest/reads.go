@@ -139,7 +139,7 @@ func testFollowers(t *testing.T, place Location) {
 	wg.Wait()
 }
 
-// fillConcurrently does the same as fill and may be called from other goroutines than the test's.
+// fillConcurrently is fill for other goroutines than the test's.
 func fillConcurrently(t *testing.T, s store.Store, prefix string, n int) {
 	for i := range n {
 		name := fmt.Sprint(prefix, i)
