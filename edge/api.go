@@ -8,6 +8,8 @@ import (
 	edgev1 "portolan.dev/api/edge/v1"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/rpc"
+
+	"portolan.dev/edge/internal/view"
 )
 
 // maxStatus is the largest answer of GetStatus, in bytes. It is below the limit of clients.
@@ -28,7 +30,7 @@ func (a *api) GetStatus(_ context.Context, req *edgev1.GetStatusRequest) (*edgev
 	}
 	d := a.daemon
 	res := &edgev1.GetStatusResponse{
-		Node: d.name, Zone: d.view.Zone(), ViewRevision: d.view.Revision(), Synced: d.follower.Synced(), ViewAgeSeconds: d.viewAge().Seconds(),
+		Node: d.name, Zone: view.Zone(d.view.Self()), ViewRevision: d.view.Revision(), Synced: d.follower.Synced(), ViewAgeSeconds: d.home.Age(d.follower).Seconds(),
 		Stopping: d.stopping.Load(), AgentError: d.local.Disconnected(), Warnings: d.host.Health.Warnings(),
 	}
 	ports := d.server.Status(func(namespace, name string) bool {

@@ -15,6 +15,7 @@ import (
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/access"
 	"portolan.dev/services/changes"
+	"portolan.dev/services/changes/viewfile"
 	"portolan.dev/services/daemon"
 	"portolan.dev/services/events"
 	"portolan.dev/services/kit/app"
@@ -56,10 +57,8 @@ type Daemon struct {
 	server   *serve.Server
 	stopping atomic.Bool
 
-	fromDisk    time.Time   // when the loaded view was current; zero: no view was loaded
-	loaded      uint64      // revision of the loaded view, or 0
-	live        atomic.Bool // the view is from the registry
-	viewChanged wake.Signal // sent when the view has changed
+	home        *viewfile.Home // of the view on disk
+	viewChanged wake.Signal    // sent when the view has changed
 }
 
 // New builds the daemon and listens for its API. It serves addresses once it runs.
@@ -73,6 +72,7 @@ func New(_ context.Context, cfg Config, host app.Host) (*Daemon, error) {
 	}
 	d := &Daemon{
 		cfg: cfg, name: name, host: host, log: host.Log.With("node", name), view: view.New(name), viewChanged: wake.New(),
+		home: &viewfile.Home{Dir: cfg.DataDir, Use: "serving", Log: host.Log.With("node", name), Health: host.Health},
 	}
 	if err := d.open(); err != nil {
 		return nil, errors.Join(err, d.close())
@@ -97,7 +97,7 @@ func (d *Daemon) open() (err error) {
 		return err
 	}
 	if d.follower, err = changes.NewFollower(changes.FollowerConfig{
-		Registry: d.registry, NATS: d.nats, Prefix: d.cfg.NATSPrefix, Kinds: view.Kinds(), Keep: d.view.Keeps,
+		Registry: d.registry, NATS: d.nats, Prefix: d.cfg.NATSPrefix, Kinds: view.Kinds, Keep: view.Keeps(d.name),
 		Log: d.log, Metrics: d.host.Metrics, Health: d.host.Health, Tracer: d.host.Tracer, Revocations: d.host.Identity.DenyList(), Apply: d.apply,
 	}); err != nil {
 		return err
@@ -111,9 +111,7 @@ func (d *Daemon) open() (err error) {
 // apply applies a batch of the follower's changes.
 func (d *Daemon) apply(_ context.Context, batch []changes.Change, revision uint64) error {
 	d.view.Apply(batch, revision)
-	if !d.live.Swap(true) {
-		d.home().Leave()
-	}
+	d.home.Leave()
 	d.server.Changed()
 	d.viewChanged.Send()
 	return nil
@@ -143,13 +141,24 @@ func (d *Daemon) Run(ctx context.Context) error {
 			stop()
 			return nil
 		}},
-		app.Task{Name: "view", Run: d.keepView},
+		app.Task{Name: "view", Run: func(ctx context.Context) error { return d.home.KeepView(ctx, d.follower, d.view, d.viewChanged) }},
 		daemon.Renewal(d.host, daemon.RenewBy(d.registry)),
 	)
 	if d.logs != nil {
 		d.logs.Close()
 	}
 	return errors.Join(err, d.close())
+}
+
+// loadView loads the view from disk, so that the edge serves while the registry is away.
+func (d *Daemon) loadView() {
+	loaded, err := d.home.Begin(d.view.Load)
+	if err != nil {
+		d.log.Warn("the view on disk is not used: nothing is served before the registry answers", "err", err)
+	}
+	if loaded {
+		d.server.Changed()
+	}
 }
 
 // drain has the agent move the addresses to other nodes, and accepts connections until that is done. Then

@@ -14,7 +14,6 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/balancer"
 	"portolan.dev/services/kit/kittest"
-	"portolan.dev/services/object"
 )
 
 // TestChoiceByName asks for names over TLS and looks at the certificate.
@@ -256,11 +255,9 @@ func TestProblems(t *testing.T) {
 	dir := t.TempDir()
 	newPair(t, "ca", false, later()).write(t, dir, "ca")
 	s := newStore(t, dir)
-	future := newPair(t, "x", false, time.Now().Add(-time.Hour))
-	s.SetSecrets(map[object.Name]*corev1.Secret{
-		{Namespace: "shop", Name: "web"}:     newPair(t, "web", false, later()).secret(nil),
-		{Namespace: "shop", Name: "expired"}: future.secret(nil),
-		{Namespace: "shop", Name: "broken"}:  pair{cert: []byte("x")}.secret(nil),
+	expired := newPair(t, "x", false, time.Now().Add(-time.Hour))
+	s.SetSecrets([]*corev1.Secret{
+		newPair(t, "web", false, later()).secret("web", nil), expired.secret("expired", nil), pair{cert: []byte("x")}.secret("broken", nil),
 	})
 	ca := fileRef("ca")
 	noCA := secretRef("web")
@@ -319,8 +316,7 @@ func TestBackends(t *testing.T) {
 	writeFile(t, dir+"/ca.crt", stranger.cert)
 	s.readFolder()
 	expect("of another authority", named, "unknown authority")
-	secrets := map[object.Name]*corev1.Secret{{Namespace: "shop", Name: "ca"}: stranger.secret(backend.cert)}
-	s.SetSecrets(secrets)
+	s.SetSecrets([]*corev1.Secret{stranger.secret("ca", backend.cert)})
 	expect("a secret before the file", named, "")
 	if config := s.Client("shop", &balancer.Settings{BackendProtocol: balancer.BackendHTTP}); config != nil {
 		t.Error("TLS to backends that speak HTTP")

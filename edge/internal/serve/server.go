@@ -13,6 +13,7 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/balancer"
 	"portolan.dev/services/kit/wake"
+	"portolan.dev/services/nodeview"
 	"portolan.dev/services/object"
 
 	"portolan.dev/edge/internal/accesslog"
@@ -123,14 +124,14 @@ func (s *Server) Run(ctx context.Context) error {
 
 // sync plans what has changed, and puts it in force.
 func (s *Server) sync() {
-	batch := s.opts.View.NextBatch()
+	batch := s.opts.View.NextBatch(false)
 	certificates := s.recert.Swap(false)
-	if batch.Secrets != nil {
-		s.opts.Certs.SetSecrets(batch.Secrets)
+	if batch.Others != nil {
+		s.opts.Certs.SetSecrets(batch.Others)
 		certificates = true
 	}
 	s.mu.Lock()
-	s.zone = batch.Zone
+	s.zone = view.Zone(batch.Self)
 	for name, of := range batch.Services {
 		s.setService(name, of)
 	}
@@ -167,7 +168,7 @@ func (s *Server) close() {
 
 // service is a service as it was planned last.
 type service struct {
-	view     view.Service
+	view     nodeview.Service
 	settings *balancer.Settings
 	result   plan.Result
 	problems []problem // of settings and plan

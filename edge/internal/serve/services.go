@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"portolan.dev/services/balancer"
+	"portolan.dev/services/nodeview"
 	"portolan.dev/services/object"
 
 	"portolan.dev/edge/internal/plan"
-	"portolan.dev/edge/internal/view"
 )
 
 // setService plans a service again, and changes its ports. The caller holds the lock.
-func (s *Server) setService(name object.Name, of view.Service) {
+func (s *Server) setService(name object.Name, of nodeview.Service) {
 	old := s.services[name]
 	svc := &service{view: of, reported: map[problem]bool{}}
 	switch {
