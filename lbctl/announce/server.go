@@ -12,13 +12,12 @@ import (
 	loadbalancerv1 "portolan.dev/api/loadbalancer/v1"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/rpc"
+	"portolan.dev/services/kit/statestream"
 )
 
 const (
 	// tickEvery is the time between two looks at the clock, which adds to the time of a fail-over.
 	tickEvery = 50 * time.Millisecond
-	// silentFor is the time after which a stream without messages is ended.
-	silentFor = 10 * time.Second
 	// retryAfter is the pause that clients are told if this process does not lead.
 	retryAfter = 100 * time.Millisecond
 )
@@ -114,22 +113,10 @@ func (s *Server) Announce(conn grpc.BidiStreamingServer[loadbalancerv1.AnnounceR
 	if err := conn.Send(&loadbalancerv1.AnnounceResponse{Sequence: greeting}); err != nil {
 		return err
 	}
-	received := make(chan error, 1)
-	go func() { received <- s.receiveAll(st, conn) }() // ends with the stream, when Announce returns
-	for {
-		select {
-		case err := <-received:
-			return err
-		case err := <-st.ended:
-			return err
-		case <-term.Done():
-			return errNotLeading
-		case <-st.wake:
-			if err := s.answer(st, conn); err != nil {
-				return err
-			}
-		}
-	}
+	defer context.AfterFunc(term, func() { st.End(errNotLeading) })()
+	return statestream.Serve(st.Stream, conn, "AnnounceMessages",
+		func(request *loadbalancerv1.AnnounceRequest) error { return s.accept(conn.Context(), st, request) },
+		func() (*loadbalancerv1.AnnounceResponse, error) { return s.answer(st) })
 }
 
 // errNotLeading is the error for agents that must try another lbctl.
@@ -147,7 +134,7 @@ func (s *Server) open() (*stream, context.Context, error) {
 		return nil, nil, errNotLeading
 	}
 	s.opened++
-	st := newStream(s.opened)
+	st := &stream{Stream: statestream.New(), number: s.opened}
 	s.streams[st.number] = st
 	return st, s.term, nil
 }
@@ -179,42 +166,36 @@ func (s *Server) receive(st *stream, m Message) error {
 	}
 	for _, other := range s.streams {
 		if other.node == m.Node && other.number < st.number {
-			other.end(errReplaced)
+			other.End(errReplaced)
 		}
 	}
-	st.node, st.last = m.Node, now
+	st.node = m.Node
 	s.wakeDue(now)
 	return nil
 }
 
-// answer sends the current answer on a stream, if its node has no other one.
-func (s *Server) answer(st *stream, conn grpc.BidiStreamingServer[loadbalancerv1.AnnounceRequest, loadbalancerv1.AnnounceResponse]) error {
+// answer returns the current answer for a stream, or nil if its node needs none or has another stream.
+func (s *Server) answer(st *stream) (*loadbalancerv1.AnnounceResponse, error) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	now := time.Now()
 	if !s.leads() {
-		s.mu.Unlock()
-		return errNotLeading
+		return nil, errNotLeading
 	}
 	answer, ok := s.assigner.Answer(now, st.node, st.number)
-	s.mu.Unlock()
 	if !ok {
-		return nil
+		return nil, nil
 	}
-	return conn.Send(answer.message())
+	return answer.message(), nil
 }
 
-// tick passes the time to the assigner, and ends silent streams.
+// tick passes the time to the assigner.
 func (s *Server) tick() {
 	s.mu.Lock()
 	now := time.Now()
 	if s.leads() {
 		s.assigner.Tick(now)
 		s.wakeDue(now)
-		for _, st := range s.streams {
-			if now.Sub(st.last) > silentFor {
-				st.end(errSilent)
-			}
-		}
 	}
 	changed := s.reportChanges(now)
 	s.mu.Unlock()
@@ -245,7 +226,7 @@ func (s *Server) reportChanges(now time.Time) bool {
 func (s *Server) wakeDue(now time.Time) {
 	for _, name := range s.assigner.Due(now) {
 		if st := s.streams[s.assigner.stream(name)]; st != nil {
-			st.wakeUp()
+			st.Wake()
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 	"portolan.dev/nodeagent/machine"
 
+	"portolan.dev/services/kit/statestream"
 	"portolan.dev/services/kit/wake"
 )
 
@@ -65,7 +66,7 @@ var _ nodeagentv1.LocalProxyServiceServer = (*Proxies)(nil)
 
 // state is the state of the proxy and of its addresses.
 type state struct {
-	current  *stream // of the proxy; nil: there is none
+	current  *statestream.Stream // of the proxy; nil: there is none
 	since    time.Time
 	wanted   map[netip.Addr]bool // by the last message
 	ready    []netip.Addr        // likewise

@@ -85,7 +85,7 @@ func (p *Proxies) follow(now time.Time) (next time.Duration) {
 	news := changed || !maps.Equal(p.errs, errs)
 	p.errs = errs
 	if news && p.current != nil {
-		p.current.wakeUp()
+		p.current.Wake()
 	}
 	p.mu.Unlock()
 	if changed {
