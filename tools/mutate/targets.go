@@ -21,7 +21,7 @@ var targets = []target{
 	{"allocator/internal/engine", []string{"allocator/internal/engine", "allocator"}},
 	{"allocator/internal/verify", []string{"allocator/internal/verify", "allocator"}},
 	{"services/changes", []string{"services/changes"}},
-	{"services/proxy", []string{"services/proxy", "nodeagent/dataplane/userspace"}},
+	{"services/backends", []string{"services/backends", "nodeagent/dataplane/userspace"}},
 	{"nodeagent/plan", []string{"nodeagent/plan", "nodeagent"}},
 	{"nodeagent/dataplane/userspace", []string{"nodeagent/dataplane/userspace"}},
 	{"nodeagent/dataplane/kernel", []string{"nodeagent/dataplane/kernel", "nodeagent/dataplane/nftables"}},

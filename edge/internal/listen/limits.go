@@ -6,7 +6,7 @@ import (
 	"net/netip"
 	"sync"
 
-	"portolan.dev/services/proxy"
+	"portolan.dev/services/backends"
 )
 
 // connections counts the connections that are served. The zero value counts none.
@@ -81,7 +81,7 @@ func (u *unfinished) add(conn *net.TCPConn) *place {
 func (u *unfinished) reset(p *place, why Reason) {
 	u.conns.Remove(p.element)
 	p.element, p.ended = nil, why
-	proxy.Reset(p.conn)
+	backends.Reset(p.conn)
 }
 
 func (u *unfinished) remove(p *place) {

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"portolan.dev/services/backends"
 	"portolan.dev/services/kit/app"
-	"portolan.dev/services/proxy"
 )
 
 // Listener accepts connections at one address and port. It is safe for concurrent use.
@@ -123,7 +123,7 @@ func (l *Listener) serve(c *Conn, s *Settings, refused Reason) {
 func (l *Listener) refuse(c *Conn, r Reason) {
 	l.opts.Refused(r)
 	if r != BadTLS { // whose alert would be lost by a reset
-		proxy.Reset(c.Raw)
+		backends.Reset(c.Raw)
 	}
 	c.Raw.Close() //nolint:errcheck // the connection was never served
 }

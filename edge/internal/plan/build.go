@@ -7,10 +7,10 @@ import (
 	"time"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/backends"
 	"portolan.dev/services/balancer"
 	"portolan.dev/services/endpoints"
 	"portolan.dev/services/object"
-	"portolan.dev/services/proxy"
 	"portolan.dev/services/spec"
 )
 
@@ -94,9 +94,9 @@ func (b *builder) prefersOwnZone(frontend netip.AddrPort, all []endpoints.Candid
 
 // server returns the server of a port's pool. Backends of other zones than the preferred one have the
 // weight 0, and keep the connections that they have.
-func (b *builder) server(frontend netip.AddrPort, all []endpoints.Candidate) proxy.Server {
+func (b *builder) server(frontend netip.AddrPort, all []endpoints.Candidate) backends.Server {
 	service := b.svc.GetSpec()
-	s := proxy.Server{
+	s := backends.Server{
 		Scheduler: service.GetScheduler(), HashPort: hashesPort(service.GetSchedulerFlags()), Drain: b.drain(), FailOpen: true,
 	}
 	if service.GetSessionAffinity() == corev1.SessionAffinity_SESSION_AFFINITY_CLIENT_IP {
@@ -113,9 +113,9 @@ func (b *builder) server(frontend netip.AddrPort, all []endpoints.Candidate) pro
 		case c.Addr == frontend:
 			b.report("the endpoint %s is the load balancer's own address", c.Addr)
 		case prefers && c.Zone != b.facts.Zone:
-			s.Backends = append(s.Backends, proxy.Real{Addr: c.Addr})
+			s.Backends = append(s.Backends, backends.Real{Addr: c.Addr})
 		default:
-			s.Backends = append(s.Backends, proxy.Real{Addr: c.Addr, Weight: c.Weight})
+			s.Backends = append(s.Backends, backends.Real{Addr: c.Addr, Weight: c.Weight})
 		}
 	}
 	return s

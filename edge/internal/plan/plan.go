@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/backends"
 	"portolan.dev/services/balancer"
 	"portolan.dev/services/object"
-	"portolan.dev/services/proxy"
 )
 
 // Facts are what a plan depends on besides the service.
@@ -35,7 +35,7 @@ type Port struct {
 	Restricted bool
 	Allowed    []netip.Prefix
 	// Server has the scheduler, the affinity, the drain time and the backends of the pool.
-	Server proxy.Server
+	Server backends.Server
 }
 
 // Result is the plan of one service.

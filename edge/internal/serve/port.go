@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"portolan.dev/services/backends"
 	"portolan.dev/services/balancer"
-	"portolan.dev/services/proxy"
 
 	"portolan.dev/edge/internal/accesslog"
 	"portolan.dev/edge/internal/health"
@@ -22,7 +22,7 @@ type port struct {
 	server   *Server
 	frontend netip.AddrPort // never changes
 	plan     plan.Port
-	pool     *proxy.Pool
+	pool     *backends.Pool
 	group    *health.Group
 	ejector  *health.Ejector
 	listener *listen.Listener // nil: not open
@@ -50,7 +50,7 @@ type handler interface {
 // newPort returns a port that is not open.
 func newPort(s *Server, p plan.Port) *port {
 	out := &port{server: s, frontend: p.Frontend, plan: p}
-	out.pool = proxy.NewPool(proxy.Options{Removed: out.backendRemoved})
+	out.pool = backends.NewPool(backends.Options{Removed: out.backendRemoved})
 	out.group = s.opts.Checks.NewGroup(func(backend netip.AddrPort, usable bool) {
 		out.pool.SetDown(backend, !usable)
 		s.judged.add(p.Service) // its zone may have no usable backend any more
@@ -62,7 +62,7 @@ func newPort(s *Server, p plan.Port) *port {
 }
 
 // backendRemoved is called while the port's plan is changed.
-func (p *port) backendRemoved(b *proxy.Backend) {
+func (p *port) backendRemoved(b *backends.Backend) {
 	if p.handler != nil {
 		p.handler.removed(b.Addr())
 	}
@@ -77,13 +77,13 @@ func (p *port) set(next plan.Port) {
 	layer := p.handler == nil || p.plan.Settings.BackendProtocol.IsHTTP() != next.Settings.BackendProtocol.IsHTTP()
 	p.plan = next
 	p.setLog()
-	backends := make([]netip.AddrPort, len(next.Server.Backends))
+	addrs := make([]netip.AddrPort, len(next.Server.Backends))
 	for i, real := range next.Server.Backends {
-		backends[i] = real.Addr
+		addrs[i] = real.Addr
 	}
 	p.pool.Replace(&next.Server)
-	p.group.Set(checkSettings(next.Settings), backends)
-	p.ejector.Set(backends)
+	p.group.Set(checkSettings(next.Settings), addrs)
+	p.ejector.Set(addrs)
 	switch {
 	case layer:
 		p.replaceHandler()
@@ -161,8 +161,8 @@ func (p *port) close(limit time.Duration) {
 }
 
 // dialer returns how backends are dialled.
-func (p *port) dialer() proxy.Dialer {
-	return proxy.Dialer{Failed: func(backend netip.AddrPort, err error) {
+func (p *port) dialer() backends.Dialer {
+	return backends.Dialer{Failed: func(backend netip.AddrPort, err error) {
 		p.ejector.Failure(backend)
 		p.server.metrics.dialFailures.Inc()
 		p.server.opts.Log.Debug("dial of a backend failed", "frontend", p.frontend, "backend", backend, "err", err)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"portolan.dev/edge/internal/listen"
-	"portolan.dev/services/proxy"
+	"portolan.dev/services/backends"
 )
 
 // Server serves the connections of one port. It is safe for concurrent use.
@@ -37,7 +37,7 @@ func New(o Options, s *Settings) *Server {
 // connection is a client's connection with what Record does not have.
 type connection struct {
 	record  Record
-	session *proxy.Connection
+	session *backends.Connection
 
 	copying  atomic.Bool
 	timedOut atomic.Bool
@@ -49,7 +49,7 @@ type connection struct {
 // Handle serves a connection. It is a handler of listen.Settings, and returns when a backend is
 // connected or cannot be.
 func (s *Server) Handle(client *listen.Conn) {
-	c := &connection{record: Record{Conn: client}, session: proxy.NewConnection(client.Raw)}
+	c := &connection{record: Record{Conn: client}, session: backends.NewConnection(client.Raw)}
 	if !s.add(c) {
 		c.session.Abort()
 		client.Close() //nolint:errcheck // it was reset
@@ -71,10 +71,10 @@ func (s *Server) Handle(client *listen.Conn) {
 
 // connect connects to a backend. It returns nil if no backend was reached, otherwise the backend and
 // the stream for the client's bytes.
-func (s *Server) connect(c *connection) (*proxy.Backend, proxy.Stream) {
+func (s *Server) connect(c *connection) (*backends.Backend, backends.Stream) {
 	client, settings := c.record.Conn, s.settings.Load()
-	server := proxy.Stream(nil)
-	backend := s.opts.Dialer.Connect(s.dials, &proxy.Target{
+	server := backends.Stream(nil)
+	backend := s.opts.Dialer.Connect(s.dials, &backends.Target{
 		Pool: s.opts.Pool, Client: client.Client, Local: client.Local,
 		Prepare: func(conn *net.TCPConn) (err error) {
 			server, err = s.prepare(conn, client, settings)
@@ -85,8 +85,8 @@ func (s *Server) connect(c *connection) (*proxy.Backend, proxy.Stream) {
 }
 
 // copy passes on bytes until the end, then calls done.
-func (s *Server) copy(c *connection, server proxy.Stream, done func()) {
-	client := proxy.Stream(c.record.Conn.Raw)
+func (s *Server) copy(c *connection, server backends.Stream, done func()) {
+	client := backends.Stream(c.record.Conn.Raw)
 	if c.record.Conn.TLS != nil {
 		client = c.record.Conn.TLS
 	}
@@ -102,7 +102,7 @@ func (s *Server) copy(c *connection, server proxy.Stream, done func()) {
 
 // prepare sends the PROXY header to a backend and begins TLS, as the settings say. It returns the
 // stream for the client's bytes.
-func (s *Server) prepare(conn *net.TCPConn, client *listen.Conn, settings *Settings) (proxy.Stream, error) {
+func (s *Server) prepare(conn *net.TCPConn, client *listen.Conn, settings *Settings) (backends.Stream, error) {
 	if settings.Header != NoHeader {
 		header, err := format(settings.Header, client.Client, client.Local)
 		if err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"portolan.dev/edge/internal/listen"
-	"portolan.dev/services/proxy"
+	"portolan.dev/services/backends"
 )
 
 // Header is the version of the PROXY header that backends are sent.
@@ -23,8 +23,8 @@ const (
 // Options configure a Server for its life. The zero value of a field selects its default.
 type Options struct {
 	Log    *slog.Logger // default: discard
-	Pool   *proxy.Pool
-	Dialer proxy.Dialer
+	Pool   *backends.Pool
+	Dialer backends.Dialer
 	// HandshakeTimeout is the longest time for the TLS handshake with a backend. Default 5 s.
 	HandshakeTimeout time.Duration
 	// Finished is called with each connection that has ended. Default: nothing.

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 
-	"portolan.dev/services/proxy"
+	"portolan.dev/services/backends"
 )
 
 // balancer sends each request of the reference to a backend of the pool.
@@ -17,7 +17,7 @@ type balancer struct{ g *generation }
 func (b *balancer) RoundTrip(r *http.Request) (*http.Response, error) {
 	x := exchangeOf(r.Context())
 	err := errNoBackend
-	var tried []*proxy.Backend
+	var tried []*backends.Backend
 	for len(tried) < b.g.config.Dialer.MaxAttempts && r.Context().Err() == nil {
 		backend := x.pick(tried)
 		if backend == nil {
@@ -39,7 +39,7 @@ func (b *balancer) RoundTrip(r *http.Request) (*http.Response, error) {
 type dialTimeoutKey struct{}
 
 // attempt sends a request to the last of the backends in tried.
-func (b *balancer) attempt(x *exchange, r *http.Request, tried []*proxy.Backend) (*http.Response, error) {
+func (b *balancer) attempt(x *exchange, r *http.Request, tried []*backends.Backend) (*http.Response, error) {
 	addr := tried[len(tried)-1].Addr()
 	timeout := b.g.config.Dialer.Timeout(b.g.pool, tried)
 	ctx := context.WithValue(r.Context(), dialTimeoutKey{}, timeout)

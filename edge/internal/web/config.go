@@ -4,7 +4,7 @@ import (
 	"crypto/tls"
 	"time"
 
-	"portolan.dev/services/proxy"
+	"portolan.dev/services/backends"
 )
 
 // Protocol is the protocol that backends speak.
@@ -33,7 +33,7 @@ type Config struct {
 	// MaxIdlePerBackend is the number of unused connections that are kept for each backend. Default 512.
 	MaxIdlePerBackend int
 	// Dialer dials backends. Its default for MaxAttempts is 3 here.
-	Dialer proxy.Dialer
+	Dialer backends.Dialer
 
 	// Record is called after each request; nil: requests are not recorded. It must not block.
 	Record func(*Record)

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"portolan.dev/services/proxy"
+	"portolan.dev/services/backends"
 )
 
 // exchange is a request of the reference, and the session of the pool for it.
@@ -17,7 +17,7 @@ type exchange struct {
 	guard  *guard
 	cancel context.CancelFunc
 
-	backend     *proxy.Backend // nil: none
+	backend     *backends.Backend // nil: none
 	record      Record
 	sent        time.Time    // when the request was given to the backend
 	answered    time.Time    // when the head of the response had arrived
@@ -49,14 +49,14 @@ func (x *exchange) forgetRequest() {
 	x.record.Method, x.record.Host, x.record.URI, x.record.Proto, x.record.UserAgent = "", "", "", "", ""
 }
 
-// Abort implements proxy.Session.
+// Abort implements backends.Session.
 func (x *exchange) Abort() { x.cancel() }
 
-// BackendRemoved implements proxy.Session. A request cannot continue elsewhere.
+// BackendRemoved implements backends.Session. A request cannot continue elsewhere.
 func (x *exchange) BackendRemoved() {}
 
 // pick chooses a backend that was not tried.
-func (x *exchange) pick(tried []*proxy.Backend) *proxy.Backend {
+func (x *exchange) pick(tried []*backends.Backend) *backends.Backend {
 	b := x.g.pool.Pick(x.guard.info.client, x.guard.info.local, tried, x)
 	if b != nil {
 		x.backend, x.record.Backend = b, b.Addr()

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"portolan.dev/services/proxy"
+	"portolan.dev/services/backends"
 )
 
 // The states of a connection on the fast path.
@@ -244,7 +244,7 @@ func (c *fastConn) setLink(l *link) bool {
 	return !c.aborted
 }
 
-// Abort implements proxy.Session. It resets both sides, because the end of TLS could have to wait.
+// Abort implements backends.Session. It resets both sides, because the end of TLS could have to wait.
 func (c *fastConn) Abort() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -252,13 +252,13 @@ func (c *fastConn) Abort() {
 	if c.dialing != nil {
 		c.dialing()
 	}
-	proxy.Reset(c.conn.accepted.Raw)
+	backends.Reset(c.conn.accepted.Raw)
 	if c.link != nil {
-		proxy.Reset(c.link.TCPConn)
+		backends.Reset(c.link.TCPConn)
 	}
 }
 
-// BackendRemoved implements proxy.Session. It cancels a dial, so that another backend is tried. A
+// BackendRemoved implements backends.Session. It cancels a dial, so that another backend is tried. A
 // request that was sent cannot continue elsewhere.
 func (c *fastConn) BackendRemoved() {
 	c.mu.Lock()
@@ -278,9 +278,9 @@ func (c *fastConn) setDialing(cancel context.CancelFunc) bool {
 }
 
 // pick chooses a backend for the current request.
-func (c *fastConn) pick(tried []*proxy.Backend) *proxy.Backend {
+func (c *fastConn) pick(tried []*backends.Backend) *backends.Backend {
 	return c.g.pool.Pick(c.conn.info.client, c.conn.info.local, tried, c)
 }
 
 // releaseFailed releases a backend without renewing the client's affinity.
-func (c *fastConn) releaseFailed(b *proxy.Backend) { c.g.pool.Release(b, c, netip.Addr{}) }
+func (c *fastConn) releaseFailed(b *backends.Backend) { c.g.pool.Release(b, c, netip.Addr{}) }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"portolan.dev/services/proxy"
+	"portolan.dev/services/backends"
 )
 
 // fastExchange is a request on the fast path.
@@ -13,7 +13,7 @@ type fastExchange struct {
 	c *fastConn
 	s *scratch
 
-	backend  *proxy.Backend
+	backend  *backends.Backend
 	up       *upstream
 	link     *link
 	reusable bool // the link, after the response
@@ -123,7 +123,7 @@ func (x *fastExchange) send() bool {
 // connect chooses a backend and a connection to it: an idle one if there is one and none has to be
 // fresh. It reports false if that failed, with x.failed set.
 func (x *fastExchange) connect(fresh bool) (reused, ok bool) {
-	var tried []*proxy.Backend
+	var tried []*backends.Backend
 	x.failed = failNoBackend
 	for len(tried) < x.c.g.config.Dialer.MaxAttempts {
 		if x.backend = x.c.pick(tried); x.backend == nil {
@@ -194,7 +194,7 @@ var (
 )
 
 // dial connects to the backend, which is the last one in tried.
-func (x *fastExchange) dial(tried []*proxy.Backend) error {
+func (x *fastExchange) dial(tried []*backends.Backend) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if !x.c.setDialing(cancel) {

@@ -8,13 +8,13 @@ import (
 	"net/http"
 	"sync"
 
-	"portolan.dev/services/proxy"
+	"portolan.dev/services/backends"
 )
 
 // generation serves connections with one version of the settings.
 type generation struct {
 	config    Config
-	pool      *proxy.Pool
+	pool      *backends.Pool
 	upstreams *upstreams
 	lis       *listener
 	http      *http.Server
@@ -24,7 +24,7 @@ type generation struct {
 	running   sync.WaitGroup
 }
 
-func newGeneration(pool *proxy.Pool, c Config, log *slog.Logger) *generation {
+func newGeneration(pool *backends.Pool, c Config, log *slog.Logger) *generation {
 	c = c.withDefaults()
 	ctx, cancel := context.WithCancel(context.Background())
 	g := &generation{config: c, pool: pool, upstreams: newUpstreams(c), lis: newListener(), abort: cancel}

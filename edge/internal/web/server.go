@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"portolan.dev/edge/internal/listen"
-	"portolan.dev/services/proxy"
+	"portolan.dev/services/backends"
 )
 
 // Server is the layer-7 proxy of one port of a service.
 type Server struct {
-	pool *proxy.Pool
+	pool *backends.Pool
 	log  *slog.Logger
 
 	mu      sync.Mutex
@@ -23,7 +23,7 @@ type Server struct {
 }
 
 // New returns a server that distributes requests over the backends of a pool.
-func New(pool *proxy.Pool, c Config, log *slog.Logger) *Server {
+func New(pool *backends.Pool, c Config, log *slog.Logger) *Server {
 	return &Server{
 		pool: pool, log: log,
 		current: newGeneration(pool, c, log), former: map[*generation]struct{}{},
@@ -69,7 +69,7 @@ func (s *Server) Update(c Config, drain time.Duration) {
 }
 
 // BackendRemoved closes the idle connections to a backend. The owner of the pool calls it for each
-// backend that is removed (proxy.Options).
+// backend that is removed (backends.Options).
 func (s *Server) BackendRemoved(addr netip.AddrPort) {
 	for _, g := range s.generations() {
 		g.upstreams.remove(addr)

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"portolan.dev/services/proxy"
+	"portolan.dev/services/backends"
 )
 
 // upstreams is the connections to all backends.
@@ -32,7 +32,7 @@ func newUpstreams(c Config) *upstreams {
 }
 
 // get returns the connections to a backend of a pool.
-func (u *upstreams) get(pool *proxy.Pool, addr netip.AddrPort) *upstream {
+func (u *upstreams) get(pool *backends.Pool, addr netip.AddrPort) *upstream {
 	up, added := u.getOrAdd(addr)
 	if added && !pool.Has(addr) {
 		u.remove(addr) // the backend was removed between Pick and now

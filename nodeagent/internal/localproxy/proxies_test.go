@@ -378,8 +378,8 @@ func TestRefusals(t *testing.T) {
 	r.expect("the next try", addrs(first), addrs(first))
 }
 
-// TestAddressesOfTheMachine checks that an address of a device needs no route, and that a node whose
-// kernel does not forward makes none and removes those of an earlier agent.
+// TestAddressesOfTheMachine checks that an address of a device needs no route. A node that does not forward
+// in its kernel makes no routes, and removes the routes of an earlier agent.
 func TestAddressesOfTheMachine(t *testing.T) {
 	routes := newRoutes()
 	routes.own[first] = true

@@ -74,8 +74,8 @@ func parseMessage(r *nodeagentv1.ServeRequest) (message, apierr.Violations) {
 	return m, v
 }
 
-// receive follows a message. The first one of a stream ends an earlier stream. receive reports whether
-// the stream is the last one.
+// receive takes over the state in a message. The first message of a stream ends an earlier stream. receive
+// returns false if a later stream has replaced this one.
 func (p *Proxies) receive(stream *statestream.Stream, m message, first bool) bool {
 	p.mu.Lock()
 	if first {
@@ -103,7 +103,8 @@ func (p *Proxies) receive(stream *statestream.Stream, m message, first bool) boo
 	return true
 }
 
-// closed notes that a stream has ended. If the agent itself ends, the proxy goes on without it.
+// closed records that a stream has ended. If the agent itself stops, the state stays, because the proxy goes
+// on without the agent.
 func (p *Proxies) closed(stream *statestream.Stream) {
 	p.mu.Lock()
 	if p.current != stream || p.stopping() {
