@@ -18,7 +18,7 @@ import (
 const (
 	// tickEvery is the time between two looks at the clock, which adds to the time of a fail-over.
 	tickEvery = 50 * time.Millisecond
-	// retryAfter is the pause that clients are told if this process does not lead.
+	// retryAfter is the pause before the next try in the error for clients if this process does not lead.
 	retryAfter = 100 * time.Millisecond
 )
 
@@ -34,9 +34,9 @@ type ServerOptions struct {
 	// Changed, if not nil, is called without a lock when the state of an address may have changed.
 	// It must return at once.
 	Changed func()
-	// InForce, if not nil, reports whether the lease of this leader is in force by its own clock. It
-	// is asked before each decision, because a process that was paused may find out late that its
-	// context has ended.
+	// InForce, if not nil, reports whether the lease of this leader is in force by its own clock. The server
+	// calls it before each decision, because a process that was paused may find out late that its context
+	// has ended.
 	InForce func() bool
 }
 
@@ -47,9 +47,9 @@ type Server struct {
 
 	mu       sync.Mutex
 	assigner *Assigner
-	term     context.Context //nolint:containedctx // of the leader; nil: this process does not lead
+	term     context.Context //nolint:containedctx // ends with the term; nil: this process does not lead
 	streams  map[uint64]*stream
-	opened   uint64 // number of streams so far, which is the number of the last one
+	opened   uint64 // number of the last stream
 	reported map[string]Status
 }
 
@@ -95,8 +95,8 @@ func (s *Server) SetWanted(all []Wanted) {
 	s.changed()
 }
 
-// Statuses returns the states of all wanted addresses, ordered by address. ok is false if this
-// process does not lead, and so does not know them.
+// Statuses returns the states of all wanted addresses, ordered by address. If this process does not lead, ok
+// is false and the states mean nothing.
 func (s *Server) Statuses() (all []Status, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +139,7 @@ func (s *Server) open() (*stream, context.Context, error) {
 	return st, s.term, nil
 }
 
-// close notes that a stream has ended. died says that the agent's machine has closed its connection.
+// close records that a stream has ended. died is set if the agent's machine has closed the connection.
 func (s *Server) close(st *stream, died bool) {
 	s.mu.Lock()
 	delete(s.streams, st.number)
@@ -155,8 +155,8 @@ func (s *Server) close(st *stream, died bool) {
 func (s *Server) receive(st *stream, m Message) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// The time is read before it is checked that this process leads. So all rights that this term
-	// gives are about messages sent in it.
+	// The time is read before the check that this process leads, so that a term gives rights only for
+	// messages that were sent during the term.
 	now := time.Now()
 	if !s.leads() {
 		return errNotLeading
@@ -204,7 +204,7 @@ func (s *Server) tick() {
 	}
 }
 
-// reportChanges logs the addresses whose state has changed, and reports whether there are any.
+// reportChanges logs the addresses with a changed state, and reports whether there are any.
 func (s *Server) reportChanges(now time.Time) bool {
 	reported := map[string]Status{}
 	changed := false
@@ -222,7 +222,7 @@ func (s *Server) reportChanges(now time.Time) bool {
 	return changed
 }
 
-// wakeDue wakes the streams of the nodes that need an answer. The server must be locked.
+// wakeDue wakes the streams of nodes that need an answer. The server must be locked.
 func (s *Server) wakeDue(now time.Time) {
 	for _, name := range s.assigner.Due(now) {
 		if st := s.streams[s.assigner.stream(name)]; st != nil {

@@ -42,7 +42,7 @@ func (s *Server) accept(ctx context.Context, st *stream, request *loadbalancerv1
 	return s.receive(st, m)
 }
 
-// parseMessage returns a message in the form of this package, and all its violations of the limits.
+// parseMessage converts a message into the form of this package, and returns all violations of the limits.
 func parseMessage(r *loadbalancerv1.AnnounceRequest) (Message, apierr.Violations) {
 	var v apierr.Violations
 	m := Message{
@@ -96,7 +96,7 @@ func ordered(addrs []netip.Addr) []netip.Addr {
 	return addrs
 }
 
-// message returns the answer as a message of the contract.
+// message converts the answer into a message of the contract.
 func (a Answer) message() *loadbalancerv1.AnnounceResponse {
 	m := &loadbalancerv1.AnnounceResponse{Sequence: a.Sequence, AnsweredMessage: a.Message, Validity: durationpb.New(a.Validity)}
 	for _, addr := range a.Addresses {
