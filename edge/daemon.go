@@ -117,7 +117,7 @@ func (d *Daemon) apply(_ context.Context, batch []changes.Change, revision uint6
 	return nil
 }
 
-// Run serves until ctx is done. Then the node announces no address any more, and connections may
+// Run serves until ctx is done. Then the node no longer announces the edge's addresses, and connections may
 // continue for StopTimeout.
 func (d *Daemon) Run(ctx context.Context) error {
 	d.loadView()
@@ -161,8 +161,8 @@ func (d *Daemon) loadView() {
 	}
 }
 
-// drain has the agent move the addresses to other nodes, and accepts connections until that is done. Then
-// it waits until those that there are have ended, for StopTimeout at most.
+// drain tells the agent to move the addresses to other nodes, and accepts connections for LameDuck, until that is
+// done. Then it waits until all connections have ended, for StopTimeout at most.
 func (d *Daemon) drain() {
 	d.stopping.Store(true)
 	d.host.Health.Set(stopCheck, errors.New("stopping"))
@@ -175,7 +175,7 @@ func (d *Daemon) drain() {
 	d.server.Drain(ctx)
 }
 
-// close releases what New has opened.
+// close closes the connections and the listener.
 func (d *Daemon) close() error {
 	if d.nats != nil {
 		d.nats.Close()

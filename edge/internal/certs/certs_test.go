@@ -16,7 +16,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// TestChoiceByName asks for names over TLS and looks at the certificate.
+// TestChoiceByName checks which certificate a client gets for a name.
 func TestChoiceByName(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir)
@@ -85,7 +85,7 @@ func TestChoiceByAlgorithm(t *testing.T) {
 	}
 }
 
-// TestProtocols checks what is negotiated by ALPN.
+// TestProtocols checks the protocols that ALPN negotiates.
 func TestProtocols(t *testing.T) {
 	s := newStore(t, "")
 	setSecrets(s, map[string]pair{"web": newPair(t, "web", false, later())})
@@ -198,7 +198,7 @@ func TestResumption(t *testing.T) {
 	}
 }
 
-// TestFolder replaces files in ways that happen, and looks at what is served and what is said.
+// TestFolder replaces files in the ways in which programs do, and checks the served certificates and the problems.
 func TestFolder(t *testing.T) {
 	dir := t.TempDir()
 	old, next := newPair(t, "old", false, later()), newPair(t, "next", false, later())

@@ -68,7 +68,7 @@ func (p pair) secret(name string, ca []byte) *corev1.Secret {
 	return &corev1.Secret{Metadata: meta, Type: spec.SecretTypeTLS, Data: map[string][]byte{spec.SecretCert: p.cert, spec.SecretKey: p.key, spec.SecretCA: ca}}
 }
 
-// write replaces the files of a certificate, each atomically. A nil one is removed.
+// write replaces the files of a certificate, each atomically. It removes a file with nil content.
 func (p pair) write(t testing.TB, dir, name string) {
 	t.Helper()
 	writeFile(t, filepath.Join(dir, name+".key"), p.key)

@@ -126,8 +126,8 @@ func (st *state) find(namespace string, ref balancer.CertificateRef) *certificat
 	return nil
 }
 
-// Problems returns what is wrong with the certificates and the policy of a service in a namespace, a
-// sentence each, for people.
+// Problems describes the problems of the certificates and of the policy of a service in a namespace, a sentence
+// for each.
 func (s *Store) Problems(namespace string, settings *balancer.Settings) []string {
 	var all []string
 	st, now, usable := s.state.Load(), time.Now(), 0

@@ -11,13 +11,13 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Facts are what a plan depends on besides the service.
+// Facts are the inputs of a plan that are the same for all services.
 type Facts struct {
 	// Zone is the zone of the edge; empty: unknown.
 	Zone string
 	// Groups are the named range sets of the configuration.
 	Groups map[string][]netip.Prefix
-	// Usable reports whether health checks admit a backend of a port; nil: all are.
+	// Usable reports whether health checks admit a backend of a port; nil: all backends are usable.
 	Usable func(frontend, backend netip.AddrPort) bool
 }
 
@@ -29,7 +29,7 @@ type Port struct {
 	Name     string // of the port; may be empty
 	Settings *balancer.Settings
 	TLS      bool // connections of clients are TLS
-	// Certificates are those of the port.
+	// Certificates are the certificates for clients of the port.
 	Certificates []balancer.CertificateRef
 	// Restricted limits clients to Allowed.
 	Restricted bool
@@ -41,7 +41,7 @@ type Port struct {
 // Result is the plan of one service.
 type Result struct {
 	Ports []Port // ordered by frontend
-	// Problems describe what the plan ignores, each once.
+	// Problems describe the parts of the service that the plan ignores, each once.
 	Problems []string
 }
 

@@ -16,8 +16,8 @@ import (
 	"portolan.dev/edge/internal/plan"
 )
 
-// port is one port that is open, or is to be opened. The server's lock guards its fields, except where
-// they say otherwise.
+// port is one planned port, which may not be open yet. The server's lock guards its fields, unless their comment
+// says otherwise.
 type port struct {
 	server   *Server
 	frontend netip.AddrPort // never changes
@@ -27,11 +27,11 @@ type port struct {
 	ejector  *health.Ejector
 	listener *listen.Listener // nil: not open
 	handler  handler
-	former   []handler // of the other layer, which drain
+	former   []handler // earlier handlers, which drain
 	target   accesslog.Target
 	log      atomic.Pointer[accesslog.Log] // nil: no access log
 	err      error                         // why it is not open
-	// logProblem is why there is no access log although the service asks for one.
+	// logProblem is the reason why there is no access log although the service asks for one; empty: none.
 	logProblem string
 	accepted   atomic.Uint64 // connections; used by all goroutines
 }
@@ -41,9 +41,9 @@ type handler interface {
 	handle(c *listen.Conn)
 	// update changes the settings of the port.
 	update(p *plan.Port)
-	// removed tells that a backend was removed.
+	// removed is called after a backend was removed from the pool.
 	removed(backend netip.AddrPort)
-	// shutdown waits until the connections have ended, and ends those that are left when ctx ends.
+	// shutdown waits until the connections have ended. When ctx ends, it ends the remaining connections.
 	shutdown(ctx context.Context)
 }
 
@@ -53,7 +53,7 @@ func newPort(s *Server, p plan.Port) *port {
 	out.pool = backends.NewPool(backends.Options{Removed: out.backendRemoved})
 	out.group = s.opts.Checks.NewGroup(func(backend netip.AddrPort, usable bool) {
 		out.pool.SetDown(backend, !usable)
-		s.judged.add(p.Service) // its zone may have no usable backend any more
+		s.judged.add(p.Service) // perhaps its zone has no usable backend any more
 		s.Changed()
 	})
 	out.ejector = health.NewEjector(health.DefaultEjection, out.pool.Eject)
@@ -71,9 +71,9 @@ func (p *port) backendRemoved(b *backends.Backend) {
 	}
 }
 
-// set changes what the port serves. Established connections keep their settings.
+// set changes the plan of the port. Established connections keep their settings.
 func (p *port) set(next plan.Port) {
-	changed := p.plan.Settings != next.Settings // they are parsed again only if the service has changed
+	changed := p.plan.Settings != next.Settings // setService keeps the pointer if the settings are equal
 	layer := p.handler == nil || p.plan.Settings.BackendProtocol.IsHTTP() != next.Settings.BackendProtocol.IsHTTP()
 	p.plan = next
 	p.setLog()
@@ -95,7 +95,7 @@ func (p *port) set(next plan.Port) {
 	}
 }
 
-// replaceHandler makes a handler of the right layer. Connections of the former one drain.
+// replaceHandler makes a handler of the plan's layer. Connections of the former handler drain.
 func (p *port) replaceHandler() {
 	old := p.handler
 	if p.plan.Settings.BackendProtocol.IsHTTP() {
@@ -160,7 +160,7 @@ func (p *port) close(limit time.Duration) {
 	})
 }
 
-// dialer returns how backends are dialled.
+// dialer returns the dialer of backends, which reports failed dials to the ejector.
 func (p *port) dialer() backends.Dialer {
 	return backends.Dialer{Failed: func(backend netip.AddrPort, err error) {
 		p.ejector.Failure(backend)

@@ -89,7 +89,7 @@ func (w *world) dial() *net.TCPConn {
 	return conn.(*net.TCPConn)
 }
 
-// ask says a line over a new connection. A client that is refused may see it while it connects.
+// ask sends a line over a new connection. A refused client may see the refusal while it connects.
 func (w *world) ask() error {
 	conn, err := net.Dial("tcp", w.listener.Addr().String())
 	if err != nil {
@@ -109,7 +109,7 @@ func (w *world) expectRecord(want stream.Result) *stream.Record {
 	return r
 }
 
-// backend is a listener whose connections the test serves itself.
+// backend is a listener. The test serves its connections.
 type backend struct {
 	lis   net.Listener
 	conns chan net.Conn
@@ -150,7 +150,7 @@ func (b *backend) accept(t *testing.T) *net.TCPConn {
 	return conn.(*net.TCPConn)
 }
 
-// startEcho starts a backend that returns what it reads, over TLS if there is a configuration.
+// startEcho starts a backend that returns all bytes that it reads, over TLS if there is a configuration.
 func startEcho(t *testing.T, config *tls.Config) netip.AddrPort {
 	b := startBackend(t)
 	go func() {

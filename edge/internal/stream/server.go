@@ -16,13 +16,13 @@ import (
 type Server struct {
 	opts     Options
 	settings atomic.Pointer[Settings]
-	dials    context.Context // until Shutdown aborts the connections
+	dials    context.Context // of all dials; ends when Shutdown aborts the connections
 	abort    context.CancelFunc
 
 	mu      sync.Mutex
 	stopped bool
 	open    map[*connection]struct{}
-	sweeper *time.Timer // nil: there are no connections, or none that can be idle
+	sweeper *time.Timer // nil: there are no connections, or no idle timeout
 	drained chan struct{}
 }
 
@@ -34,7 +34,7 @@ func New(o Options, s *Settings) *Server {
 	return srv
 }
 
-// connection is a client's connection with what Record does not have.
+// connection is a client's connection. It has its future Record, and the state of the copying.
 type connection struct {
 	record  Record
 	session *backends.Connection
@@ -46,8 +46,8 @@ type connection struct {
 	since    time.Time // when the sweeper last saw progress
 }
 
-// Handle serves a connection. It is a handler of listen.Settings, and returns when a backend is
-// connected or cannot be.
+// Handle serves a connection. It is a handler of listen.Settings. It returns when a backend is connected, or when none
+// can be reached.
 func (s *Server) Handle(client *listen.Conn) {
 	c := &connection{record: Record{Conn: client}, session: backends.NewConnection(client.Raw)}
 	if !s.add(c) {
@@ -164,8 +164,8 @@ func (s *Server) remove(c *connection) {
 	}
 }
 
-// Shutdown resets new connections, and waits until the established ones have ended. It resets those
-// that are left when ctx is done. It must be called once.
+// Shutdown resets new connections, and waits until the established ones have ended. When ctx is done, it resets the
+// remaining ones. It must be called once.
 func (s *Server) Shutdown(ctx context.Context) {
 	s.mu.Lock()
 	s.stopped = true

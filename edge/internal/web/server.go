@@ -18,7 +18,7 @@ type Server struct {
 
 	mu      sync.Mutex
 	current *generation
-	former  map[*generation]struct{} // that drain
+	former  map[*generation]struct{} // generations that drain
 	closed  bool
 }
 
@@ -47,8 +47,8 @@ func (s *Server) Serve(accepted *listen.Conn) {
 	}
 }
 
-// Update changes the settings. Connections that exist are told to end after the current request, for
-// which they have the time drain.
+// Update changes the settings. Existing connections end after their current request, and are closed after the time
+// drain.
 func (s *Server) Update(c Config, drain time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,8 +76,8 @@ func (s *Server) BackendRemoved(addr netip.AddrPort) {
 	}
 }
 
-// Shutdown tells all connections to end after the current request, and waits for that until ctx ends.
-// Then it closes them. New connections are closed at once.
+// Shutdown ends all connections after their current request. When ctx ends, it closes the remaining ones. New
+// connections are closed at once.
 func (s *Server) Shutdown(ctx context.Context) {
 	s.mu.Lock()
 	s.closed = true

@@ -46,9 +46,9 @@ func New(node string) *View {
 	return v
 }
 
-// Accepts reports whether the view stores an object: all services and slices, and of pods and nodes
-// only those of this node. The result depends on the object and the node only, so the follower may call
-// Accepts before it stores the object.
+// Accepts reports whether the view stores an object: all services and slices, the pods of this node, and this
+// node. The result depends on the object and the node only, so the follower may call Accepts before it stores
+// the object.
 func (v *View) Accepts(o object.Object) bool {
 	switch o := o.(type) {
 	case *corev1.Pod:

@@ -27,7 +27,7 @@ func edgeService(name, addr string) *corev1.Service {
 	}
 }
 
-// TestChangedKinds checks what Apply reports, and that pods and nodes of other machines are ignored.
+// TestChangedKinds checks the result of Apply, and that pods and nodes of other machines are ignored.
 func TestChangedKinds(t *testing.T) {
 	v := view.New("here")
 	pod := func(node string) *corev1.Pod {
