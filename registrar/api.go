@@ -68,7 +68,7 @@ func problems(all []source.Problem) []*registrarv1.Problem {
 	return out
 }
 
-// stamp returns a time, or nil for none.
+// stamp returns a time as a message, or nil for the zero time.
 func stamp(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// FuzzContainer reads any answer about a container. The registry accepts the pod of a workload, and there
-// are few and short problems.
+// FuzzContainer reads any answer about a container, and checks that the registry accepts the pod of the
+// workload, and that the number and length of problems are limited.
 func FuzzContainer(f *testing.F) {
 	for _, c := range []*container{
 		web(1), web(2, label("portolan.port.http", "80-90"), label("portolan.ready", "http://:80/"), label("portolan.weight", "3")),

@@ -25,8 +25,8 @@ func workload(change ...func(*source.Workload)) *source.Workload {
 	return w
 }
 
-// TestPodNames checks that the name of a pod is the same each time, another one for each workload, and
-// valid for the longest service.
+// TestPodNames checks that the name of a pod is stable, unique for each workload, and valid even for the
+// longest name of a service.
 func TestPodNames(t *testing.T) {
 	long := strings.Repeat("a", 62) + "b"
 	seen := map[object.Name]bool{}
@@ -52,7 +52,7 @@ func TestPodNames(t *testing.T) {
 	}
 }
 
-// TestObjectsAreValid checks that the registry's own rules find nothing wrong with what is made.
+// TestObjectsAreValid checks that the objects satisfy the rules of the registry.
 func TestObjectsAreValid(t *testing.T) {
 	weight := uint32(3)
 	for name, w := range map[string]*source.Workload{
@@ -81,7 +81,8 @@ func TestObjectsAreValid(t *testing.T) {
 	}
 }
 
-// TestMerge checks which writes a change of a workload needs, and that what others write stays.
+// TestMerge checks which writes a change of a workload needs, and that Merge keeps the fields of other
+// writers.
 func TestMerge(t *testing.T) {
 	ready := &corev1.Condition{Type: object.ConditionReady, Status: corev1.ConditionStatus_CONDITION_STATUS_TRUE}
 	stored := func() *corev1.Pod {
@@ -97,13 +98,13 @@ func TestMerge(t *testing.T) {
 		service         *corev1.Service
 		changed, status bool
 	}{
-		"nothing":        {workload: workload()},
-		"the address":    {workload: workload(func(w *source.Workload) { w.Addresses = []string{"10.1.0.3"} }), status: true},
-		"readiness":      {workload: workload(func(w *source.Workload) { w.Ready, w.Reason = false, "starting" }), status: true},
-		"the selector":   {workload: workload(), service: service, changed: true},
-		"a port":         {workload: workload(func(w *source.Workload) { w.Ports[0].Number = 9000 }), changed: true},
-		"a check":        {workload: workload(func(w *source.Workload) { w.Probe = &corev1.Probe{} }), changed: true},
-		"only its words": {workload: workload(func(w *source.Workload) { w.Origin = "compose project shop" })},
+		"nothing":         {workload: workload()},
+		"the address":     {workload: workload(func(w *source.Workload) { w.Addresses = []string{"10.1.0.3"} }), status: true},
+		"readiness":       {workload: workload(func(w *source.Workload) { w.Ready, w.Reason = false, "starting" }), status: true},
+		"the selector":    {workload: workload(), service: service, changed: true},
+		"a port":          {workload: workload(func(w *source.Workload) { w.Ports[0].Number = 9000 }), changed: true},
+		"a check":         {workload: workload(func(w *source.Workload) { w.Probe = &corev1.Probe{} }), changed: true},
+		"only its origin": {workload: workload(func(w *source.Workload) { w.Origin = "compose project shop" })},
 	} {
 		merged, changed, status := Merge(stored(), registrar.Pod("docker", one.workload, one.service), one.workload)
 		if changed != one.changed || status != one.status {
@@ -115,7 +116,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestCheck checks what keeps a workload from being a backend of its service.
+// TestCheck checks the reasons why a workload is not a backend of its service.
 func TestCheck(t *testing.T) {
 	service := func(selector map[string]string, target string) *corev1.Service {
 		return &corev1.Service{Spec: &corev1.ServiceSpec{Selector: selector, Ports: []*corev1.ServicePort{

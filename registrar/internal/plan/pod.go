@@ -17,19 +17,20 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// Registrar is what all objects of a registrar have in common.
+// Registrar has the properties that all objects of a registrar share.
 type Registrar struct {
 	Node string
-	// NodeAddresses are the addresses of the node, its main one first, if the node's agent may not report
-	// any that endpoints can have.
+	// NodeAddresses are the configured addresses of the node, its main one first. They are empty if the
+	// addresses count that the node's agent reports.
 	NodeAddresses []netip.Addr
-	// Owner is the path of its identity, such as registrar/n1.
+	// Owner is the path of the registrar's identity, such as registrar/n1.
 	Owner string
-	// Namespace is that of workloads that name none.
+	// Namespace is the namespace of workloads that name none.
 	Namespace string
 }
 
-// maxPodName leaves space for the hash in a pod's name, which is at most 63 bytes long to be a hostname.
+// maxPodName limits the name of the service within a pod's name, which has at most 63 bytes because it is a
+// hostname.
 const maxPodName = 63 - 1 - 2*hashBytes
 
 const hashBytes = 5
@@ -49,7 +50,7 @@ func (r *Registrar) PodName(from string, w *source.Workload) object.Name {
 	}
 }
 
-// Pod returns the pod of a workload, without conditions. The service is nil if there is none.
+// Pod returns the pod of a workload, without conditions. service may be nil.
 func (r *Registrar) Pod(from string, w *source.Workload, service *corev1.Service) *corev1.Pod {
 	name := r.PodName(from, w)
 	labels := map[string]string{}
@@ -91,8 +92,9 @@ func ports(ports []source.Port) []*corev1.ContainerPort {
 	return out
 }
 
-// Merge returns the pod to store in place of have, and whether metadata and spec, or the status, differ
-// from it. What others write stays: conditions, annotations, finalizers.
+// Merge returns the pod that replaces have in the registry. It keeps the conditions, annotations and
+// finalizers that others wrote. It reports whether metadata or spec differ from have, and whether the status
+// does.
 func Merge(have, want *corev1.Pod, w *source.Workload) (merged *corev1.Pod, changed, statusChanged bool) {
 	merged = have.CloneVT()
 	merged.Metadata.Labels, merged.Spec = want.GetMetadata().GetLabels(), want.GetSpec()
@@ -109,7 +111,8 @@ func Merge(have, want *corev1.Pod, w *source.Workload) (merged *corev1.Pod, chan
 	return merged, changed, !merged.GetStatus().EqualVT(have.GetStatus())
 }
 
-// setSourceReady writes the condition of a workload whose source knows whether it is ready.
+// setSourceReady writes the condition of a workload without a probe, from the readiness that its source
+// reported.
 func setSourceReady(status *corev1.PodStatus, w *source.Workload) {
 	condition := object.Condition(status.GetConditions(), object.ConditionSourceReady)
 	if condition == nil {

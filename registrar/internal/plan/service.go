@@ -12,8 +12,8 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// Service returns the service that is made on demand for a workload. Of ports with the same number of the
-// service, it has the first: two names for one port are no mistake of the workload.
+// Service returns the service to create for a workload. If several ports have the same number and protocol, it
+// has the first, because a workload may give one port two names.
 func (r *Registrar) Service(w *source.Workload) *corev1.Service {
 	name := r.ServiceName(w)
 	svc := &corev1.Service{
@@ -39,7 +39,7 @@ func (r *Registrar) Service(w *source.Workload) *corev1.Service {
 	return svc
 }
 
-// NewNamespace returns a namespace that is made on demand.
+// NewNamespace returns a namespace to create.
 func (r *Registrar) NewNamespace(name string) *corev1.Namespace {
 	return &corev1.Namespace{Metadata: &corev1.ObjectMeta{Name: name, Annotations: map[string]string{object.AnnotationWorkload: r.Owner}}}
 }
@@ -54,8 +54,8 @@ const (
 	ReasonOtherNamespace = "OtherNamespace"
 )
 
-// Check returns why a workload is no backend of its service, or not of all its ports. There may be no
-// service, which only is a problem if none is made on demand.
+// Check returns the reasons why a workload is not a backend of its service, or not of all ports of the
+// service. service is nil if it does not exist and the registrar does not create it.
 func (r *Registrar) Check(w *source.Workload, service *corev1.Service) []source.Problem {
 	name := r.ServiceName(w)
 	problem := func(reason, format string, args ...any) source.Problem {
@@ -94,7 +94,7 @@ func hasPort(w *source.Workload, name string, protocol corev1.Protocol) bool {
 	})
 }
 
-// names lists ports for a message.
+// names returns a list of ports for a message.
 func names(ports []source.Port) string {
 	var texts []string
 	for _, p := range ports {
@@ -103,7 +103,7 @@ func names(ports []source.Port) string {
 	return strings.Join(texts, ", ")
 }
 
-// PortText returns a port as people write it: http=8000/TCP.
+// PortText returns a port as a text such as http=8000/TCP.
 func PortText(p source.Port) string {
 	return fmt.Sprintf("%s=%d/%s", p.Name, p.Number, spec.EnumName(p.Protocol))
 }

@@ -12,15 +12,15 @@ import (
 	"portolan.dev/services/object"
 )
 
-// sourceState is what a source reported last.
+// sourceState has the last report of a source.
 type sourceState struct {
 	reported time.Time // of the last report without an error; zero: none yet
 	err      error     // of the last report
 	pods     map[object.Name]*source.Workload
-	problems []source.Problem // of workloads that are not registered
+	problems []source.Problem // of containers and units that are not registered
 }
 
-// Report takes a report of a source.
+// Report replaces the workloads of a source.
 func (r *Reconciler) Report(from string, report source.Report) {
 	r.mu.Lock()
 	state := r.sources[from]
@@ -45,15 +45,15 @@ func (r *Reconciler) Report(from string, report source.Report) {
 
 	r.problems.set(from, object.Name{}, named(from, found))
 	if first {
-		due = append(due, r.cfg.View.Pods()...) // those without a workload are ghosts
+		due = append(due, r.cfg.View.Pods()...) // pods without a workload are ghosts
 	}
 	for _, name := range due {
 		r.queue.Add(name, 1)
 	}
 }
 
-// sort returns the workloads of a report by the names of their pods, and the problems of those that may
-// not be registered.
+// sort returns the workloads of a report by the names of their pods. It returns a problem for each workload
+// that may not be registered.
 func (r *Reconciler) sort(from string, report source.Report) (map[object.Name]*source.Workload, []source.Problem) {
 	pods := make(map[object.Name]*source.Workload, len(report.Workloads))
 	var refused []source.Problem
@@ -70,7 +70,7 @@ func (r *Reconciler) sort(from string, report source.Report) (map[object.Name]*s
 	return pods, refused
 }
 
-// changed returns the names whose workloads differ.
+// changed returns the names of the pods with different workloads before and now.
 func changed(before, now map[object.Name]*source.Workload) []object.Name {
 	var names []object.Name
 	for name, w := range now {
@@ -86,7 +86,7 @@ func changed(before, now map[object.Name]*source.Workload) []object.Name {
 	return names
 }
 
-// partsLeftOut returns the problems of workloads that are registered all the same.
+// partsLeftOut returns the problems of registered workloads.
 func partsLeftOut(pods map[object.Name]*source.Workload) []source.Problem {
 	var found []source.Problem
 	for _, w := range pods {
@@ -95,9 +95,9 @@ func partsLeftOut(pods map[object.Name]*source.Workload) []source.Problem {
 	return found
 }
 
-// shared returns a problem for each service that workloads of several origins want.
+// shared returns a problem for each service with backends of several origins.
 func shared(registrar *plan.Registrar, pods map[object.Name]*source.Workload) []source.Problem {
-	origins := map[object.Name]map[string]string{} // by service: an object of each origin
+	origins := map[object.Name]map[string]string{} // by service: the name of one workload of each origin
 	for _, w := range pods {
 		service := registrar.ServiceName(w)
 		if w.Origin == "" {

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// newCalls returns the counter of calls, registered if there is a registry.
+// newCalls returns the counter of calls. It is registered unless metrics is nil.
 func newCalls(metrics prometheus.Registerer) *prometheus.CounterVec {
 	calls := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "portolan_registrar_systemd_calls_total",

@@ -20,7 +20,7 @@ func TestAddressOfTheBus(t *testing.T) {
 	}
 }
 
-// firstError returns the error of the first report of a source at an address, and ends the source.
+// firstError returns the error of the first report of a source that connects to an address.
 func firstError(t *testing.T, address string) error {
 	t.Helper()
 	s := systemd.New(systemd.Options{Address: address, Log: kittest.Logger(t)})
@@ -52,7 +52,7 @@ func TestNoBus(t *testing.T) {
 	}
 }
 
-// TestSilentBus connects to a socket that nobody answers at.
+// TestSilentBus connects to a socket without a server.
 func TestSilentBus(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bus")
 	l, err := net.Listen("unix", path)

@@ -1,10 +1,9 @@
-package terms
+package labels
 
 import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -13,12 +12,12 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// MaxPorts is the largest number of ports of a workload: Kubernetes' limit of the ports of a slice.
+// MaxPorts is the largest number of ports of a workload. It is Kubernetes' limit for the ports of a slice.
 const MaxPorts = 100
 
 var errPort = errors.New("want a port, NUMBER or NUMBER/PROTOCOL, such as 8000 or 53/udp")
 
-// Protocol returns the protocol of a name such as "udp"; an empty one is TCP.
+// Protocol returns the protocol with a name such as "udp". The empty name is TCP.
 func Protocol(name string) (corev1.Protocol, error) {
 	protocol, known := spec.ParseEnum[corev1.Protocol](strings.ToUpper(cmp.Or(name, "tcp")))
 	if !known {
@@ -27,11 +26,11 @@ func Protocol(name string) (corev1.Protocol, error) {
 	return protocol, nil
 }
 
-// Ports parses NUMBER[-NUMBER][/PROTOCOL], the form that Docker has for exposed ports. A single port has
-// the given name. The ports of a range, and a port without a name, have names such as tcp-8000.
+// Ports parses NUMBER[-NUMBER][/PROTOCOL], which is how Docker writes exposed ports. A single port gets the
+// given name. The ports of a range, and a port without a name, get names such as tcp-8000.
 func Ports(name, text string) ([]source.Port, error) {
-	if against := spec.PortName(name); name != "" && against != "" {
-		return nil, fmt.Errorf("the name %q %s", shorten(name), against)
+	if violation := spec.PortName(name); name != "" && violation != "" {
+		return nil, fmt.Errorf("the name %q %s", shorten(name), violation)
 	}
 	numbers, protocolName, _ := strings.Cut(text, "/")
 	protocol, err := Protocol(protocolName)
@@ -61,20 +60,7 @@ func Ports(name, text string) ([]source.Port, error) {
 	return ports, nil
 }
 
-// addPorts adds the ports of a word, except for those whose name another port has.
-func (t *Terms) addPorts(name, text string) error {
-	ports, err := Ports(name, text)
-	for _, port := range ports {
-		if slices.ContainsFunc(t.Ports, func(p source.Port) bool { return p.Name == port.Name }) {
-			err = fmt.Errorf("another port has the name %q; give each port a name of its own", port.Name)
-			continue
-		}
-		t.Ports = append(t.Ports, port)
-	}
-	return err
-}
-
-// NameOf returns the name of a port that nobody has named, such as tcp-8000.
+// NameOf returns the name of a port to which the user gave no name, such as tcp-8000.
 func NameOf(port source.Port) string {
 	return fmt.Sprintf("%s-%d", strings.ToLower(spec.EnumName(port.Protocol)), port.Number)
 }
