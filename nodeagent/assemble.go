@@ -11,9 +11,9 @@ import (
 	"portolan.dev/nodeagent/internal/localproxy"
 	"portolan.dev/nodeagent/internal/nodestatus"
 	"portolan.dev/nodeagent/internal/probe"
-	"portolan.dev/nodeagent/internal/proxy"
 	"portolan.dev/nodeagent/internal/proxymode"
 	"portolan.dev/nodeagent/internal/script"
+	"portolan.dev/nodeagent/internal/syncloop"
 	"portolan.dev/nodeagent/internal/traffic"
 	"portolan.dev/nodeagent/internal/view"
 	"portolan.dev/services/changes"
@@ -46,7 +46,7 @@ func (d *Daemon) assemble() error {
 		Config: d.cfg.bgp(), Node: d.name, Open: d.machine.OpenSpeaker, Address: d.firstIPv4, Eligible: d.takesTraffic, Stays: stays,
 		Warn: func(err error) { d.host.Health.Warn("bgp", err) }, Metrics: d.host.Metrics, Log: d.log,
 	})
-	d.syncer = proxy.New(proxy.Options{
+	d.syncer = syncloop.New(syncloop.Options{
 		View: d.view, Plane: d.plane, Listens: !stays,
 		Checks: d.checks, Routes: d.advertiser, Events: d.events, Metrics: d.host.Metrics, Log: d.log,
 		Programmed: func() {

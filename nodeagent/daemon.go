@@ -22,7 +22,7 @@ import (
 	"portolan.dev/nodeagent/internal/localproxy"
 	"portolan.dev/nodeagent/internal/nodestatus"
 	"portolan.dev/nodeagent/internal/probe"
-	"portolan.dev/nodeagent/internal/proxy"
+	"portolan.dev/nodeagent/internal/syncloop"
 	"portolan.dev/nodeagent/internal/view"
 	"portolan.dev/nodeagent/machine"
 	"portolan.dev/services/access"
@@ -64,7 +64,7 @@ type Daemon struct {
 	view       *view.View
 	follower   *changes.Follower
 	events     *eventlog.Recorder
-	syncer     *proxy.Syncer
+	syncer     *syncloop.Syncer
 	prober     *probe.Prober
 	checks     *healthcheck.Server
 	node       *nodestatus.Registrar

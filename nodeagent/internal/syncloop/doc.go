@@ -1,4 +1,4 @@
-// Package proxy is the sync loop of a node agent: it follows the view, plans the services that a
+// Package syncloop is the sync loop of a node agent: it follows the view, plans the services that a
 // change touches, puts the changes in force, and retries failures with growing pauses while
 // everything else continues. It corresponds to a Proxier of kube-proxy.
 //
@@ -17,4 +17,4 @@
 // The package depends on the layers that it joins: view, plan and the contract of a data plane. It
 // declares its other needs as interfaces: a Recorder of events and the HealthChecks of services. So
 // its tests need no registry, and a new plane needs no change here.
-package proxy
+package syncloop
