@@ -87,7 +87,7 @@ func (d *Daemon) assemble() error {
 	return nil
 }
 
-// warnPod writes an event about a pod whose exec check is refused.
+// warnPod writes an event about a pod with a refused exec check.
 func (d *Daemon) warnPod(key object.Key, reason error) {
 	about := &corev1.ObjectReference{Kind: key.Kind, ApiVersion: "v1", Namespace: key.Namespace, Name: key.Name}
 	if pod := d.prober.Pod(key); pod != nil {

@@ -10,7 +10,7 @@ import (
 	"portolan.dev/services/kit/tracing"
 )
 
-// home is the place of the view on disk.
+// home returns the place of the view on disk.
 func (d *Daemon) home() viewfile.Home {
 	return viewfile.Home{Dir: d.cfg.DataDir, Use: "forwarding", Log: d.log, Health: d.host.Health}
 }

@@ -24,7 +24,7 @@ type Table struct {
 	mu     sync.Mutex
 	conn   *netfilter.Conn
 	closed bool
-	have   []one // ordered by address; those of the past may still be there
+	have   []one // ordered by address; ended ones may still be in it
 	// installed is set if the kernel has tables, perhaps without elements.
 	installed bool
 }
@@ -37,7 +37,7 @@ type one struct {
 	until     time.Time
 }
 
-// Open opens the hand-overs in a namespace. Those that an earlier agent has left are in force.
+// Open opens the hand-overs in a namespace. Hand-overs of an earlier agent stay in force.
 func Open(netns string) (*Table, error) {
 	conn, err := netfilter.Dial(netns)
 	if err != nil {
@@ -90,7 +90,8 @@ func sameNode(a, b one) bool { return a.addr == b.addr && a.via == b.via }
 // looseSetting makes connection tracking take a segment of an unknown connection for a new one.
 const looseSetting = "net.netfilter.nf_conntrack_tcp_loose"
 
-// checkSetting returns an error if the rules cannot know a segment of an unknown connection.
+// checkSetting returns an error if the rules cannot recognize a segment of an unknown connection, because
+// looseSetting is off.
 func (t *Table) checkSetting() error {
 	if !t.installed {
 		return nil
@@ -112,7 +113,7 @@ func (t *Table) install(now time.Time, want []one) error {
 				elements = append(elements, element(o, left))
 			}
 		}
-		t.conn.AddTable(family.Table) // so that DelTable finds one
+		t.conn.AddTable(family.Table) // so that DelTable does not fail
 		t.conn.DelTable(family.Table)
 		if len(elements) == 0 {
 			continue
@@ -142,7 +143,7 @@ func (t *Table) Check() error {
 		return fmt.Errorf("hand-overs: %w", err)
 	}
 	for _, o := range t.have {
-		// An element that ends in this moment may be missing.
+		// An element that is about to end may be missing already.
 		if !slices.ContainsFunc(found, func(other one) bool { return sameNode(o, other) }) && o.until.After(time.Now().Add(time.Second)) {
 			return t.install(now, t.have)
 		}

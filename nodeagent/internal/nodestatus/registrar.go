@@ -134,8 +134,8 @@ func (r *Registrar) register(ctx context.Context) error {
 	return r.write(ctx, node, stored)
 }
 
-// write writes the status in place of the stored one. The registry refuses an address that another node has already or that no
-// node may have, such as that of a bridge that every machine has. The status is then written
+// write replaces the stored status. The registry refuses an address that another node has already, or that no
+// node may have, such as the address of a bridge that exists on every machine. The status is then written
 // without it. Otherwise a node that claims a foreign address could keep that address's owner from
 // becoming ready.
 func (r *Registrar) write(ctx context.Context, node *corev1.Node, stored *corev1.NodeStatus) error {
@@ -245,8 +245,8 @@ func nodeAddresses(name string, addrs []netip.Addr) []*corev1.NodeAddress {
 	return append(out, &corev1.NodeAddress{Type: "Hostname", Address: name})
 }
 
-// AgentAddress returns the address of the agent's API: the configured one, or the one that it
-// listens on. A socket on all addresses is reached at the first address of the node.
+// AgentAddress returns the address of the agent's API: the configured address, or otherwise the address of its
+// listener. If it listens on all addresses, AgentAddress returns the first address of the node.
 func (r *Registrar) AgentAddress() string {
 	if r.opts.AdvertiseAddr != "" {
 		return r.opts.AdvertiseAddr

@@ -135,8 +135,8 @@ type forgetful struct{ dataplane.Plane }
 
 func (forgetful) Apply(context.Context, plan.Changes) []dataplane.Failure { return nil }
 
-// TestWhatIsNotOnThePlanesRecordIsNotApplied checks that a change that a plane accepts and does not
-// have on record is a failure of the service, and is tried again.
+// TestWhatIsNotOnThePlanesRecordIsNotApplied checks that a change that a plane accepts but does not record is a
+// failure of the service, and is tried again.
 func TestWhatIsNotOnThePlanesRecordIsNotApplied(t *testing.T) {
 	b := newUserspaceBench(t)
 	plane := b.plane

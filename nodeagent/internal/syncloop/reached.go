@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// maxCatchUp is how long plans wait for a view from the registry that is older than the revision in
-// force. The view of a registry that was restored from a backup may never reach that revision.
+// maxCatchUp limits the time for which plans wait until the view from the registry reaches the revision in
+// force. The view of a registry that was restored from a backup may never reach it.
 const maxCatchUp = 10 * time.Second
 
 // reached is the revision that an earlier agent has put in force, while plans may have to wait for

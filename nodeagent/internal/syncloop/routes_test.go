@@ -10,8 +10,8 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// TestFrontendsThatAreNotServed checks which failures keep a frontend from being served: all but the
-// lack of a feature in the kernel, where the rest of the frontend works.
+// TestFrontendsThatAreNotServed checks that every failure counts as not served, except a feature that the
+// kernel lacks, because the frontend works without it.
 func TestFrontendsThatAreNotServed(t *testing.T) {
 	at := func(port uint16) plan.Frontend {
 		return plan.Frontend{Addr: netip.AddrPortFrom(netip.MustParseAddr("203.0.113.1"), port), Protocol: plan.TCP}

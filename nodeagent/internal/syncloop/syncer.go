@@ -19,7 +19,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// unhealthyAfter is how long changes may wait before the node counts as unhealthy.
+// unhealthyAfter is the time for which changes may wait before the node counts as unhealthy.
 const unhealthyAfter = time.Minute
 
 // Recorder writes events. It does not block.
@@ -34,11 +34,10 @@ type HealthChecks interface {
 	Set(service object.Name, want *plan.HealthCheck)
 }
 
-// Routes are told which frontends the data plane has, and may advertise their addresses. They do not
-// block.
+// Routes advertise the addresses of the frontends that the data plane serves. Programmed does not block.
 type Routes interface {
-	// Programmed takes the frontends that the data plane was told, and those of them that it does not
-	// serve as planned.
+	// Programmed takes the frontends that were passed to the data plane. failed has the frontends that
+	// the data plane does not serve as planned.
 	Programmed(frontends []plan.FrontendServers, failed map[plan.Frontend]bool)
 }
 
@@ -121,8 +120,8 @@ func New(opts Options) *Syncer {
 	return s
 }
 
-// SetLive records that the view is from the registry, not from the disk. It reports whether that is
-// new.
+// SetLive records that the view is from the registry, not from the disk. It reports whether this is the first
+// call.
 func (s *Syncer) SetLive() bool { return !s.live.Swap(true) }
 
 // Live reports whether the view is from the registry.

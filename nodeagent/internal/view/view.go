@@ -66,9 +66,9 @@ func newContents() contents {
 	}
 }
 
-// Accepts reports whether the view stores an object: all services and slices, and of pods and nodes
-// only those of this node. The result depends on the object and the node only, so a follower may
-// call Keeps before it stores the object.
+// Accepts reports whether the view stores an object: a service, a slice, a pod of this node or the node itself.
+// The result depends on the object and the node only, so a follower may call Accepts before it stores the
+// object.
 func (v *View) Accepts(o object.Object) bool {
 	switch o := o.(type) {
 	case *corev1.Pod:
