@@ -27,12 +27,10 @@ type Options struct {
 	// Network is the default of the label network for containers in several networks. Empty: such
 	// containers need the label.
 	Network string
-	// Relist is the time between two complete lists. Zero: 5 minutes.
-	Relist time.Duration
-	// Log must be given.
-	Log *slog.Logger
-	// Metrics must be given.
-	Metrics prometheus.Registerer
+	// Relist is the time between two complete lists. Required.
+	Relist  time.Duration
+	Log     *slog.Logger          // required
+	Metrics prometheus.Registerer // required
 }
 
 // pace is the timing of the source.
@@ -55,9 +53,6 @@ type Source struct {
 
 // New returns a source.
 func New(options Options) *Source {
-	if options.Relist == 0 {
-		options.Relist = 5 * time.Minute
-	}
 	return &Source{
 		options: options, pace: defaultPace, metrics: newMetrics(options.Metrics),
 		outage: obs.Outage{Log: options.Log, Down: "the Docker engine cannot be asked; its workloads stay as they were", Up: "the Docker engine answers again"},

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"portolan.dev/registrar/internal/systemd"
 	"portolan.dev/registrar/source"
 	"portolan.dev/registrar/sourcetest"
@@ -26,7 +28,7 @@ type world struct {
 }
 
 func (w *world) Source() source.Source {
-	return systemd.New(systemd.Options{Address: w.BusAddress(), Root: w.Root(), Relist: never, Log: kittest.Logger(w.t)})
+	return systemd.New(systemd.Options{Address: w.BusAddress(), Root: w.Root(), Relist: never, Log: kittest.Logger(w.t), Metrics: prometheus.NewRegistry()})
 }
 
 // Start starts a unit with labels as keys. After Stop, the unit runs until Finish writes a file.

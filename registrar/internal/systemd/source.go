@@ -21,7 +21,6 @@ const (
 	name = "systemd"
 	// defaultAddress is the address of the system bus.
 	defaultAddress = "unix:path=/run/dbus/system_bus_socket"
-	defaultRelist  = 5 * time.Minute
 	// settle is the time between the first signal and the reading of the units. A start or a stop of a unit
 	// sends about ten signals within a few milliseconds.
 	settle = 10 * time.Millisecond
@@ -30,20 +29,18 @@ const (
 	lastPause  = 15 * time.Second
 )
 
-// Options are the options of a Source.
+// Options are the options of a Source. All fields except Address are required.
 type Options struct {
 	// Address is the D-Bus address of the system bus of this node, a unix socket. Empty:
 	// unix:path=/run/dbus/system_bus_socket.
 	Address string
 	// Root is the folder that has the node's unit files at their usual paths. It differs from / for a
 	// registrar in a container with the node's files mounted there. Symbolic links with absolute paths lead
-	// out of it. Empty: /.
+	// out of it.
 	Root string
-	// Relist is the interval at which all units are read again. Zero: 5 min.
-	Relist time.Duration
-	// Log is the log. Nil: slog.Default.
-	Log *slog.Logger
-	// Metrics registers the metrics of the source. Nil: they are not registered.
+	// Relist is the interval at which all units are read again.
+	Relist  time.Duration
+	Log     *slog.Logger
 	Metrics prometheus.Registerer
 }
 
@@ -57,9 +54,6 @@ type Source struct {
 // New returns a source. It connects to systemd in Run.
 func New(options Options) *Source {
 	options.Address = cmp.Or(options.Address, defaultAddress)
-	options.Root = cmp.Or(options.Root, "/")
-	options.Relist = cmp.Or(options.Relist, defaultRelist)
-	options.Log = cmp.Or(options.Log, slog.Default())
 	return &Source{options: options, timeout: defaultTimeout, calls: newCalls(options.Metrics)}
 }
 
