@@ -23,7 +23,7 @@ import (
 	"portolan.dev/services/kit/rpc"
 	"portolan.dev/services/object"
 
-	"portolan.dev/registrar/internal/plan"
+	"portolan.dev/registrar/internal/objects"
 	"portolan.dev/registrar/internal/reconcile"
 	"portolan.dev/registrar/internal/view"
 	"portolan.dev/registrar/source"
@@ -110,7 +110,7 @@ func (d *Daemon) newReconciler() *reconcile.Reconciler {
 		names = append(names, one.Name())
 	}
 	return reconcile.New(reconcile.Config{
-		Registrar:      plan.Registrar{Node: d.node, NodeAddresses: d.cfg.NodeAddresses, Owner: d.id.Path(), Namespace: cmp.Or(d.id.Namespace, d.cfg.Namespace)},
+		Objects:        objects.Builder{Node: d.node, NodeAddresses: d.cfg.NodeAddresses, Owner: d.id.Path(), Namespace: cmp.Or(d.id.Namespace, d.cfg.Namespace)},
 		Bound:          d.id.Namespace,
 		CreateServices: d.cfg.CreateServices, Sources: names, Registry: d.registry, View: d.view, Warn: d.warn, Log: d.log, Metrics: d.host.Metrics,
 	})

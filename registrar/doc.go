@@ -4,7 +4,7 @@
 //
 //   - Package source is the contract of sources. internal/docker and internal/systemd implement it.
 //     internal/labels has the labels of workloads.
-//   - internal/plan returns the objects that a workload needs, and internal/reconcile keeps the registry
+//   - internal/objects builds the objects that a workload needs, and internal/reconcile keeps the registry
 //     equal to the reports of the sources.
 //   - dir applies the manifests of a folder. Manifests can contain any object, so the folder has a
 //     certificate of its own, which a registrar without a folder does not need.

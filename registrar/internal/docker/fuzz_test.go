@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"portolan.dev/registrar/internal/plan"
+	"portolan.dev/registrar/internal/objects"
 	"portolan.dev/services/kinds"
 	"portolan.dev/services/spec"
 )
@@ -27,7 +27,7 @@ func FuzzContainer(f *testing.F) {
 		}
 		f.Add(text)
 	}
-	registrar := &plan.Registrar{Node: "n1", Owner: "registrar/n1", Namespace: "default"}
+	builder := &objects.Builder{Node: "n1", Owner: "registrar/n1", Namespace: "default"}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var c container
 		if json.Unmarshal(text, &c) != nil {
@@ -47,7 +47,7 @@ func FuzzContainer(f *testing.F) {
 			return
 		}
 		signals{}.stopsUntil(&c, time.Second)
-		pod := registrar.Pod("docker", load, nil)
+		pod := builder.Pod("docker", load, nil)
 		kind := kinds.Of(pod)
 		kind.Default(pod)
 		kind.PrepareCreate(pod)

@@ -11,7 +11,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
-	"portolan.dev/registrar/internal/plan"
+	"portolan.dev/registrar/internal/objects"
 	"portolan.dev/registrar/internal/view"
 	"portolan.dev/registrar/source"
 	"portolan.dev/services/changes"
@@ -30,7 +30,7 @@ var delays = queue.Options{Longest: 500 * time.Millisecond, RetryMin: 200 * time
 
 // Config is the configuration of a [Reconciler].
 type Config struct {
-	Registrar plan.Registrar
+	Objects objects.Builder
 	// Bound is the only namespace in which the registrar may write; empty: all.
 	Bound string
 	// CreateServices creates missing services and namespaces.
@@ -101,7 +101,7 @@ func (r *Reconciler) Apply(_ context.Context, batch []changes.Change, revision u
 			changed[name] = true
 		}
 		for name, w := range r.wanted {
-			if changed[r.cfg.Registrar.ServiceName(w.workload)] {
+			if changed[r.cfg.Objects.ServiceName(w.workload)] {
 				due = append(due, name)
 			}
 		}
@@ -158,7 +158,7 @@ func (r *Reconciler) trySync(ctx context.Context, name object.Name) error {
 	}
 	about := object.Name{}
 	if w != nil {
-		about = r.cfg.Registrar.ServiceName(w.workload)
+		about = r.cfg.Objects.ServiceName(w.workload)
 	}
 	r.problems.set("pod "+name.String(), about, found)
 	return err

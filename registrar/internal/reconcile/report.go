@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"portolan.dev/registrar/internal/plan"
+	"portolan.dev/registrar/internal/objects"
 	"portolan.dev/registrar/source"
 	"portolan.dev/services/object"
 )
@@ -40,7 +40,7 @@ func (r *Reconciler) Report(from string, report source.Report) {
 		r.wanted[name] = &wanted{from: from, workload: w}
 	}
 	state.pods, state.reported, state.err = pods, time.Now(), nil
-	found := slices.Concat(state.problems, partsLeftOut(pods), shared(&r.cfg.Registrar, pods))
+	found := slices.Concat(state.problems, workloadProblems(pods), shared(&r.cfg.Objects, pods))
 	r.mu.Unlock()
 
 	r.problems.set(from, object.Name{}, named(from, found))
@@ -59,9 +59,9 @@ func (r *Reconciler) sort(from string, report source.Report) (map[object.Name]*s
 	var refused []source.Problem
 	for i := range report.Workloads {
 		w := &report.Workloads[i]
-		name := r.cfg.Registrar.PodName(from, w)
+		name := r.cfg.Objects.PodName(from, w)
 		if r.cfg.Bound != "" && name.Namespace != r.cfg.Bound {
-			refused = append(refused, source.Problem{Object: w.Name, Reason: plan.ReasonOtherNamespace, Message: fmt.Sprintf(
+			refused = append(refused, source.Problem{Object: w.Name, Reason: objects.ReasonOtherNamespace, Message: fmt.Sprintf(
 				"wants the namespace %s, and this registrar is bound to %s: leave out the namespace, or give the registrar a certificate for all namespaces", name.Namespace, r.cfg.Bound)})
 			continue
 		}
@@ -86,8 +86,8 @@ func changed(before, now map[object.Name]*source.Workload) []object.Name {
 	return names
 }
 
-// partsLeftOut returns the problems of registered workloads.
-func partsLeftOut(pods map[object.Name]*source.Workload) []source.Problem {
+// workloadProblems returns the problems of registered workloads.
+func workloadProblems(pods map[object.Name]*source.Workload) []source.Problem {
 	var found []source.Problem
 	for _, w := range pods {
 		found = append(found, w.Problems...)
@@ -96,10 +96,10 @@ func partsLeftOut(pods map[object.Name]*source.Workload) []source.Problem {
 }
 
 // shared returns a problem for each service with backends of several origins.
-func shared(registrar *plan.Registrar, pods map[object.Name]*source.Workload) []source.Problem {
+func shared(builder *objects.Builder, pods map[object.Name]*source.Workload) []source.Problem {
 	origins := map[object.Name]map[string]string{} // by service: the name of one workload of each origin
 	for _, w := range pods {
-		service := registrar.ServiceName(w)
+		service := builder.ServiceName(w)
 		if w.Origin == "" {
 			continue
 		}
@@ -111,14 +111,14 @@ func shared(registrar *plan.Registrar, pods map[object.Name]*source.Workload) []
 		}
 	}
 	var found []source.Problem
-	for service, objects := range origins {
-		if len(objects) < 2 {
+	for service, workloads := range origins {
+		if len(workloads) < 2 {
 			continue
 		}
-		names := slices.Sorted(maps.Keys(objects))
-		found = append(found, source.Problem{Object: objects[names[1]], Reason: plan.ReasonServiceShared, Message: fmt.Sprintf(
+		names := slices.Sorted(maps.Keys(workloads))
+		found = append(found, source.Problem{Object: workloads[names[1]], Reason: objects.ReasonServiceShared, Message: fmt.Sprintf(
 			"is of the %s, and %s of the %s, and both are backends of the service %s: unless that is wanted, give one of them another service or namespace",
-			names[1], objects[names[0]], names[0], service)})
+			names[1], workloads[names[0]], names[0], service)})
 	}
 	return found
 }

@@ -11,7 +11,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
-	"portolan.dev/registrar/internal/plan"
+	"portolan.dev/registrar/internal/objects"
 	"portolan.dev/registrar/internal/view"
 	"portolan.dev/registrar/source"
 	"portolan.dev/services/object"
@@ -31,8 +31,8 @@ func (r *Reconciler) sync(ctx context.Context, name object.Name, w *wanted) ([]s
 	if err != nil {
 		return nil, err
 	}
-	want := r.cfg.Registrar.Pod(w.from, w.workload, service)
-	return named(w.from, r.cfg.Registrar.Check(w.workload, service)), r.register(ctx, name, w.workload, want)
+	want := r.cfg.Objects.Pod(w.from, w.workload, service)
+	return named(w.from, r.cfg.Objects.Check(w.workload, service)), r.register(ctx, name, w.workload, want)
 }
 
 // remove deletes a pod without a workload.
@@ -120,7 +120,7 @@ func (r *Reconciler) create(ctx context.Context, want *corev1.Pod) (*corev1.Pod,
 	if getErr != nil {
 		return nil, getErr
 	}
-	if pod == nil || !view.OwnedBy(pod, r.cfg.Registrar.Owner) {
+	if pod == nil || !view.OwnedBy(pod, r.cfg.Objects.Owner) {
 		return nil, err
 	}
 	return pod, nil
@@ -137,7 +137,7 @@ func (r *Reconciler) get(ctx context.Context, name object.Name) (*corev1.Pod, er
 
 // update writes the differences between pod and want. It returns the pod after the writes.
 func (r *Reconciler) update(ctx context.Context, pod, want *corev1.Pod, w *source.Workload) (*corev1.Pod, error) {
-	merged, changed, statusChanged := plan.Merge(pod, want, w)
+	merged, changed, statusChanged := objects.Merge(pod, want, w)
 	if changed {
 		res, err := r.pods.UpdatePod(ctx, &registryv1.UpdatePodRequest{Pod: merged})
 		if err != nil {
@@ -160,11 +160,11 @@ func (r *Reconciler) update(ctx context.Context, pod, want *corev1.Pod, w *sourc
 // service returns the service of a workload. If it does not exist, service creates it, or returns nil if
 // services are not created.
 func (r *Reconciler) service(ctx context.Context, w *source.Workload) (*corev1.Service, error) {
-	name := r.cfg.Registrar.ServiceName(w)
+	name := r.cfg.Objects.ServiceName(w)
 	if svc := r.cfg.View.Service(name); svc != nil || !r.cfg.CreateServices || w.Terminating {
 		return svc, nil
 	}
-	svc := r.cfg.Registrar.Service(w)
+	svc := r.cfg.Objects.Service(w)
 	err := r.createService(ctx, svc)
 	if status.Code(err) == codes.NotFound && r.cfg.Bound == "" {
 		if err = r.createNamespace(ctx, name.Namespace); err == nil {
@@ -188,7 +188,7 @@ func (r *Reconciler) createService(ctx context.Context, svc *corev1.Service) err
 }
 
 func (r *Reconciler) createNamespace(ctx context.Context, name string) error {
-	_, err := r.namespaces.CreateNamespace(ctx, &registryv1.CreateNamespaceRequest{Namespace: r.cfg.Registrar.NewNamespace(name)})
+	_, err := r.namespaces.CreateNamespace(ctx, &registryv1.CreateNamespaceRequest{Namespace: r.cfg.Objects.NewNamespace(name)})
 	return unlessThere(err)
 }
 

@@ -1,4 +1,4 @@
-package plan
+package objects
 
 import (
 	"cmp"
@@ -14,10 +14,10 @@ import (
 
 // Service returns the service to create for a workload. If several ports have the same number and protocol, it
 // has the first, because a workload may give one port two names.
-func (r *Registrar) Service(w *source.Workload) *corev1.Service {
-	name := r.ServiceName(w)
+func (b *Builder) Service(w *source.Workload) *corev1.Service {
+	name := b.ServiceName(w)
 	svc := &corev1.Service{
-		Metadata: &corev1.ObjectMeta{Namespace: name.Namespace, Name: name.Name, Annotations: map[string]string{object.AnnotationWorkload: r.Owner}},
+		Metadata: &corev1.ObjectMeta{Namespace: name.Namespace, Name: name.Name, Annotations: map[string]string{object.AnnotationWorkload: b.Owner}},
 		Spec:     &corev1.ServiceSpec{Selector: map[string]string{object.LabelService: name.Name}},
 	}
 	type number struct {
@@ -40,8 +40,8 @@ func (r *Registrar) Service(w *source.Workload) *corev1.Service {
 }
 
 // NewNamespace returns a namespace to create.
-func (r *Registrar) NewNamespace(name string) *corev1.Namespace {
-	return &corev1.Namespace{Metadata: &corev1.ObjectMeta{Name: name, Annotations: map[string]string{object.AnnotationWorkload: r.Owner}}}
+func (b *Builder) NewNamespace(name string) *corev1.Namespace {
+	return &corev1.Namespace{Metadata: &corev1.ObjectMeta{Name: name, Annotations: map[string]string{object.AnnotationWorkload: b.Owner}}}
 }
 
 // The reasons of problems between a workload and its service.
@@ -56,8 +56,8 @@ const (
 
 // Check returns the reasons why a workload is not a backend of its service, or not of all ports of the
 // service. service is nil if it does not exist and the registrar does not create it.
-func (r *Registrar) Check(w *source.Workload, service *corev1.Service) []source.Problem {
-	name := r.ServiceName(w)
+func (b *Builder) Check(w *source.Workload, service *corev1.Service) []source.Problem {
+	name := b.ServiceName(w)
 	problem := func(reason, format string, args ...any) source.Problem {
 		return source.Problem{Object: w.Name, Reason: reason, Message: fmt.Sprintf("service %s: ", name) + fmt.Sprintf(format, args...)}
 	}

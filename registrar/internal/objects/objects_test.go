@@ -1,4 +1,4 @@
-package plan
+package objects
 
 import (
 	"strings"
@@ -12,7 +12,7 @@ import (
 	"portolan.dev/services/spec"
 )
 
-var registrar = Registrar{Node: "n1", Owner: "registrar/n1", Namespace: "default"}
+var builder = Builder{Node: "n1", Owner: "registrar/n1", Namespace: "default"}
 
 func workload(change ...func(*source.Workload)) *source.Workload {
 	w := &source.Workload{
@@ -34,8 +34,8 @@ func TestPodNames(t *testing.T) {
 		for _, from := range []string{"docker", "systemd"} {
 			for _, id := range []string{"1", "2"} {
 				w := workload(func(w *source.Workload) { w.Service, w.ID = service, id })
-				name := registrar.PodName(from, w)
-				if seen[name] || name != registrar.PodName(from, w) {
+				name := builder.PodName(from, w)
+				if seen[name] || name != builder.PodName(from, w) {
 					t.Errorf("%s is not the name of one workload", name)
 				}
 				seen[name] = true
@@ -45,9 +45,9 @@ func TestPodNames(t *testing.T) {
 			}
 		}
 	}
-	other := registrar
+	other := builder
 	other.Node = "n2"
-	if w := workload(); other.PodName("docker", w) == registrar.PodName("docker", w) {
+	if w := workload(); other.PodName("docker", w) == builder.PodName("docker", w) {
 		t.Error("the same container ID on two nodes has one pod")
 	}
 }
@@ -68,7 +68,7 @@ func TestObjectsAreValid(t *testing.T) {
 			w.Ports = append(w.Ports, source.Port{Name: "web", Number: 8000, Protocol: corev1.Protocol_PROTOCOL_TCP}, source.Port{Name: "dns", Number: 8000, Protocol: corev1.Protocol_PROTOCOL_UDP})
 		}),
 	} {
-		for _, o := range []object.Object{registrar.Pod("docker", w, nil), registrar.Service(w), registrar.NewNamespace("shop")} {
+		for _, o := range []object.Object{builder.Pod("docker", w, nil), builder.Service(w), builder.NewNamespace("shop")} {
 			kind := kinds.Of(o)
 			kind.Default(o)
 			kind.PrepareCreate(o)
@@ -86,10 +86,10 @@ func TestObjectsAreValid(t *testing.T) {
 func TestMerge(t *testing.T) {
 	ready := &corev1.Condition{Type: object.ConditionReady, Status: corev1.ConditionStatus_CONDITION_STATUS_TRUE}
 	stored := func() *corev1.Pod {
-		pod := registrar.Pod("docker", workload(), nil)
+		pod := builder.Pod("docker", workload(), nil)
 		pod.Status.Conditions = []*corev1.Condition{ready}
 		pod.Metadata.Finalizers = []string{"example.com/keep"}
-		merged, _, _ := Merge(pod, registrar.Pod("docker", workload(), nil), workload())
+		merged, _, _ := Merge(pod, builder.Pod("docker", workload(), nil), workload())
 		return merged
 	}
 	service := &corev1.Service{Spec: &corev1.ServiceSpec{Selector: map[string]string{"app": "shop"}}}
@@ -106,7 +106,7 @@ func TestMerge(t *testing.T) {
 		"a check":         {workload: workload(func(w *source.Workload) { w.Probe = &corev1.Probe{} }), changed: true},
 		"only its origin": {workload: workload(func(w *source.Workload) { w.Origin = "compose project shop" })},
 	} {
-		merged, changed, status := Merge(stored(), registrar.Pod("docker", one.workload, one.service), one.workload)
+		merged, changed, status := Merge(stored(), builder.Pod("docker", one.workload, one.service), one.workload)
 		if changed != one.changed || status != one.status {
 			t.Errorf("%s: the object differs %v, want %v; the status %v, want %v", name, changed, one.changed, status, one.status)
 		}
@@ -138,7 +138,7 @@ func TestCheck(t *testing.T) {
 		"a selector with its label": {workload(), service(map[string]string{object.LabelService: "web"}, "http"), ""},
 	} {
 		reason := ""
-		for _, p := range registrar.Check(one.workload, one.service) {
+		for _, p := range builder.Check(one.workload, one.service) {
 			reason += p.Reason
 		}
 		if reason != one.want {

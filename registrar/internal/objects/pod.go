@@ -1,4 +1,4 @@
-package plan
+package objects
 
 import (
 	"cmp"
@@ -17,8 +17,8 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// Registrar has the properties that all objects of a registrar share.
-type Registrar struct {
+// Builder builds the objects of workloads. Its fields are the same for all objects of a registrar.
+type Builder struct {
 	Node string
 	// NodeAddresses are the configured addresses of the node, its main one first. They are empty if the
 	// addresses count that the node's agent reports.
@@ -36,14 +36,14 @@ const maxPodName = 63 - 1 - 2*hashBytes
 const hashBytes = 5
 
 // ServiceName returns the service of a workload.
-func (r *Registrar) ServiceName(w *source.Workload) object.Name {
-	return object.Name{Namespace: cmp.Or(w.Namespace, r.Namespace), Name: w.Service}
+func (b *Builder) ServiceName(w *source.Workload) object.Name {
+	return object.Name{Namespace: cmp.Or(w.Namespace, b.Namespace), Name: w.Service}
 }
 
 // PodName returns the name of a workload's pod.
-func (r *Registrar) PodName(from string, w *source.Workload) object.Name {
-	service := r.ServiceName(w)
-	sum := sha256.Sum256([]byte(r.Node + "\x00" + from + "\x00" + w.ID))
+func (b *Builder) PodName(from string, w *source.Workload) object.Name {
+	service := b.ServiceName(w)
+	sum := sha256.Sum256([]byte(b.Node + "\x00" + from + "\x00" + w.ID))
 	return object.Name{
 		Namespace: service.Namespace,
 		Name:      strings.TrimRight(service.Name[:min(len(service.Name), maxPodName)], "-") + "-" + hex.EncodeToString(sum[:hashBytes]),
@@ -51,18 +51,18 @@ func (r *Registrar) PodName(from string, w *source.Workload) object.Name {
 }
 
 // Pod returns the pod of a workload, without conditions. service may be nil.
-func (r *Registrar) Pod(from string, w *source.Workload, service *corev1.Service) *corev1.Pod {
-	name := r.PodName(from, w)
+func (b *Builder) Pod(from string, w *source.Workload, service *corev1.Service) *corev1.Pod {
+	name := b.PodName(from, w)
 	labels := map[string]string{}
 	maps.Copy(labels, w.Labels)
 	maps.Copy(labels, service.GetSpec().GetSelector())
 	labels[object.LabelService], labels[object.LabelSource] = w.Service, from
 	pod := &corev1.Pod{
 		Metadata: &corev1.ObjectMeta{
-			Namespace: name.Namespace, Name: name.Name, Labels: labels, Annotations: map[string]string{object.AnnotationWorkload: r.Owner},
+			Namespace: name.Namespace, Name: name.Name, Labels: labels, Annotations: map[string]string{object.AnnotationWorkload: b.Owner},
 		},
 		Spec: &corev1.PodSpec{
-			NodeName: r.Node, HostNetwork: w.HostNetwork, Weight: w.Weight,
+			NodeName: b.Node, HostNetwork: w.HostNetwork, Weight: w.Weight,
 			Containers: []*corev1.Container{{Name: cmp.Or(spec.LabelFrom(w.Name, 63), "main"), Ports: ports(w.Ports), ReadinessProbe: w.Probe.CloneVT()}},
 		},
 		Status: &corev1.PodStatus{Phase: corev1.PodPhase_POD_PHASE_RUNNING, PodIps: w.Addresses},
@@ -70,8 +70,8 @@ func (r *Registrar) Pod(from string, w *source.Workload, service *corev1.Service
 	if len(w.Addresses) > 0 {
 		pod.Status.PodIp = w.Addresses[0]
 	}
-	if w.HostNetwork && len(r.NodeAddresses) > 0 {
-		pod.Status.HostIp = r.NodeAddresses[0].String()
+	if w.HostNetwork && len(b.NodeAddresses) > 0 {
+		pod.Status.HostIp = b.NodeAddresses[0].String()
 	}
 	if w.Drain > 0 {
 		seconds := int64(math.Ceil(w.Drain.Seconds()))

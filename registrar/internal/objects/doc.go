@@ -1,4 +1,4 @@
-// Package plan returns the objects that a workload needs: its pod and, if they do not exist, its service and
+// Package objects returns the objects that a workload needs: its pod and, if they do not exist, its service and
 // its namespace. It does not access the registry.
 //
 // # Labels
@@ -23,4 +23,4 @@
 //
 // The name of a pod is the name of its service, a dash, and a hash of the node, the source and the workload's
 // ID. So the name is the same after a restart of the registrar, which finds its pods by it.
-package plan
+package objects
