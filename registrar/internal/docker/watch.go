@@ -58,7 +58,7 @@ func (w *watcher) connected(ctx context.Context) error {
 	return w.follow(ctx)
 }
 
-// keepAlive pings the engine until a ping fails, and returns the error. The stream of events does not show
+// keepAlive pings the engine until ctx is done or a ping fails, and returns the error of the ping. The stream of events does not show
 // that an engine hangs, because it is silent for hours while an engine is idle.
 func (s *Source) keepAlive(ctx context.Context, e *engine) error {
 	for app.Pause(ctx, s.pace.ping) {
