@@ -62,7 +62,7 @@ func (d *Daemon) assemble() error {
 		Log: d.log, Metrics: d.host.Metrics, Scripts: scripts, Refused: d.warnPod, NodeAddress: d.mainAddress,
 		Write: probe.RegistryWriter(registryv1.NewPodServiceClient(d.registry)),
 	})
-	d.node = nodestatus.NewRegistrar(nodestatus.RegistrarOptions{
+	d.node = nodestatus.NewRegistration(nodestatus.RegistrationOptions{
 		Name: d.name, Labels: d.cfg.labels(), ProxyMode: d.plane.Name(),
 		AdvertiseAddr: d.cfg.AdvertiseAddr, Listening: d.lis.Addr(), Connected: d.nats.IsConnected,
 		Client: registryv1.NewNodeServiceClient(d.registry), Log: d.log,

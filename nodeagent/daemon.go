@@ -67,7 +67,7 @@ type Daemon struct {
 	syncer     *syncloop.Syncer
 	prober     *probe.Prober
 	checks     *healthcheck.Server
-	node       *nodestatus.Registrar
+	node       *nodestatus.Registration
 	health     *healthcheck.NodeServer
 	announcer  *announce.Announcer
 	advertiser *bgp.Advertiser

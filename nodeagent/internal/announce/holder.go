@@ -21,7 +21,7 @@ type Holder struct {
 	mu        sync.Mutex
 	sequence  uint64                   // of the last message on the stream
 	followed  uint64                   // of the last answer on the stream
-	sent      map[uint64]time.Duration // by sequence: the time of each message after the last answered one
+	sent      map[uint64]time.Duration // by sequence: the times of the last answered message and of later ones
 	deadline  time.Duration            // when all rights end; 0: there were none
 	addresses map[netip.Addr]right     // of the last answer
 	withdrawn []netip.Addr             // given up since Withdraw was last called

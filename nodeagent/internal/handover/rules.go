@@ -142,6 +142,6 @@ func flags(mask byte, op expr.CmpOp) []expr.Any {
 }
 
 // element returns the element of the map for an address.
-func element(o one, left time.Duration) nftables.SetElement {
+func element(o handOver, left time.Duration) nftables.SetElement {
 	return nftables.SetElement{Key: o.addr.AsSlice(), Val: o.via.AsSlice(), Timeout: left}
 }

@@ -64,7 +64,7 @@ func (r *fakeRegistry) setNotReady() {
 func TestReadyIsSetWithinLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry, connected := &fakeRegistry{}, true
-		r := NewRegistrar(RegistrarOptions{
+		r := NewRegistration(RegistrationOptions{
 			Name: "here", Labels: map[string]string{"zone": "a"}, ProxyMode: "nftables", Listening: &net.TCPAddr{IP: net.IPv6unspecified, Port: 7404},
 			Connected: func() bool { return connected }, Client: registry, Log: slog.New(slog.DiscardHandler),
 		})
@@ -95,11 +95,11 @@ func TestReadyIsSetWithinLimits(t *testing.T) {
 	})
 }
 
-// TestRunTriesAgain checks that a registrar registers when it is woken, and again after an error.
+// TestRunTriesAgain checks that a registration registers when it is woken, and again after an error.
 func TestRunTriesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := &absentOnce{}
-		r := NewRegistrar(RegistrarOptions{
+		r := NewRegistration(RegistrationOptions{
 			Name: "here", Listening: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1},
 			Connected: func() bool { return true }, Client: registry, Log: slog.New(slog.DiscardHandler),
 		})
@@ -140,7 +140,7 @@ func (r *absentOnce) GetNode(ctx context.Context, req *registryv1.GetNodeRequest
 // with its other addresses, and that nothing is written as long as nothing changes.
 func TestForeignAddressIsLeftOut(t *testing.T) {
 	registry := &fakeRegistry{foreign: "172.17.0.1"}
-	r := NewRegistrar(RegistrarOptions{
+	r := NewRegistration(RegistrationOptions{
 		Name: "here", Listening: &net.TCPAddr{IP: net.IPv6unspecified, Port: 7404},
 		Connected: func() bool { return true }, Client: registry, Log: slog.New(slog.DiscardHandler),
 	})

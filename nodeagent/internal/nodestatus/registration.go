@@ -33,9 +33,9 @@ const (
 	readyInterval = 10 * time.Second
 )
 
-// RegistrarOptions are the parts of the Node's status that do not change, and the means to write
+// RegistrationOptions are the parts of the Node's status that do not change, and the means to write
 // it.
-type RegistrarOptions struct {
+type RegistrationOptions struct {
 	Name      string            // of the node
 	Labels    map[string]string // of a new Node
 	ProxyMode string
@@ -49,14 +49,14 @@ type RegistrarOptions struct {
 	Log       *slog.Logger
 }
 
-// Registrar maintains the node's object in the registry. It creates the object if it is missing,
+// Registration maintains the node's object in the registry. It creates the object if it is missing,
 // and writes the status that the agent reports. Labels and spec belong to the operator once the
 // object exists.
 //
-// The registrar compares the object when the agent starts, when the node's addresses change, and
+// The registration compares the object when the agent starts, when the node's addresses change, and
 // when the object changes. So if the Node of a running agent is deleted, it is created again.
-type Registrar struct {
-	opts RegistrarOptions
+type Registration struct {
+	opts RegistrationOptions
 	wake wake.Signal
 
 	mu         sync.Mutex
@@ -64,18 +64,18 @@ type Registrar struct {
 	setReadyAt time.Time    // when the agent last set the node ready
 }
 
-// NewRegistrar returns a registrar. It does nothing before Run.
-func NewRegistrar(opts RegistrarOptions) *Registrar {
-	return &Registrar{opts: opts, wake: wake.New()}
+// NewRegistration returns a registration. It does nothing before Run.
+func NewRegistration(opts RegistrationOptions) *Registration {
+	return &Registration{opts: opts, wake: wake.New()}
 }
 
-// Wake makes the registrar compare the Node with its status.
-func (r *Registrar) Wake() {
+// Wake makes the registration compare the Node with its status.
+func (r *Registration) Wake() {
 	r.wake.Send()
 }
 
 // SetAddresses sets the node's addresses, the main one first.
-func (r *Registrar) SetAddresses(addrs []netip.Addr) {
+func (r *Registration) SetAddresses(addrs []netip.Addr) {
 	r.mu.Lock()
 	changed := !slices.Equal(r.addrs, addrs)
 	r.addrs = addrs
@@ -85,14 +85,14 @@ func (r *Registrar) SetAddresses(addrs []netip.Addr) {
 	}
 }
 
-func (r *Registrar) addresses() []netip.Addr {
+func (r *Registration) addresses() []netip.Addr {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.addrs
 }
 
 // Run registers the node whenever it is woken, and retries until that succeeds.
-func (r *Registrar) Run(ctx context.Context) error {
+func (r *Registration) Run(ctx context.Context) error {
 	pause := registerRetryMin
 	outage := obs.Outage{Log: r.opts.Log, Down: "node not registered, still trying", Up: "node registered", Tolerate: registerQuiet}
 	for {
@@ -120,7 +120,7 @@ func (r *Registrar) Run(ctx context.Context) error {
 }
 
 // register updates the registry's object.
-func (r *Registrar) register(ctx context.Context) error {
+func (r *Registration) register(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, registerTimeout)
 	defer cancel()
 	node, err := r.getOrCreate(ctx)
@@ -138,7 +138,7 @@ func (r *Registrar) register(ctx context.Context) error {
 // node may have, such as the address of a bridge that exists on every machine. The status is then written
 // without it. Otherwise a node that claims a foreign address could keep that address's owner from
 // becoming ready.
-func (r *Registrar) write(ctx context.Context, node *corev1.Node, stored *corev1.NodeStatus) error {
+func (r *Registration) write(ctx context.Context, node *corev1.Node, stored *corev1.NodeStatus) error {
 	update := func() error {
 		_, err := r.opts.Client.UpdateNodeStatus(ctx, &registryv1.UpdateNodeStatusRequest{Node: node})
 		return err
@@ -150,7 +150,7 @@ func (r *Registrar) write(ctx context.Context, node *corev1.Node, stored *corev1
 	}
 	node.Status.Addresses = slices.DeleteFunc(node.GetStatus().GetAddresses(), func(a *corev1.NodeAddress) bool { return slices.Contains(refused, a) })
 	if node.GetStatus().EqualVT(stored) {
-		return nil // a write would wake the registrar again
+		return nil // a write would wake the registration again
 	}
 	r.opts.Log.Warn("addresses of this node are left out of its status", "reason", apierr.Describe(err))
 	return update()
@@ -169,7 +169,7 @@ func refusedAddresses(err error, addresses []*corev1.NodeAddress) []*corev1.Node
 	return refused
 }
 
-func (r *Registrar) getOrCreate(ctx context.Context) (*corev1.Node, error) {
+func (r *Registration) getOrCreate(ctx context.Context) (*corev1.Node, error) {
 	res, err := r.opts.Client.GetNode(ctx, &registryv1.GetNodeRequest{Name: r.opts.Name})
 	if err == nil {
 		return res.GetNode(), nil
@@ -191,7 +191,7 @@ func (r *Registrar) getOrCreate(ctx context.Context) (*corev1.Node, error) {
 }
 
 // update sets the status and reports whether that changed anything.
-func (r *Registrar) update(node *corev1.Node) bool {
+func (r *Registration) update(node *corev1.Node) bool {
 	before := node.GetStatus().CloneVT()
 	if node.Status == nil {
 		node.Status = &corev1.NodeStatus{}
@@ -210,7 +210,7 @@ func (r *Registrar) update(node *corev1.Node) bool {
 // intervals while it can publish heartbeats. If the endpoint controller does not receive the
 // heartbeats, it has a reason to mark the node as lost, and the agent must not contradict it all
 // the time.
-func (r *Registrar) maySetReady() bool {
+func (r *Registration) maySetReady() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.setReadyAt.IsZero() && (!r.opts.Connected() || time.Since(r.setReadyAt) < readyInterval) {
@@ -247,7 +247,7 @@ func nodeAddresses(name string, addrs []netip.Addr) []*corev1.NodeAddress {
 
 // AgentAddress returns the address of the agent's API: the configured address, or otherwise the address of its
 // listener. If it listens on all addresses, AgentAddress returns the first address of the node.
-func (r *Registrar) AgentAddress() string {
+func (r *Registration) AgentAddress() string {
 	if r.opts.AdvertiseAddr != "" {
 		return r.opts.AdvertiseAddr
 	}
