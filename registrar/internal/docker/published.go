@@ -91,8 +91,8 @@ func (r *reader) family(c *container, ports []source.Port, is func(netip.Addr) b
 	return result
 }
 
-// publishedAt returns the host port of a port: the smallest one if there are several. It ignores loopback
-// addresses, because other machines do not reach them.
+// publishedAt returns the host port of a port: the smallest one if there are several. It ignores loopback and
+// link-local addresses, because clients on other machines cannot use them.
 func publishedAt(c *container, port source.Port, is func(netip.Addr) bool) (hostPort, bool) {
 	var all []hostPort
 	for _, b := range c.NetworkSettings.Ports[inside(port)] {

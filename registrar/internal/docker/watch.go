@@ -58,8 +58,8 @@ func (w *watcher) connected(ctx context.Context) error {
 	return w.follow(ctx)
 }
 
-// keepAlive pings the engine until ctx is done or a ping fails, and returns the error of the ping. The stream of events does not show
-// that an engine hangs, because it is silent for hours while an engine is idle.
+// keepAlive pings the engine until ctx is done or a ping fails, and returns the error of the ping. The stream
+// of events does not show that an engine hangs, because it is silent for hours while an engine is idle.
 func (s *Source) keepAlive(ctx context.Context, e *engine) error {
 	for app.Pause(ctx, s.pace.ping) {
 		if err := e.ping(ctx); err != nil {
@@ -104,14 +104,14 @@ func (w *watcher) follow(ctx context.Context) error {
 func (w *watcher) list(ctx context.Context) error {
 	ids, err := w.engine.list(ctx)
 	if err != nil {
-		return w.cause(ctx, err)
+		return cause(ctx, err)
 	}
 	running, unanswered := map[string]*container{}, map[string]error{}
 	for _, id := range ids {
 		c, err := w.ask(ctx, id)
 		switch {
 		case err != nil && !answered(err):
-			return w.cause(ctx, err)
+			return cause(ctx, err)
 		case err != nil:
 			unanswered[id] = err
 			c = w.running[id]
@@ -138,7 +138,7 @@ func (w *watcher) hear(ctx context.Context) error {
 		delete(w.unanswered, id)
 		switch {
 		case err != nil && !answered(err):
-			return w.cause(ctx, err)
+			return cause(ctx, err)
 		case err != nil:
 			w.unanswered[id] = err
 		case c == nil:
@@ -176,7 +176,7 @@ func answered(err error) bool {
 }
 
 // cause returns the reason why ctx was canceled, or err if it was not.
-func (w *watcher) cause(ctx context.Context, err error) error {
+func cause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

@@ -26,13 +26,13 @@ func (r *reader) workload(c *container) (*source.Workload, []source.Problem) {
 	if !l.wanted(p) {
 		return nil, p.found()
 	}
-	t, wrong := (&labels.Reader{Object: p.object, Spelling: labels.Docker, Spell: l.spell}).Read(l.values)
+	settings, wrong := (&labels.Reader{Object: p.object, Spelling: labels.Docker, Spell: l.spell}).Read(l.values)
 	p.list = append(p.list, wrong...)
 	_, namespaced := l.values[labels.Namespace]
-	if t.Service == "" || namespaced && t.Namespace == "" { // in another namespace it would be a backend of another service
+	if settings.Service == "" || namespaced && settings.Namespace == "" { // in another namespace it would be a backend of another service
 		return nil, p.found()
 	}
-	ports := l.portsOf(c, t.Ports, p)
+	ports := l.portsOf(c, settings.Ports, p)
 	if len(ports) == 0 {
 		return nil, p.found()
 	}
@@ -42,20 +42,20 @@ func (r *reader) workload(c *container) (*source.Workload, []source.Problem) {
 	}
 	load := &source.Workload{
 		ID: c.ID, Name: p.object, Origin: originOf(c),
-		Namespace: t.Namespace, Service: t.Service,
+		Namespace: settings.Namespace, Service: settings.Service,
 		Ports: at.ports, Addresses: at.addresses, HostNetwork: at.hostNetwork,
-		Labels: t.Labels, Weight: t.Weight, Drain: t.Drain,
-		Probe: t.Probe, Terminating: r.terminating(c, t.Drain),
+		Labels: settings.Labels, Weight: settings.Weight, Drain: settings.Drain,
+		Probe: settings.Probe, Terminating: r.terminating(c, settings.Drain),
 	}
 	if load.Drain == 0 {
 		load.Drain = c.stopTimeout()
 	}
-	if at.published && !publishProbe(t.Probe, at.ports) {
-		t.NeverReady = l.spell(labels.Ready) + " checks a port that is not published"
+	if at.published && !publishProbe(settings.Probe, at.ports) {
+		settings.NeverReady = l.spell(labels.Ready) + " checks a port that is not published"
 		load.Probe = nil
-		p.add(l.spell(labels.Ready), reasonNotPublished, "%s, so it is never ready: publish the port", t.NeverReady)
+		p.add(l.spell(labels.Ready), reasonNotPublished, "%s, so it is never ready: publish the port", settings.NeverReady)
 	}
-	load.Ready, load.Reason = readiness(c, &t)
+	load.Ready, load.Reason = readiness(c, &settings)
 	load.Problems = p.found()
 	return load, nil
 }
@@ -82,10 +82,10 @@ func (r *reader) terminating(c *container, drain time.Duration) bool {
 
 // readiness reports whether a container is ready according to its labels and its state in the engine. It
 // returns the reason if it is not.
-func readiness(c *container, t *labels.Settings) (ready bool, reason string) {
+func readiness(c *container, settings *labels.Settings) (ready bool, reason string) {
 	switch {
-	case t.NeverReady != "":
-		return false, t.NeverReady
+	case settings.NeverReady != "":
+		return false, settings.NeverReady
 	case c.paused():
 		return false, "the container is paused"
 	case c.State.Health == nil:

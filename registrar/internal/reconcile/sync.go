@@ -21,8 +21,8 @@ import (
 // which writes the readiness.
 const attempts = 3
 
-// sync makes the pod with a name equal to its workload, which is nil if there is none. It returns the problems
-// of the workload.
+// sync makes a pod equal to its workload, and returns the problems of the workload. If w is nil, the pod has no
+// workload, and is removed.
 func (r *Reconciler) sync(ctx context.Context, name object.Name, w *wanted) ([]source.Problem, error) {
 	if w == nil {
 		return nil, r.remove(ctx, name)
