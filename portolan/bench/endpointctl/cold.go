@@ -25,7 +25,7 @@ func (b *bench) measureCold(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	before, began := cpu{registry: i.registry.CPU(), postgres: b.rig.Postgres.CPU()}, time.Now()
+	before, began := cpu{registry: i.Registry.CPU(), postgres: b.rig.Postgres.CPU()}, time.Now()
 	if err := i.startController(ctx); err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (i *installation) waitLegacy(ctx context.Context) (time.Time, error) {
 
 // printWrites prints the sizes of the registry's commits.
 func (i *installation) printWrites(ctx context.Context) error {
-	values, err := i.registry.Metrics(ctx)
+	values, err := i.Registry.Metrics(ctx)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (b *bench) profileDaemons(ctx context.Context, name string, i *installation
 	}
 	var wg sync.WaitGroup
 	errs := make([]error, 2)
-	for n, d := range []*rig.Daemon{i.endpointctl, i.registry} {
+	for n, d := range []*rig.Daemon{i.endpointctl, i.Registry} {
 		path := filepath.Join(b.profile, fmt.Sprintf("%s-%s.pprof", name, []string{"endpointctl", "registry"}[n]))
 		wg.Go(func() { errs[n] = d.Profile(ctx, profileSeconds, path) })
 	}

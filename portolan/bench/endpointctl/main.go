@@ -12,23 +12,15 @@ import (
 	"portolan.dev/portolan/bench/internal/rig"
 )
 
-// serveNATS is the flag with which the command starts itself as the NATS server.
-const serveNATS = "serve-nats"
-
 func main() {
+	rig.BecomeNATS()
 	quick := flag.Bool("quick", false, "fewer objects and repetitions")
 	bin := flag.String("bin", "bin", "folder of the built daemons")
 	only := flag.String("only", "cold,flip,rolling", "what to measure")
 	profile := flag.String("profile", "", "folder for CPU profiles of endpointctl and the registry")
-	broker := flag.String(serveNATS, "", "be a NATS server with its data in this folder; used by the command itself")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	var err error
-	if *broker != "" {
-		err = rig.ServeNATS(ctx, *broker)
-	} else {
-		err = run(ctx, &bench{quick: *quick, profile: *profile}, *bin, strings.Split(*only, ","))
-	}
+	err := run(ctx, &bench{quick: *quick, profile: *profile}, *bin, strings.Split(*only, ","))
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench-endpointctl:", err)
@@ -44,7 +36,7 @@ type bench struct {
 }
 
 func run(ctx context.Context, b *bench, bin string, only []string) (err error) {
-	if b.rig, ctx, err = rig.Start(ctx, bin, "-"+serveNATS); err != nil {
+	if b.rig, ctx, err = rig.Start(ctx, bin); err != nil {
 		return err
 	}
 	defer b.rig.Close()

@@ -1,20 +1,13 @@
 package kubeapi
 
 import (
-	"context"
 	"flag"
-	"fmt"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"testing"
 
 	"portolan.dev/portolan/bench/internal/rig"
 )
-
-// serveNATS is the flag with which the program starts itself as the NATS server.
-const serveNATS = "serve-nats"
 
 var (
 	measure = flag.Bool("measure", false, "measure, which takes minutes")
@@ -22,21 +15,11 @@ var (
 	bin     = flag.String("bin", "", "folder of the built daemons")
 	only    = flag.String("only", "list,informer,watch,memory", "what to measure")
 	profile = flag.String("profile", "", "folder for CPU profiles of kubeapi")
-	broker  = flag.String(serveNATS, "", "be a NATS server with its data in this folder; used by the program itself")
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	if *broker == "" {
-		os.Exit(m.Run())
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := rig.ServeNATS(ctx, *broker)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "nats:", err)
-		os.Exit(1)
-	}
+	rig.BecomeNATS()
+	os.Exit(m.Run())
 }
 
 // TestMeasure measures, if the flag -measure is set.
@@ -44,7 +27,7 @@ func TestMeasure(t *testing.T) {
 	if !*measure {
 		t.Skip("allowed: not told to measure; make bench-kubeapi does")
 	}
-	r, ctx, err := rig.Start(t.Context(), *bin, "-"+serveNATS)
+	r, ctx, err := rig.Start(t.Context(), *bin)
 	if err != nil {
 		t.Fatal(err)
 	}
