@@ -36,9 +36,9 @@ const (
 	// shortLifetime is the default lifetime of certificates that are renewed by a registry, and of
 	// people.
 	shortLifetime = day
-	// longLifetime is the default lifetime of the certificates of NATS and Postgres servers, which
-	// somebody has to renew and to tell the servers of. In a folder without an issuer all certificates
-	// have it.
+	// longLifetime is the default lifetime of the certificates of NATS and Postgres servers, because an
+	// operator has to renew them and to make the servers read them. In a folder without an issuer all
+	// certificates have it.
 	longLifetime = 90 * day
 )
 
@@ -67,7 +67,7 @@ type Folder struct {
 type Request struct {
 	Role     string // role, or role/name
 	Hosts    []string
-	Lifetime time.Duration // 0: that of the role
+	Lifetime time.Duration // 0: the default of the role
 }
 
 // Init makes an authority and certificates in a folder without an authority. If force is true, it
@@ -382,7 +382,7 @@ func lifetimeOf(cert *x509.Certificate) time.Duration {
 	return max(validity.Round(time.Hour), time.Hour)
 }
 
-// List returns the certificates of the folder, except for those of the authorities.
+// List returns the certificates of the folder without the authorities' own.
 func (f *Folder) List() ([]Certificate, error) {
 	paths, err := filepath.Glob(f.path("*.crt"))
 	if err != nil {

@@ -106,7 +106,7 @@ func apply(ctx context.Context, command *cobra.Command, registry *client.Client,
 	return pruning.result()
 }
 
-// applyRun prints what an apply or a pruning does.
+// applyRun prints the outcome of each object that is applied or pruned.
 type applyRun struct {
 	*bulkOperation
 	applyset.Run

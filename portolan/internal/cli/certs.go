@@ -25,7 +25,7 @@ import (
 type certsFlags struct {
 	output string
 	force  bool
-	// lifetime is that of new certificates; 0: that of the role.
+	// lifetime is the lifetime of new certificates; 0: the default of their role.
 	lifetime lifetime
 	hosts    []string
 }

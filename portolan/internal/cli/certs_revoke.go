@@ -27,7 +27,7 @@ type revokeOptions struct {
 	output, serial, reason string
 }
 
-// revokeResult is what certs revoke did, as its JSON output.
+// revokeResult is the result of certs revoke, as in its JSON output.
 type revokeResult struct {
 	Identity string    `json:"identity,omitempty"`
 	Serial   string    `json:"serial,omitempty"`
@@ -72,7 +72,7 @@ servers have that configuration.`,
 	return command
 }
 
-// revokeTarget is what is to be revoked.
+// revokeTarget names the certificates to revoke.
 type revokeTarget struct {
 	spec *corev1.RevocationSpec
 	// identity is the path of the identity, also if one certificate of it is revoked; empty:
@@ -109,8 +109,8 @@ func (o *revokeOptions) target(args []string) (revokeTarget, error) {
 	return target, nil
 }
 
-// revoke stores the Revocation, records it in the folder and prints what was done and what is left
-// to do. It ends with an error if not everything was done.
+// revoke stores the Revocation, records it in the folder, and prints the steps that it has taken and the
+// steps that the operator has to take. It ends with an error if a step failed.
 func (o *revokeOptions) revoke(command *cobra.Command, flags *connection, target revokeTarget) error {
 	result := revokeResult{Identity: target.identity, Serial: target.spec.GetSerial(), Time: time.Now()}
 	stored, err := storeRevocation(command.Context(), flags, target.spec)
@@ -198,7 +198,7 @@ func (r *revokeResult) record(dir string, target revokeTarget, reason string) er
 	return nil
 }
 
-// print prints what was done.
+// print prints the result as text or JSON.
 func (o *revokeOptions) print(out io.Writer, result revokeResult) error {
 	if o.output == "json" {
 		encoder := json.NewEncoder(out)

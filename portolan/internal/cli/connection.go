@@ -32,10 +32,10 @@ type connection struct {
 	server  string
 	timeout time.Duration
 	certs   string // folder of certificates; empty: none
-	token   string // file of a token; empty: that of the portolan dev in the working directory
+	token   string // file of a token; empty: the file of portolan dev in the working directory
 	files   identity.Files
-	// forPrograms is set by commands that start programs of others. They take the certificate of a
-	// folder that can do least.
+	// forPrograms is set by commands that start programs of others. They use the certificate of the
+	// folder with the fewest rights.
 	forPrograms bool
 	// log is the log of the certificate; nil: none.
 	log    *slog.Logger
@@ -189,8 +189,9 @@ func (c *connection) filesOf(dir string) (identity.Files, error) {
 	return identity.Files{}, unbound
 }
 
-// setNamespace sets the namespace of a command, for which the user has given none, to the one that
-// the caller's certificate is bound to. Errors of the certificate are those of the connection.
+// setNamespace sets the namespace of a command to the namespace that the caller's certificate is bound
+// to, unless the user has given one. It ignores errors of the certificate, because the connection reports
+// them.
 func (c *connection) setNamespace(command *cobra.Command) {
 	flag := command.Flags().Lookup("namespace")
 	if flag == nil || flag.Changed || c.certs == "" && c.files.Cert == "" {

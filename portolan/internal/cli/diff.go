@@ -150,9 +150,9 @@ func diffable(o, other object.Object, version string) ([]byte, error) {
 	return []byte(strings.NewReplacer(masks...).Replace(text.String())), err
 }
 
-// maskSecret replaces each value of a Secret by its size. If the value differs from that of the other
-// version, the word for this version is added, so that the difference is visible. maskSecret returns pairs
-// of texts: the replacement in base64, as a manifest has it, and the replacement in words.
+// maskSecret replaces each value of a Secret by its size. If the other version has another value, the word
+// for this version is added, so that the difference is visible. maskSecret returns pairs of texts: the
+// replacement in base64, as a manifest has it, and the replacement in words.
 func maskSecret(o, other object.Object, version string) (masks []string) {
 	secret, ok := o.(*corev1.Secret)
 	if !ok {

@@ -103,7 +103,7 @@ func getLBRules(command *cobra.Command, names []string, registry *client.Client,
 	}
 	if balancers == nil {
 		nodes, err := listAll[*corev1.Node](command.Context(), registry, "nodes", client.Query{})
-		if err != nil && apierr.Code(err) != codes.PermissionDenied { // who is bound to a namespace may see no nodes
+		if err != nil && apierr.Code(err) != codes.PermissionDenied { // a certificate that is bound to a namespace may not list nodes
 			return err
 		}
 		balancers = lbrules.NodeNetworks(nodes)
@@ -141,8 +141,8 @@ func noRules(svc *corev1.Service) string {
 	return text
 }
 
-// balancerServices returns the services of type LoadBalancer that were asked for, ordered by name.
-// Those of other types are an error if they were asked for by name.
+// balancerServices returns the selected services of type LoadBalancer, ordered by name. A service of
+// another type is left out, or is an error if the user has named it.
 func balancerServices(ctx context.Context, registry *client.Client, names []string, options *lbrulesOptions) ([]*corev1.Service, error) {
 	kind, _ := kinds.Named("services")
 	if len(names) == 0 {

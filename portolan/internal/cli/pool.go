@@ -146,7 +146,7 @@ func poolTarget(args []string) (name string, ok bool, err error) {
 	return name, true, nil
 }
 
-// getPools shows all pools, or the one with the name.
+// getPools prints all pools, or the pool with the name if it is not empty.
 func getPools(command *cobra.Command, f *allocatorFlags, name string, options *getOptions) error {
 	if options.watch || options.labels != "" || options.fields != "" || options.all {
 		return usageError{errors.New("pools have no namespace, labels or fields, and cannot be watched; leave out -A, -l, --field-selector and -w")}

@@ -22,7 +22,7 @@ type exitError struct{ code int }
 
 func (e exitError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
 
-// Main runs the command line and returns its exit code. Whatever it prints is safe for a terminal.
+// Main runs the command line and returns its exit code. Its output is safe for a terminal.
 func Main(ctx context.Context, args []string, in io.Reader, rawOut, rawErr io.Writer) int {
 	out, errOut := terminal.NewWriter(rawOut), terminal.NewWriter(rawErr)
 	defer func() { _ = errors.Join(out.Close(), errOut.Close()) }()

@@ -18,7 +18,7 @@ type operatorsList struct {
 
 // operatorsLists are the lists of docs/operations.md in which every daemon must be. Daemons that are
 // missing are in the table until they are described. The section Size is no such list, because it
-// has measured daemons only, and Install has those of a small installation.
+// has measured daemons only. The commands in Install start a small installation.
 var operatorsLists = []operatorsList{
 	{section: "Placement", entry: "(?m)^\\| `NAME` \\|", missing: []string{"registrar"}},
 	{section: "Placement", entry: `\b74\d\d NAME\b`, missing: []string{"registrar"}}, // its port
@@ -57,7 +57,7 @@ func TestEveryDaemonIsInOperations(t *testing.T) {
 	}
 }
 
-// TestDaemonsAreListed checks that the tests' list of daemons is the one of the Makefile, and has
+// TestDaemonsAreListed checks that the tests' list of daemons equals the list in the Makefile, and has
 // every module with a program of its own name.
 func TestDaemonsAreListed(t *testing.T) {
 	_, line, _ := strings.Cut(readText(t, "Makefile"), "\nDAEMONS := ")

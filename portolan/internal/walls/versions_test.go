@@ -51,9 +51,9 @@ func goMods(t *testing.T) []string {
 	return folders
 }
 
-// TestOneSetOfVersions checks that all go.mod files require the same version of a module. With other
-// versions than the workspace chooses, a module that is built alone is not the one that ships, and
-// everything below the difference is compiled twice.
+// TestOneSetOfVersions checks that all go.mod files require the same version of a module. If a module
+// requires other versions than the workspace chooses, its tests on their own test another program than the
+// one that ships, and every package that depends on the difference is compiled twice.
 func TestOneSetOfVersions(t *testing.T) {
 	required := map[string]map[string][]string{} // folders by module and version
 	folders := goMods(t)
