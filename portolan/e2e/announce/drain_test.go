@@ -123,8 +123,8 @@ func (l *lan) announces(t *testing.T, addr netip.Addr, node *labtest.Node) {
 	}
 }
 
-// claimedBy checks that nobody but two nodes has claimed an address since a time, and the second one
-// after the first.
+// claimedBy checks that only the two nodes have claimed an address, and none of them after its successor. It
+// leaves out the first claims, of the number since.
 func (l *lan) claimedBy(t *testing.T, addr netip.Addr, since int, first, second *labtest.Node) {
 	t.Helper()
 	l.checkOrder(t, since)

@@ -27,9 +27,9 @@ type edges struct {
 	running map[string]*labtest.Process // by node
 }
 
-// TestEdges serves the addresses of a service by edges. It checks that only a node whose edge serves an
-// address announces it, and what becomes of connections when the agent of its node, the node or the edge
-// goes.
+// TestEdges serves the addresses of a service by edges. It checks that a node announces an address only
+// while its edge serves the address, and checks the connections when the agent, the node or the edge is
+// stopped or killed.
 func TestEdges(t *testing.T) {
 	for _, mode := range kernelModes(t) {
 		t.Run(mode, func(t *testing.T) {
@@ -111,7 +111,8 @@ func (l *edges) serves(t *testing.T, node *labtest.Node) {
 	})
 }
 
-// noEdge waits until the service says that no edge serves its addresses, and what to do.
+// noEdge waits until the condition of the service says that no edge serves its addresses, and names the
+// remedy.
 func (l *edges) noEdge(t *testing.T) {
 	t.Helper()
 	kittest.Eventually(t, "the condition of the service", func() error {

@@ -45,7 +45,7 @@ func TestTheLeaderDies(t *testing.T) {
 	l.makeService(map[string]string{object.AnnotationBalancerIPs: balanced[0].String() + "," + balanced[1].String()})
 	first, _ := l.announcer(t, balanced[0], "")
 	early := l.steady(t, balanced[0])
-	l.drain(t, l.node(first), true) // so that the owner is not the one that a new leader would choose
+	l.drain(t, l.node(first), true) // so that the owner is not the node that a new leader would choose
 	var owners [2]string
 	kittest.Eventually(t, "the next node", func() error {
 		if owners[0], _ = l.announcer(t, balanced[0], ""); owners[0] == first {

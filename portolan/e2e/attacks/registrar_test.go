@@ -286,8 +286,8 @@ func checkSight(t *testing.T, where string, objects []object.Object, namespaces 
 	}
 }
 
-// publishNothing connects to NATS with a registrar's certificate. It hears changes, and the server
-// refuses whatever it publishes.
+// publishNothing connects to NATS with a registrar's certificate. It receives changes, and the server
+// refuses every message that it publishes.
 func publishNothing(t *testing.T, i *labtest.Installation) {
 	t.Helper()
 	nc, err := nats.Connect(i.NATS(), nats.Secure(i.Source(i.Issue("registrar/n1", time.Hour)).TLS(identity.NATS)))

@@ -220,7 +220,7 @@ func (i *installation) connect() net.Conn {
 	return conn
 }
 
-// TestWatchesThatNobodyReads opens watches whose clients never read, and writes objects meanwhile.
+// TestWatchesThatNobodyReads opens watches, never reads from them, and writes objects meanwhile.
 func TestWatchesThatNobodyReads(t *testing.T) {
 	const watches, limit = 400, 300
 	i := install(t, false, func(c *kubeapi.Config) { c.MaxWatches, c.SendTimeout = limit, time.Second })

@@ -90,8 +90,8 @@ func (i *installation) awaitAnnounced(name string, state corev1.ConditionStatus,
 	return condition
 }
 
-// TestOneNodeAnnouncesAnAddress has two agents at a whole lbctl: one gets the address, the other one
-// after it has gone, and the service tells who.
+// TestOneNodeAnnouncesAnAddress connects two agents to a whole lbctl. One gets the address, and the other
+// gets it when the first has gone. The service names the node.
 func TestOneNodeAnnouncesAnAddress(t *testing.T) {
 	i := install(t, func(c *lbctl.Config) { c.Addr = freeAddr(t) })
 	nodes := registryv1.NewNodeServiceClient(i.dial("registry"))

@@ -34,8 +34,8 @@ type Installation struct {
 	followers []*Daemon
 }
 
-// Install starts an installation whose database has the given objects. A nil sequence is an empty
-// database. The name must be new. Several installations in one run do not interfere, because each has
+// Install starts an installation on a database with the given objects. If objects is nil, the database is
+// empty. The name must be new. Several installations in one run do not interfere, because each has
 // its own prefix of NATS subjects.
 func (r *Rig) Install(ctx context.Context, name string, objects iter.Seq[object.Object]) (*Installation, error) {
 	dsn, err := r.Postgres.Database(ctx, name)
