@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -318,9 +317,7 @@ reads and publishes everything. Each server needs natsroute.crt, natsroute.key a
 // print prints certificates.
 func (f *certsFlags) print(out io.Writer, list []certs.Certificate) error {
 	if f.output == "json" {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(list)
+		return writeJSON(out, list)
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	_, _ = fmt.Fprintln(w, "NAME\tEXPIRES\tWRITTEN\tFILE")

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -201,9 +200,7 @@ func (r *revokeResult) record(dir string, target revokeTarget, reason string) er
 // print prints the result as text or JSON.
 func (o *revokeOptions) print(out io.Writer, result revokeResult) error {
 	if o.output == "json" {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(result)
+		return writeJSON(out, result)
 	}
 	what := "all certificates of " + result.Identity + " that were issued until " + result.Time.UTC().Format(time.RFC3339)
 	if result.Serial != "" {
@@ -253,9 +250,7 @@ has, which also revokes the agents of deleted nodes.`,
 
 func printListed(out io.Writer, list []certs.Listed, output string) error {
 	if output == "json" {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(list)
+		return writeJSON(out, list)
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	_, _ = fmt.Fprintln(w, "NAME\tEXPIRES\tSTATE\tSERIAL\tFILE")

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -46,16 +45,6 @@ type connection struct {
 const envCerts = "PORTOLAN_CERTS"
 
 const defaultServer = "127.0.0.1:7400"
-
-// Default ports of the other daemons' APIs.
-const (
-	allocatorPort   = 7401
-	endpointctlPort = 7402
-	dnssvcPort      = 7403
-	kubeapiPort     = 7405
-	edgePort        = 7407
-	registrarPort   = 7408
-)
 
 func (c *connection) register(root *cobra.Command) {
 	root.PersistentFlags().StringVar(&c.server, "server", cmp.Or(os.Getenv("PORTOLAN_SERVER"), defaultServer), "address of the registry (PORTOLAN_SERVER)")
@@ -200,20 +189,6 @@ func (c *connection) setNamespace(command *cobra.Command) {
 	if source, err := c.identity(); err == nil && source.ID().Namespace != "" {
 		_ = flag.Value.Set(source.ID().Namespace) // the value of a flag of text is never refused
 	}
-}
-
-// daemonAddress returns the address of another daemon: the given one or, if it is empty, the host
-// of the (first) registry with the daemon's default port.
-func (c *connection) daemonAddress(address string, port int) string {
-	if address != "" {
-		return address
-	}
-	server, _, _ := strings.Cut(c.server, ",")
-	host, _, err := net.SplitHostPort(server)
-	if err != nil {
-		host = server
-	}
-	return net.JoinHostPort(host, strconv.Itoa(port))
 }
 
 // registry connects to the registry. The caller closes the connection.

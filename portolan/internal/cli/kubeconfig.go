@@ -47,7 +47,7 @@ The certificate of kubeapi must name the host of --kubeapi: portolan certs issue
 	f.register(command)
 	set := command.Flags()
 	set.StringVar(&f.name, "name", "", "name of the token (default: its role and a few random letters)")
-	set.StringVar(&f.kubeapi, "kubeapi", "", "URL or HOST:PORT of kubeapi (default: port "+strconv.Itoa(kubeapiPort)+" of the registry's host)")
+	set.StringVar(&f.kubeapi, "kubeapi", "", "URL or HOST:PORT of kubeapi (default: port "+strconv.Itoa(kubeapiPeer.port)+" of the registry's host)")
 	set.StringVarP(&f.file, "file", "f", "-", "file to write, which only you can read; -: the standard output")
 	set.BoolVar(&f.certificate, "certificate", false, "use the certificate of this command instead of a token")
 	set.BoolVar(&f.force, "force", false, "replace the file if it exists")
@@ -94,7 +94,7 @@ func (f *kubeconfigFlags) config(command *cobra.Command, flags *connection) (*ku
 	if config.CA, err = os.ReadFile(files.CA); err != nil {
 		return nil, err
 	}
-	if config.Server, err = kubeapiURL(flags.daemonAddress(f.kubeapi, kubeapiPort)); err != nil {
+	if config.Server, err = kubeapiURL(flags.peerAddress(kubeapiPeer, f.kubeapi)); err != nil {
 		return nil, err
 	}
 	if !f.certificate {

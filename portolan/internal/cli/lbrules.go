@@ -164,22 +164,6 @@ func balancerServices(ctx context.Context, registry *client.Client, names []stri
 	return services, nil
 }
 
-// listAll returns all selected objects of a kind as their own type.
-func listAll[T object.Object](ctx context.Context, registry *client.Client, kindName string, query client.Query) ([]T, error) {
-	kind, _ := kinds.Named(kindName)
-	found, _, err := registry.List(ctx, kind, query)
-	if err != nil {
-		return nil, err
-	}
-	all := make([]T, 0, len(found))
-	for _, o := range found {
-		if typed, ok := o.(T); ok {
-			all = append(all, typed)
-		}
-	}
-	return all, nil
-}
-
 func writeRules(out io.Writer, rules []lbrules.Rule, format string) error {
 	content, err := json.MarshalIndent(rules, "", "  ")
 	if err == nil && format == "yaml" {

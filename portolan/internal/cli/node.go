@@ -16,7 +16,6 @@ import (
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/portolan/internal/printer"
 	"portolan.dev/services/client"
-	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/nearest"
 	"portolan.dev/services/object"
@@ -122,7 +121,7 @@ func locate(ctx context.Context, registry *client.Client, node string) (agentAdd
 		}
 		names = append(names, beat.GetNode())
 	}
-	nodes, err := allNodes(ctx, registry)
+	nodes, err := listAll[*corev1.Node](ctx, registry, "Node", client.Query{})
 	if err != nil {
 		return agentAddress{}, err
 	}
@@ -137,21 +136,6 @@ func locate(ctx context.Context, registry *client.Client, node string) (agentAdd
 		message += fmt.Sprintf("; did you mean %s?", near)
 	}
 	return agentAddress{}, errors.New(message + " See: portolan node status")
-}
-
-func allNodes(ctx context.Context, registry *client.Client) ([]*corev1.Node, error) {
-	kind, _ := kinds.Named("Node")
-	found, _, err := registry.List(ctx, kind, client.Query{})
-	if err != nil {
-		return nil, err
-	}
-	var nodes []*corev1.Node
-	for _, o := range found {
-		if node, ok := o.(*corev1.Node); ok {
-			nodes = append(nodes, node)
-		}
-	}
-	return nodes, nil
 }
 
 // completeNodes completes the names of nodes, then of services.

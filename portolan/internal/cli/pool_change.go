@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -52,12 +53,10 @@ func (c *poolChange) run(command *cobra.Command, done string, change func(alloca
 	if err != nil {
 		return err
 	}
-	out := command.OutOrStdout()
-	if c.output != "text" {
-		return printer.Message(out, p, c.output)
-	}
-	_, err = fmt.Fprintf(out, "%s/%s %s: %s\n", poolKind, p.GetName(), done, printer.PoolSummary(p))
-	return err
+	return printMessage(command, p, c.output, func(out io.Writer, p *allocatorv1.Pool) error {
+		_, err := fmt.Fprintf(out, "%s/%s %s: %s\n", poolKind, p.GetName(), done, printer.PoolSummary(p))
+		return err
+	})
 }
 
 // update changes a pool. Fields that are not set stay as they are.

@@ -1,13 +1,10 @@
 package cli
 
 import (
-	"os"
-
 	"github.com/spf13/cobra"
 
 	registrarv1 "portolan.dev/api/registrar/v1"
 	"portolan.dev/portolan/internal/printer"
-	"portolan.dev/services/kit/identity"
 )
 
 func newRegistrar(flags *connection) *cobra.Command {
@@ -35,7 +32,7 @@ manifests the registrar applies.`,
 			if err := printer.CheckFormat(output); err != nil {
 				return usageError{err}
 			}
-			conn, err := flags.dial(flags.daemonAddress(address, registrarPort), identity.Registrar)
+			conn, err := flags.dialPeer(registrarPeer, address)
 			if err != nil {
 				return err
 			}
@@ -44,13 +41,10 @@ manifests the registrar applies.`,
 			if err != nil {
 				return err
 			}
-			if output != "text" {
-				return printer.Message(command.OutOrStdout(), status, output)
-			}
-			return printer.RegistrarStatus(command.OutOrStdout(), status)
+			return printMessage(command, status, output, printer.RegistrarStatus)
 		},
 	}
-	command.Flags().StringVar(&address, "registrar", os.Getenv("PORTOLAN_REGISTRAR"), "address of the registrar's API (PORTOLAN_REGISTRAR; default: port 7408 of the registry's host)")
+	registrarPeer.register(command, &address)
 	command.Flags().StringVarP(&output, "output", "o", "text", "text, json or yaml")
 	return command
 }

@@ -82,8 +82,8 @@ LOCALDOMAIN and RES_OPTIONS have the search path, and the host's resolver has to
 	set.DurationVar(&options.Grace, "grace", 30*time.Second, "time between asking the program to stop and killing it")
 	set.BoolVar(&options.ServiceLinks, "service-links", true, "services of the namespace in the environment")
 	set.StringSliceVar(&nameservers, "nameserver", nil, "addresses for the program's resolv.conf, which answer on port 53; none: the host's (default: the name server's)")
-	set.StringVar(&dns, "dnssvc", os.Getenv("PORTOLAN_DNSSVC"), "address of the name server's API (PORTOLAN_DNSSVC; default: port 7403 of the registry's host)")
-	set.StringVar(&allocator, "allocator", os.Getenv("PORTOLAN_ALLOCATOR"), "address of the allocator (PORTOLAN_ALLOCATOR; default: port 7401 of the registry's host)")
+	dnssvcPeer.register(command, &dns)
+	allocatorPeer.register(command, &allocator)
 	return command
 }
 
@@ -105,7 +105,7 @@ func asWorkload(flags *connection, options *workload.Options, namespaceGiven boo
 }
 
 func runWorkload(ctx context.Context, command *cobra.Command, flags *connection, registry *client.Client, options workload.Options, allocator string) error {
-	conn, err := flags.dial(flags.daemonAddress(allocator, allocatorPort), identity.Allocator)
+	conn, err := flags.dialPeer(allocatorPeer, allocator)
 	if err != nil {
 		return err
 	}
