@@ -267,24 +267,34 @@ func (f *Folder) issue(requests []Request) ([]Certificate, error) {
 		if err != nil {
 			return issued, err
 		}
-		cert, key := files(id)
-		if err := f.write(cert, key, pair); err != nil {
-			return issued, err
-		}
-		parsed, err := authority.ParseCert(pair.Cert)
+		one, err := f.store(id, pair)
 		if err != nil {
 			return issued, err
 		}
-		one := f.describe(id, parsed)
-		one.Written = true
 		issued = append(issued, one)
 	}
 	return issued, nil
 }
 
+// store writes the files of a new certificate.
+func (f *Folder) store(id identity.ID, pair authority.Pair) (Certificate, error) {
+	cert, key := files(id)
+	if err := f.write(cert, key, pair); err != nil {
+		return Certificate{}, err
+	}
+	parsed, err := authority.ParseCert(pair.Cert)
+	if err != nil {
+		return Certificate{}, err
+	}
+	stored := f.describe(id, parsed)
+	stored.Written = true
+	return stored, nil
+}
+
 // Renew replaces certificates that expire within the given time or, if it is 0, that have a third of
-// their life left. The new ones have the same lifetime and new keys. If names are given, it renews only these. If force is true, it also renews
-// certificates that do not expire soon. It returns all certificates that it examined.
+// their life left. The new certificates have the same lifetime and new keys. If names are given, Renew
+// examines only these. If force is true, it also renews certificates that do not expire soon. It returns
+// all certificates that it examined.
 func (f *Folder) Renew(names []string, within time.Duration, force bool) ([]Certificate, error) {
 	return f.renew(names, within, force, f.reissue)
 }
@@ -308,17 +318,7 @@ func (f *Folder) RenewBy(names []string, within time.Duration, force bool, get f
 		if err != nil {
 			return one, err
 		}
-		cert, key := files(id)
-		if err := f.write(cert, key, pair); err != nil {
-			return one, err
-		}
-		parsed, err := authority.ParseCert(pair.Cert)
-		if err != nil {
-			return one, err
-		}
-		renewed := f.describe(id, parsed)
-		renewed.Written = true
-		return renewed, nil
+		return f.store(id, pair)
 	})
 }
 
