@@ -49,8 +49,8 @@ func edgeService(name, annotations, more string) string {
 
 const edgeHTTPBackends = "loadbalancer.portolan.dev/backend-protocol: http"
 
-// edgeRefusesAndWarns checks that an invalid setting is refused with the name of its field, and that one
-// that is not honoured is told of.
+// edgeRefusesAndWarns checks that an invalid setting is refused with the name of its field, and that a
+// setting that is not honoured causes a warning.
 func (i *installation) edgeRefusesAndWarns() {
 	const ports = "ports: [{port: 80}]"
 	_, errOut, err := i.try(edgeService("wrong", "loadbalancer.portolan.dev/backend-protocol: gopher", ports), "apply", "-f", "-")

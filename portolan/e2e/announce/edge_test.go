@@ -139,7 +139,7 @@ func (l *edges) reaches(t *testing.T, addr netip.Addr, node string) {
 	kittest.Eventually(t, "the edge on "+node, func() error { return l.hears(addr, 80, node+" "+client) })
 }
 
-// another waits until a node other than one announces an address, and returns it.
+// another waits until another node than the given one announces an address, and returns its name.
 func (l *edges) another(t *testing.T, addr netip.Addr, not string) string {
 	t.Helper()
 	var next string
@@ -195,8 +195,8 @@ func (l *edges) movesWithItsNode(t *testing.T, addr netip.Addr) {
 	l.claimedBy(t, addr, before, l.node(name), l.node(next))
 }
 
-// movesWithItsEdge tells the owner's edge to stop, as a supervisor does. It ends when its connections
-// have ended, which the next node hands over to it.
+// movesWithItsEdge tells the owner's edge to stop, as a supervisor does. The next node hands its open
+// connections over to it, and the edge ends when these have ended.
 func (l *edges) movesWithItsEdge(t *testing.T, addr netip.Addr) {
 	name, _ := l.announcer(t, addr, "")
 	l.reaches(t, addr, name)
@@ -269,7 +269,7 @@ func (l *edges) forgets(t *testing.T) {
 	}
 }
 
-// goesThroughEdge fails unless the connection is one of the edge on a node.
+// goesThroughEdge fails unless the connection goes through the edge on a node.
 func (c *traffic) goesThroughEdge(t *testing.T, node string) {
 	t.Helper()
 	if !strings.HasPrefix(c.greeting, node+" ") {

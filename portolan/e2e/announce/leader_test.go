@@ -17,8 +17,8 @@ import (
 // leaderDeaths is the number of leaders that are killed one after the other.
 const leaderDeaths = 10
 
-// tooSlow is a time without an answer that is only possible if an agent takes longer to reach the new
-// leader than the rights of the former one last.
+// tooSlow is a time without an answer that occurs only if the rights of the former leader end before an
+// agent has reached the new leader.
 const tooSlow = 4 * time.Second
 
 // replica is an lbctl.

@@ -18,7 +18,7 @@ import (
 )
 
 // mostMemory is the memory, in bytes, that one malicious request may make the whole process of the test
-// allocate at a time: kubeapi, the registry and the client. A body of the largest size is there some
+// allocate at a time: kubeapi, the registry and the client. A body of the largest size is in memory several
 // times: as it was read, decoded, and encoded for the registry.
 const mostMemory = 256 << 20
 

@@ -59,8 +59,8 @@ func (a *agent) exchange() ([]string, error) {
 	}
 }
 
-// awaitAnnouncing exchanges messages until the node has exactly these addresses to announce, and has
-// said so.
+// awaitAnnouncing exchanges messages until the node has exactly these addresses to announce, and has told
+// lbctl that it announces them.
 func (a *agent) awaitAnnouncing(want ...string) {
 	a.Helper()
 	kittest.Eventually(a.T, fmt.Sprintf("%s to announce %v", a.node, want), func() error {
