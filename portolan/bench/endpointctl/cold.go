@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"path/filepath"
-	"sync"
 	"time"
 
 	"portolan.dev/portolan/bench/internal/rig"
@@ -18,7 +16,7 @@ const profileSeconds = 10
 // but without slices, until a follower has seen a complete slice of every service.
 func (b *bench) measureCold(ctx context.Context) error {
 	services, pods := 10_000, 10
-	if b.quick {
+	if b.Quick {
 		services = 2_000
 	}
 	i, err := b.install(ctx, "cold", uniform(services, pods))
@@ -80,25 +78,7 @@ func (i *installation) printWrites(ctx context.Context) error {
 	return nil
 }
 
-// profileDaemons starts CPU profiles of registry and endpointctl if profiles are wanted. The
-// returned function waits for them.
-func (b *bench) profileDaemons(ctx context.Context, name string, i *installation) func() error {
-	if b.profile == "" {
-		return func() error { return nil }
-	}
-	var wg sync.WaitGroup
-	errs := make([]error, 2)
-	for n, d := range []*rig.Daemon{i.endpointctl, i.Registry} {
-		path := filepath.Join(b.profile, fmt.Sprintf("%s-%s.pprof", name, []string{"endpointctl", "registry"}[n]))
-		wg.Go(func() { errs[n] = d.Profile(ctx, profileSeconds, path) })
-	}
-	return func() error {
-		wg.Wait()
-		for _, err := range errs {
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	}
+// profileDaemons starts CPU profiles of registry and endpointctl. The returned function waits for them.
+func (b *bench) profileDaemons(ctx context.Context, name string, i *installation) (wait func() error) {
+	return b.StartProfiles(ctx, profileSeconds, map[string]*rig.Daemon{name + "-endpointctl": i.endpointctl, name + "-registry": i.Registry})
 }

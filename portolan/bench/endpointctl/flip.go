@@ -23,7 +23,7 @@ type flipTimes struct {
 // sizes.
 func (b *bench) measureFlip(ctx context.Context) error {
 	few, many, flips := 100, 10_000, 300
-	if b.quick {
+	if b.Quick {
 		many, flips = 2_000, 60
 	}
 	var all []*installation
@@ -63,7 +63,7 @@ func (b *bench) measureFlipBySize(ctx context.Context) error {
 		return err
 	}
 	flips := 200
-	if b.quick {
+	if b.Quick {
 		flips = 60
 	}
 	fmt.Println()

@@ -57,7 +57,7 @@ func (t *traffic) take() (messages, bytes map[string]int) {
 // before.
 func (b *bench) measureRolling(ctx context.Context) error {
 	pods, oneByOne := 5000, 250
-	if b.quick {
+	if b.Quick {
 		pods, oneByOne = 1000, 50
 	}
 	i, err := b.installComplete(ctx, "rolling", uniform(1, pods))

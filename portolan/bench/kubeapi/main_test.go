@@ -3,7 +3,6 @@ package kubeapi
 import (
 	"flag"
 	"os"
-	"strings"
 	"testing"
 
 	"portolan.dev/portolan/bench/internal/rig"
@@ -11,14 +10,12 @@ import (
 
 var (
 	measure = flag.Bool("measure", false, "measure, which takes minutes")
-	quick   = flag.Bool("quick", false, "fewer repetitions")
-	bin     = flag.String("bin", "", "folder of the built daemons")
-	only    = flag.String("only", "list,informer,watch,memory", "what to measure")
-	profile = flag.String("profile", "", "folder for CPU profiles of kubeapi")
+	flags   rig.Flags
 )
 
 func TestMain(m *testing.M) {
 	rig.BecomeNATS()
+	flags.Register("list,informer,watch,memory", "")
 	os.Exit(m.Run())
 }
 
@@ -27,17 +24,15 @@ func TestMeasure(t *testing.T) {
 	if !*measure {
 		t.Skip("allowed: not told to measure; make bench-kubeapi does")
 	}
-	r, ctx, err := rig.Start(t.Context(), *bin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(r.Close)
-	b := &bench{T: t, rig: r, rounds: 3}
-	if *quick {
+	b := &bench{T: t, rounds: 3}
+	if flags.Quick {
 		b.rounds = 1
 	}
-	parts := map[string]rig.Part{"list": b.measureList, "informer": b.measureInformer, "watch": b.measureWatch, "memory": b.measureMemory}
-	if err := r.Measure(ctx, strings.Split(*only, ","), parts); err != nil {
+	err := flags.Measure(t.Context(), func(r *rig.Rig) map[string]rig.Part {
+		b.rig = r
+		return map[string]rig.Part{"list": b.measureList, "informer": b.measureInformer, "watch": b.measureWatch, "memory": b.measureMemory}
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -37,9 +36,9 @@ func (b *bench) measureWatch(ctx context.Context) error {
 			return err
 		}
 		for _, w := range ways {
-			stop := b.profiled(ctx, i, w.name)
+			wait := flags.StartProfiles(ctx, loadSeconds, map[string]*rig.Daemon{w.name + "-kubeapi": i.kubeapi, w.name + "-registry": i.Registry})
 			run, err := i.load(ctx, w, watching)
-			if err := errors.Join(err, stop()); err != nil {
+			if err := errors.Join(err, wait()); err != nil {
 				return fmt.Errorf("%s: %w", w.name, err)
 			}
 			spent := run.kubeapi - alone.kubeapi
@@ -127,19 +126,6 @@ func (i *installation) change(ctx context.Context, first int) error {
 		}
 	}
 	return nil
-}
-
-// profiled profiles the servers during a load, if there is a folder for profiles. The function that it
-// returns waits for them.
-func (b *bench) profiled(ctx context.Context, i *installation, of string) func() error {
-	if *profile == "" {
-		return func() error { return nil }
-	}
-	saved := make(chan error, 2)
-	for server, d := range map[string]*rig.Daemon{"kubeapi": i.kubeapi, "registry": i.Registry} {
-		go func() { saved <- d.Profile(ctx, loadSeconds, filepath.Join(*profile, of+"-"+server+".pprof")) }()
-	}
-	return func() error { return errors.Join(<-saved, <-saved) }
 }
 
 // measureMemory measures the memory of open watches in the server's process, each way at daemons of

@@ -99,7 +99,7 @@ type worker func(prefix string) func(ctx context.Context, client int, n int64) e
 // divided by the time in the program and in the kernel.
 func (b *bench) accountOf(ctx context.Context, operation string, p parts, work worker, profilers map[string]profiler) ([]account.Column, error) {
 	seconds := 20
-	if b.quick {
+	if b.Quick {
 		seconds = 8
 	}
 	if _, err := clients(ctx, 64, 2*time.Second, work("warm-up")); err != nil {
@@ -156,8 +156,8 @@ func (b *bench) startProfiles(ctx context.Context, operation string, seconds int
 
 // saveProfile writes a profile to the folder for profiles, if there is one.
 func (b *bench) saveProfile(name string, data []byte) error {
-	if b.profile == "" {
+	if b.Profile == "" {
 		return nil
 	}
-	return os.WriteFile(filepath.Join(b.profile, name+".pprof"), data, 0o600)
+	return os.WriteFile(filepath.Join(b.Profile, name+".pprof"), data, 0o600)
 }

@@ -30,7 +30,7 @@ func (b *bench) measureAnswer(ctx context.Context) error {
 		return errors.New("dnssvc does not say where it answers")
 	}
 	count := 200
-	if b.quick {
+	if b.Quick {
 		count = 50
 	}
 	var calls, commits []time.Duration

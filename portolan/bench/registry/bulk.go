@@ -40,7 +40,7 @@ func (b *bench) measureBulk(ctx context.Context) error {
 	fmt.Println("  1000 a call:", bulk.line(b.parts(i)))
 	b.rig.Ratio("apply1000_vs_single", single.total("nats")/bulk.total("nats"), yardstick.AtLeast(5))
 	b.rig.Ratio("apply1000_vs_64_clients", concurrent.total("nats")/bulk.total("nats"), yardstick.Target{})
-	if b.profile != "" {
+	if b.Profile != "" {
 		err = b.profiled(ctx, i, "-bulk", func() error {
 			_, err := clients(ctx, 1, profileFor, func(ctx context.Context, _ int, n int64) error { return i.applyMany(ctx, fmt.Sprintf("profile%d", n)) })
 			return err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -79,7 +78,7 @@ func clients(ctx context.Context, count int, d time.Duration, do func(ctx contex
 }
 
 func (b *bench) rounds() (int, time.Duration) {
-	if b.quick {
+	if b.Quick {
 		return 1, 2 * time.Second
 	}
 	return 3, 5 * time.Second
@@ -131,7 +130,7 @@ func (b *bench) measureCreate(ctx context.Context) error {
 	fmt.Println("    pgbench:", found[64].perInsert.line(b.postgres.parts()))
 	b.rig.Ratio("create64_vs_etcd_put", rig.Quotient(found[64].create, found[64].etcd), yardstick.AtLeast(1))
 	b.rig.Ratio("create64_vs_pgbench", rig.Quotient(found[64].create, found[64].pgbench), yardstick.AtLeast(0.7))
-	if b.profile != "" {
+	if b.Profile != "" {
 		return b.profileCreate(ctx, i)
 	}
 	return nil
@@ -210,12 +209,8 @@ const profileFor = 10 * time.Second
 
 // profiled writes CPU profiles of registry and allocator while do works for profileFor.
 func (b *bench) profiled(ctx context.Context, i *installation, suffix string, do func() error) error {
-	saved := make(chan error, 2)
-	for name, d := range map[string]*rig.Daemon{"registry": i.Registry, "allocator": i.Allocator} {
-		go func() { saved <- d.Profile(ctx, 8, filepath.Join(b.profile, name+suffix+".pprof")) }()
-	}
-	err := do()
-	return errors.Join(err, <-saved, <-saved)
+	wait := b.StartProfiles(ctx, 8, map[string]*rig.Daemon{"registry" + suffix: i.Registry, "allocator" + suffix: i.Allocator})
+	return errors.Join(do(), wait())
 }
 
 // printBatches prints the mean sizes and durations of commits and batches since the start.

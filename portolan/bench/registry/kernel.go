@@ -54,7 +54,7 @@ func (b *bench) measureKernel(ctx context.Context) error {
 		return err
 	}
 	count := 200
-	if b.quick {
+	if b.Quick {
 		count = 50
 	}
 	var times []time.Duration
@@ -79,7 +79,7 @@ func (b *bench) inNamespace(ctx context.Context, part string) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, self, "-only", part, "-bin", b.rig.Bin, fmt.Sprintf("-quick=%t", b.quick))
+	cmd := exec.CommandContext(ctx, self, "-only", part, "-bin", b.rig.Bin, fmt.Sprintf("-quick=%t", b.Quick))
 	cmd.Env = append(os.Environ(), ownNamespace+"=1")
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}

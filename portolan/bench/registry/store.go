@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"path/filepath"
 	"time"
 
 	registryv1 "portolan.dev/api/registry/v1"
@@ -96,7 +95,7 @@ func (b *bench) measureWrite(ctx context.Context) error {
 			ofRegistry[n] = append(ofRegistry[n], float64(registry.Microseconds())/(2*rate*d.Seconds()))
 		}
 	}
-	if b.profile != "" {
+	if b.Profile != "" {
 		if err := b.profileWrite(ctx, installations[1]); err != nil {
 			return err
 		}
@@ -116,12 +115,11 @@ func (b *bench) measureWrite(ctx context.Context) error {
 
 // profileWrite writes a CPU profile of the registry with many objects.
 func (b *bench) profileWrite(ctx context.Context, i *installation) error {
-	saved := make(chan error, 1)
-	go func() { saved <- i.Registry.Profile(ctx, 6, filepath.Join(b.profile, "write100k.pprof")) }()
+	wait := b.StartProfiles(ctx, 6, map[string]*rig.Daemon{"write100k": i.Registry})
 	_, err := clients(ctx, 64, 7*time.Second, func(ctx context.Context, _ int, n int64) error {
 		return i.createAndDelete(ctx, fmt.Sprintf("profile-%d", n))
 	})
-	return errors.Join(err, <-saved)
+	return errors.Join(err, wait())
 }
 
 func (i *installation) createAndDelete(ctx context.Context, name string) error {

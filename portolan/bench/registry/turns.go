@@ -27,7 +27,7 @@ func (b *bench) measureTurns(ctx context.Context) error {
 		}
 	}
 	turns := 30
-	if b.quick {
+	if b.Quick {
 		turns = 10
 	}
 	for turn := -1; turn < turns; turn++ { // the first only warms up

@@ -30,7 +30,7 @@ func (b *bench) measureWatch(ctx context.Context) error {
 	fmt.Println()
 	cpu := map[int]time.Duration{}
 	for _, run := range []struct{ watchers, changes int }{{0, 2000}, {10, 2000}, {1000, 200}, {5000, 60}} {
-		if b.quick {
+		if b.Quick {
 			run.changes /= 3
 		}
 		if cpu[run.watchers], err = i.watch(ctx, run.watchers, run.changes); err != nil {

@@ -30,8 +30,8 @@ type Daemon struct {
 	stopped atomic.Bool
 }
 
-// StartDaemon starts one of the built programs and waits until it listens. Close stops it, unless
-// Stop has done so before.
+// StartDaemon starts one of the built programs and waits until it listens. It is stopped at the end of the
+// run, unless Stop has done so before.
 func (r *Rig) StartDaemon(ctx context.Context, name string, args ...string) (*Daemon, error) {
 	path, err := filepath.Abs(filepath.Join(r.Bin, name))
 	if err != nil {
@@ -130,8 +130,8 @@ func (d *Daemon) Metrics(ctx context.Context) (map[string]float64, error) {
 	return values, nil
 }
 
-// Profile writes the CPU profile of the next seconds to a file.
-func (d *Daemon) Profile(ctx context.Context, seconds int, path string) error {
+// profile writes the CPU profile of the next seconds to a file.
+func (d *Daemon) profile(ctx context.Context, seconds int, path string) error {
 	content, err := Profile(ctx, d.Debug, seconds)
 	if err != nil {
 		return err

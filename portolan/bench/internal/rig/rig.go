@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Rig holds the servers and daemons of one run. Make it with Start, and call Close at the end.
+// Rig holds the servers and daemons of one run.
 type Rig struct {
 	// Dir is the folder of all data.
 	Dir string
@@ -22,21 +22,21 @@ type Rig struct {
 	ratios  []string
 }
 
-// Start starts Postgres and NATS. The returned context ends, with the reason as its cause, when a
+// start starts Postgres and NATS. The returned context ends, with the reason as its cause, when a
 // daemon ends that was not stopped. bin is the folder of the built daemons. The program must call
 // BecomeNATS first in its main function.
-func Start(ctx context.Context, bin string) (*Rig, context.Context, error) {
+func start(ctx context.Context, bin string) (*Rig, context.Context, error) {
 	r := &Rig{Bin: bin}
 	ctx, r.fail = context.WithCancelCause(ctx)
 	r.Defer(func() { r.fail(nil) })
-	if err := r.start(ctx); err != nil {
-		r.Close()
+	if err := r.startServers(ctx); err != nil {
+		r.close()
 		return nil, ctx, err
 	}
 	return r, ctx, nil
 }
 
-func (r *Rig) start(ctx context.Context) (err error) {
+func (r *Rig) startServers(ctx context.Context) (err error) {
 	if r.Dir, err = os.MkdirTemp("", "portolan-bench-"); err != nil {
 		return err
 	}
@@ -51,11 +51,11 @@ func (r *Rig) start(ctx context.Context) (err error) {
 	return err
 }
 
-// Defer makes Close call fn. Close calls the last function first.
+// Defer makes fn run at the end. The last function runs first.
 func (r *Rig) Defer(fn func()) { r.cleanup = append(r.cleanup, fn) }
 
-// Close ends all processes and removes their files.
-func (r *Rig) Close() {
+// close ends all processes and removes their files.
+func (r *Rig) close() {
 	for i := len(r.cleanup) - 1; i >= 0; i-- {
 		r.cleanup[i]()
 	}
