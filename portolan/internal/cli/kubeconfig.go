@@ -54,7 +54,7 @@ The certificate of kubeapi must name the host of --kubeapi: portolan certs issue
 	return command
 }
 
-// run writes the file. A token is made when nothing is left to fail but the registry and the disk.
+// run writes the file. It makes the token last, so that a mistake of the user leaves no token behind.
 func (f *kubeconfigFlags) run(command *cobra.Command, flags *connection) error {
 	config, err := f.config(command, flags)
 	if err != nil {
@@ -137,8 +137,8 @@ func (f *kubeconfigFlags) addToken(command *cobra.Command, flags *connection, co
 	return nil
 }
 
-// kubeapiURL returns the URL of kubeapi at a URL or address. One without TLS is refused: a token would cross
-// the network in clear text, and kubeapi looks at none there.
+// kubeapiURL returns the URL of kubeapi at a URL or address. A URL without TLS is refused, because a token
+// would cross the network in clear text, and kubeapi ignores tokens there.
 func kubeapiURL(address string) (string, error) {
 	if _, _, err := net.SplitHostPort(address); err == nil {
 		return "https://" + address, nil
