@@ -35,8 +35,7 @@ var kubeKinds = []any{
 	discoveryv1.EndpointSlice{}, coordinationv1.Lease{},
 }
 
-// handwritten are types of Kubernetes with the types that stand for them: of values.go, or of the standard
-// library.
+// handwritten are the types in values.go, and those of the standard library.
 var handwritten = map[reflect.Type]string{
 	reflect.TypeFor[metav1.Time](): "Time", reflect.TypeFor[metav1.MicroTime](): "MicroTime",
 	reflect.TypeFor[intstr.IntOrString](): "IntOrString", reflect.TypeFor[resource.Quantity](): "Quantity",
