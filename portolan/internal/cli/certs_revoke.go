@@ -45,12 +45,12 @@ func newCertsRevoke(flags *connection) *cobra.Command {
 		Short: "Make all daemons refuse certificates that have not expired",
 		Long: `revoke writes a Revocation to the registry. All daemons refuse the certificates within seconds, and end their open streams and connections.
 
-With an identity, such as nodeagent/n1, it revokes all certificates that were issued to it until now, wherever they are. Use this if a key was stolen:
-whoever has it may have renewed the certificate. One that is issued two seconds later is accepted. Tokens that stand for the identity, or were made by it, are
-refused too. With a file or --serial it revokes one certificate.
+With an identity, such as nodeagent/n1, it revokes all certificates that were issued to the identity until now. Use this if a key was stolen,
+because the thief may have renewed the certificate. A certificate that is issued at least two seconds later is accepted. Tokens that stand for the
+identity, or were made by it, are refused too. With a file or --serial it revokes one certificate.
 
-In the folder of the authority revoke also records the identity, so that "portolan certs nats-config" leaves it out. NATS lets it in until its
-servers have that configuration.`,
+In the folder of the authority revoke also records the identity, so that "portolan certs nats-config" leaves it out. NATS accepts the identity
+until its servers have the new configuration.`,
 		Example: `  portolan certs revoke nodeagent/n1 --reason "the machine was stolen"
   portolan certs revoke old/operator.crt
   portolan certs revoke --serial 3a:f1:09 --server 10.0.0.1:7400
@@ -225,8 +225,8 @@ func newCertsList(flags *connection) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "list",
 		Short: "List the certificates of the folder",
-		Long: `list shows the certificates of the folder, with those that "portolan certs revoke" has revoked. "portolan get revocations" shows what the registry
-has, which also revokes the agents of deleted nodes.`,
+		Long: `list shows the certificates of the folder, and which of them "portolan certs revoke" has revoked. "portolan get revocations" shows all Revocations of
+the registry, which also revokes the certificates of deleted nodes.`,
 		Example: "  portolan certs list\n  portolan certs list --certs /root/certs -o json",
 		Args:    arguments(cobra.NoArgs, "no arguments"),
 		RunE: func(command *cobra.Command, _ []string) error {

@@ -53,7 +53,7 @@ func (c *connection) register(root *cobra.Command) {
 	set.StringVar(&c.files.Cert, "tls-cert", os.Getenv("PORTOLAN_TLS_CERT"), "instead: file of a certificate (PORTOLAN_TLS_CERT)")
 	set.StringVar(&c.files.Key, "tls-key", os.Getenv("PORTOLAN_TLS_KEY"), "file of its private key (PORTOLAN_TLS_KEY)")
 	set.StringVar(&c.files.CA, "tls-ca", os.Getenv("PORTOLAN_TLS_CA"), "file of the trusted certificate authorities (PORTOLAN_TLS_CA)")
-	set.StringVar(&c.files.TrustDomain, "trust-domain", os.Getenv("PORTOLAN_TRUST_DOMAIN"), "trust domain; empty: that of the certificate (PORTOLAN_TRUST_DOMAIN)")
+	set.StringVar(&c.files.TrustDomain, "trust-domain", os.Getenv("PORTOLAN_TRUST_DOMAIN"), "trust domain; empty: the certificate's (PORTOLAN_TRUST_DOMAIN)")
 	set.StringVar(&c.token, "token-file", os.Getenv("PORTOLAN_TOKEN_FILE"),
 		"file of the token of a portolan dev (PORTOLAN_TOKEN_FILE; default: "+dev.TokenFile(dev.DefaultDataDir)+", if it exists and the address is on loopback)")
 	root.PersistentFlags().DurationVar(&c.timeout, "timeout", 30*time.Second, "how long one request may take")

@@ -22,7 +22,7 @@ func newDescribe(flags *connection) *cobra.Command {
 	namespace, allocator := &namespaceFlags{}, &allocatorFlags{connection: flags}
 	command := &cobra.Command{
 		Use:   "describe KIND NAME",
-		Short: "Show an object in words, with what happened to it",
+		Short: "Show an object in words, with its events",
 		Example: `  portolan describe service web
   portolan describe node n1
   portolan describe pool service-ipv4`,

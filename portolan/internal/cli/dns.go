@@ -84,7 +84,7 @@ func newDNSResolvconf(flags *connection) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "resolvconf",
 		Short: "Print a resolver configuration for programs of a namespace",
-		Long: `resolvconf prints what belongs into /etc/resolv.conf of a program's container or machine, so that it finds services by their short names.
+		Long: `resolvconf prints a file for /etc/resolv.conf of a program's container or machine, by which the program finds services by their short names.
 Resolvers ask port 53 only; the name server must listen there.`,
 		Example: `  portolan dns resolvconf -n shop --nameserver 10.96.0.10`,
 		Args:    arguments(cobra.NoArgs, "no arguments"),

@@ -13,7 +13,7 @@ import (
 func newEdge(flags *connection) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "edge",
-		Short:   "Ask an edge, the proxy of load balancers, what it serves",
+		Short:   "Ask an edge, the proxy of load balancers, for its state",
 		Example: "  portolan edge status\n  portolan edge status web -n shop --edge 10.0.0.7:7407",
 	}
 	command.AddCommand(newEdgeStatus(flags))
@@ -24,7 +24,7 @@ func newEdgeStatus(flags *connection) *cobra.Command {
 	namespace, address, output := "", "", ""
 	command := &cobra.Command{
 		Use:   "status [SERVICE]",
-		Short: "Show the ports of an edge, which backends it uses, and what is not as services ask for it",
+		Short: "Show the ports of an edge, the backends that it uses, and its problems",
 		Long: `status asks an edge for its ports: whether each is open, its connections, and each backend with the reason why it is not used. Without a
 service it shows the ports of all services.`,
 		Example: `  portolan edge status

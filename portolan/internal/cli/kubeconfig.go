@@ -31,10 +31,11 @@ func newKubeconfig(flags *connection) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "kubeconfig --role ROLE | --certificate",
 		Short: "Write a kubeconfig, with which kubectl uses this installation",
-		Long: `kubeconfig makes a token of a role and writes a kubeconfig with it, with the address of kubeapi and with the authority by which kubectl knows it. Whoever has
+		Long: `kubeconfig makes a token of a role and writes a kubeconfig with the token, the address of kubeapi and the certificate of its authority. Any holder of
 the file has the role, until the token expires or "portolan delete token NAME" revokes it.
 
-With --certificate the file names your own certificate and its key, by their paths, instead of a token. It is good as long as these are renewed there.
+With --certificate the file names the paths of your own certificate and its key instead of a token. It is good as long as the files at these paths
+are renewed.
 
 The certificate of kubeapi must name the host of --kubeapi: portolan certs issue kubeapi --host HOST.`,
 		Example: `  portolan kubeconfig --role viewer --file viewer.kubeconfig

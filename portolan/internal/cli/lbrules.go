@@ -40,15 +40,15 @@ func newLBRules(flags *connection) *cobra.Command {
 		Use:     "lbrules [SERVICE...]",
 		Aliases: []string{"lbrule"},
 		Short:   "Show the firewall rules that services of type LoadBalancer need at their edges",
-		Long: `lbrules computes what a firewall in front of the nodes must let through, from what the services have now:
+		Long: `lbrules computes the rules of a firewall in front of the nodes from the present state of the services:
 
   health  checks of the load balancer: TCP to the node ports, or to the health check node port with externalTrafficPolicy Local
   client  the traffic of clients, from spec.loadBalancerSourceRanges: to the node ports, and to addresses that nodes or edges serve
   mtu     messages that a packet is too big: ICMP type 3 code 4, ICMPv6 type 2 code 0
 
-Health checks come from the nodes' own addresses unless --lb-networks names others, or from where clients do if no addresses of nodes are
-known. If clients reach nodes only by addresses that nodes or edges serve, as those of the built-in providers, and no other load balancer is in
-front of them, the rules to "nodes" can be left out.`,
+Health checks are allowed from the networks of --lb-networks, by default from the nodes' own addresses, or from the networks of clients if no
+addresses of nodes are known. The rules to "nodes" can be left out if clients reach the nodes only by addresses that nodes or edges serve, such as
+the addresses of the built-in providers, and no other load balancer is in front of them.`,
 		Example: `  portolan get lbrules
   portolan get lbrules web api -n shop
   portolan get lbrules -A -o json

@@ -10,7 +10,7 @@ import (
 func newRegistrar(flags *connection) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "registrar",
-		Short:   "Ask the registrar of a node, which registers containers and units, what it sees",
+		Short:   "Ask the registrar of a node, which registers containers and units, for its state",
 		Example: "  portolan registrar status\n  portolan registrar status --registrar 10.0.0.7:7408",
 	}
 	command.AddCommand(newRegistrarStatus(flags))
@@ -21,7 +21,7 @@ func newRegistrarStatus(flags *connection) *cobra.Command {
 	address, output := "", ""
 	command := &cobra.Command{
 		Use:   "status",
-		Short: "Show the containers and units that a registrar sees, their pods, and what is wrong with them",
+		Short: "Show the containers and units that a registrar sees, their pods, and their problems",
 		Long: `status asks a registrar for its sources (docker, systemd): whether each answers, every container or unit that it sees with its service and
 pod, and the problems: a label that cannot be read, a service without the port, a container without an address. It also shows the folder whose
 manifests the registrar applies.`,

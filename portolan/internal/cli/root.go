@@ -54,7 +54,7 @@ func Root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "portolan",
 		Short: "Virtual IPs, names and load balancing for any set of machines",
-		Long: `portolan speaks to a Portolan registry: it applies manifests, shows what is there and why, and runs programs as backends.
+		Long: `portolan speaks to a Portolan registry: it applies manifests, shows and explains the objects, and runs programs as backends.
 "portolan dev" runs a whole installation in one process.`,
 		Example: `  portolan dev                                   # everything, on this machine, in this terminal
   portolan apply -f service.yaml

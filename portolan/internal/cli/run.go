@@ -73,7 +73,7 @@ LOCALDOMAIN and RES_OPTIONS have the search path, and the host's resolver has to
 	set.StringVar(&options.ReadyTCP, "ready-tcp", "", "ready when this port, by number or name, accepts a connection")
 	set.StringVar(&options.ReadyHTTP, "ready-http", "", "ready when GET answers 200-399: PORT/PATH")
 	set.StringVar(&options.ReadyGRPC, "ready-grpc", "", "ready when the gRPC health service on this port says so")
-	set.StringVar(&options.Node, "node", "", "node that the program runs on (default: the only one, or the one called like this machine)")
+	set.StringVar(&options.Node, "node", "", "node that the program runs on (default: the only node, or the node with the name of this machine)")
 	set.StringSliceVar(&options.Addresses, "pod-ip", nil, "address that the program has anyway, as in a container, one per family; none is allocated then")
 	set.BoolVar(&options.Replace, "replace", false, "take the place of a pod of the same --name that an earlier run has left behind")
 	set.StringVar(&options.Hostname, "hostname", "", "name in DNS below the service named by --subdomain")
