@@ -80,7 +80,7 @@ func (i *installation) load(ctx context.Context, w way, count int) (loaded, erro
 		return loaded{}, err
 	}
 	defer all.close()
-	began, registry, kubeapi, clients := time.Now(), i.Registry.CPU(), i.kubeapi.CPU(), rig.CPUOfSelf()
+	began, registry, kubeapi, clients := time.Now(), i.Registry.CPU(), i.kubeapi.CPU(), yardstick.CPUOfSelf()
 	run := loaded{}
 	pace := time.NewTicker(time.Second * changesPerCall / changesPerSecond)
 	defer pace.Stop()
@@ -97,7 +97,7 @@ func (i *installation) load(ctx context.Context, w way, count int) (loaded, erro
 	if _, err := i.head(ctx); err != nil { // kubeapi follows without watchers, too
 		return run, err
 	}
-	run.took, run.registry, run.kubeapi, run.clients = time.Since(began), i.Registry.CPU()-registry, i.kubeapi.CPU()-kubeapi, rig.CPUOfSelf()-clients
+	run.took, run.registry, run.kubeapi, run.clients = time.Since(began), i.Registry.CPU()-registry, i.kubeapi.CPU()-kubeapi, yardstick.CPUOfSelf()-clients
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	run.latency = all.latency

@@ -94,7 +94,7 @@ type rates struct {
 
 // parts are the processes that take part in a write of an installation.
 func (b *bench) parts(i *installation) parts {
-	return parts{{"registry", i.Registry.CPU}, {"allocator", i.Allocator.CPU}, {"postgres", b.postgres.CPU}, {"nats", b.rig.NATS.CPU}, {"clients", rig.CPUOfSelf}}
+	return parts{{"registry", i.Registry.CPU}, {"allocator", i.Allocator.CPU}, {"postgres", b.postgres.CPU}, {"nats", b.rig.NATS.CPU}, {"clients", yardstick.CPUOfSelf}}
 }
 
 // measureCreate compares creates through gRPC, with IP allocation, with pgbench and etcd.

@@ -91,13 +91,13 @@ const lists = 5
 // garbage does not count.
 func (r *reading) measure(from interface{ CPU() time.Duration }, read func() error) error {
 	runtime.GC()
-	began, self, server := time.Now(), rig.CPUOfSelf(), from.CPU()
+	began, self, server := time.Now(), yardstick.CPUOfSelf(), from.CPU()
 	for range lists {
 		if err := read(); err != nil {
 			return err
 		}
 	}
-	took, client, serving := time.Since(began), rig.CPUOfSelf()-self, from.CPU()-server
+	took, client, serving := time.Since(began), yardstick.CPUOfSelf()-self, from.CPU()-server
 	r.time, r.cpu, r.serving = append(r.time, float64(took/lists)), append(r.cpu, float64((client+serving)/lists)), append(r.serving, float64(serving/lists))
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"portolan.dev/portolan/bench/internal/rig"
+	"portolan.dev/services/kit/yardstick"
 )
 
 // payload is the size in bytes of an object of the yardsticks, about the size of a service.
@@ -59,7 +60,7 @@ func (p cluster) pgbench(ctx context.Context, clients int, d time.Duration) (rat
 }
 
 // parts are the processes that take part in an insert. pgbench has exited when they are asked.
-func (p cluster) parts() parts { return parts{{"postgres", p.CPU}, {"pgbench", rig.CPUOfExited}} }
+func (p cluster) parts() parts { return parts{{"postgres", p.CPU}, {"pgbench", yardstick.CPUOfExited}} }
 
 // pgbenchRun is the result of a run of pgbench.
 type pgbenchRun struct {
@@ -150,7 +151,7 @@ func (e *etcd) putter(prefix string) func(context.Context, int, int64) error {
 
 // parts are the processes that take part in a put.
 func (e *etcd) parts() parts {
-	return parts{{"etcd", e.CPU}, {"clients", rig.CPUOfSelf}}
+	return parts{{"etcd", e.CPU}, {"clients", yardstick.CPUOfSelf}}
 }
 
 // raw is a codec that sends and receives bytes.

@@ -24,20 +24,6 @@ func stop(cmd *exec.Cmd, sig syscall.Signal) {
 	_ = cmd.Wait()
 }
 
-// CPUOfSelf returns the CPU time of this process.
-func CPUOfSelf() time.Duration { return rusage(syscall.RUSAGE_SELF) }
-
-// CPUOfExited returns the CPU time of the child processes of this one that have exited.
-func CPUOfExited() time.Duration { return rusage(syscall.RUSAGE_CHILDREN) }
-
-func rusage(who int) time.Duration {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(who, &usage); err != nil {
-		return 0
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-}
-
 // FreeAddr returns a loopback address that was free a moment before.
 func FreeAddr() (string, error) {
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
