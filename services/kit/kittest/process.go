@@ -12,22 +12,29 @@ import (
 func StartProcess(t testing.TB, cmd *exec.Cmd) {
 	t.Helper()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
-	ended, started := make(chan struct{}), make(chan error, 1)
-	go func() {
-		defer close(ended)
-		runtime.LockOSThread() // the kernel sends Pdeathsig when this thread ends
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			_ = cmd.Wait() // the exit code does not matter, because the process is told to end
-		}
-	}()
-	if err := <-started; err != nil {
+	ended := make(chan struct{})
+	// The exit code does not matter, because the process is told to end.
+	if err := startOnThread(cmd, func(error) { close(ended) }); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM) // the process may have ended
 		<-ended
 	})
+}
+
+// startOnThread starts a process on a thread that waits for its end, because the kernel sends Pdeathsig when
+// the thread ends that has started the process. exited gets the result of cmd.Wait.
+func startOnThread(cmd *exec.Cmd, exited func(error)) error {
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			exited(cmd.Wait())
+		}
+	}()
+	return <-started
 }
