@@ -9,7 +9,6 @@ import (
 	"iter"
 	"log/slog"
 	"os"
-	"path/filepath"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/encoding/protodelim"
@@ -45,8 +44,8 @@ func (s *backupConfig) dial() (*grpc.ClientConn, error) {
 }
 
 // backupCommands returns the function of each backup command by its name.
-func backupCommands() map[string]func(ctx context.Context, args []string) error {
-	return map[string]func(ctx context.Context, args []string) error{
+func backupCommands() map[string]daemon.Command {
+	return map[string]daemon.Command{
 		"export": func(ctx context.Context, args []string) error { return runExport(ctx, args, os.Stdout) },
 		"import": func(ctx context.Context, args []string) error { return runImport(ctx, args, os.Stdin) },
 	}
@@ -70,18 +69,7 @@ func runExport(ctx context.Context, args []string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if s.File != "-" {
-		file, err := os.CreateTemp(filepath.Dir(s.File), ".registry-backup-*")
-		if err != nil {
-			return err
-		}
-		defer os.Remove(file.Name()) // already renamed if all went well
-		if err := errors.Join(writeBackup(ctx, s, file), file.Sync(), file.Close()); err != nil {
-			return err
-		}
-		return os.Rename(file.Name(), s.File)
-	}
-	return writeBackup(ctx, s, stdout)
+	return daemon.WriteExport(s.File, stdout, func(out io.Writer) error { return writeBackup(ctx, s, out) })
 }
 
 // writeBackup writes the backup to out.
@@ -144,15 +132,11 @@ func runImport(ctx context.Context, args []string, stdin io.Reader) error {
 	if err != nil {
 		return err
 	}
-	in := stdin
-	if s.File != "-" {
-		file, err := os.Open(s.File)
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		in = file
-	}
+	return daemon.ReadExport(s.File, stdin, func(in io.Reader) error { return readBackup(ctx, s, in) })
+}
+
+// readBackup imports the backup that in holds.
+func readBackup(ctx context.Context, s backupConfig, in io.Reader) error {
 	buffered := bufio.NewReader(in)
 	read := func() (*registryv1.BackupRecord, error) {
 		record := &registryv1.BackupRecord{}

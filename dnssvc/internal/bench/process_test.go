@@ -17,7 +17,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	_ "portolan.dev/dnssvc" // what startDaemon builds
+	_ "portolan.dev/dnssvc" // startDaemon builds it
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/kit/yardstick"
 )

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"portolan.dev/kubeapi/internal/resource"
 	"portolan.dev/services/kit/apierr"
@@ -78,20 +79,19 @@ func statusOf(err error, of *resource.Resource, name string) *metav1.Status {
 	return status
 }
 
-// refer returns the Status of an error about the existence of an object. The object is the one that the
-// error names, such as the namespace of the object in the request.
-func refer[R any](build func(R, string) *apierrors.StatusError, err error, of *resource.Resource, name string) *metav1.Status {
+// refer returns the Status of an error about the existence of an object. The Status names the object that
+// the error names, which may be the namespace of the requested object.
+func refer(build func(schema.GroupResource, string) *apierrors.StatusError, err error, of *resource.Resource, name string) *metav1.Status {
 	kind, path := apierr.ObjectOf(err)
 	if named, ok := resource.OfKind(kind); ok && (of == nil || of.Codec == nil || of.Codec.Kind.Name != kind) {
 		of, name = named, path[strings.LastIndex(path, "/")+1:]
 	}
-	group, _ := any(groupResource(of)).(R)
-	status := build(group, name).Status()
+	status := build(groupResource(of), name).Status()
 	return &status
 }
 
-// cause is how Kubernetes tells a violation: the type of its cause, and the beginning of its message.
-// prefix is the beginning of the registry's message.
+// cause is Kubernetes' form of a violation: the type of the cause, and the word that its message begins
+// with. prefix is the beginning of the registry's message.
 type cause struct {
 	kind         metav1.CauseType
 	word, prefix string
@@ -144,8 +144,8 @@ func invalid(violations apierr.Violations, of *resource.Resource, name string) *
 	return status
 }
 
-// terminating returns the Status for an object in a namespace that is being deleted, and nil if the
-// violation is another one.
+// terminating returns the Status for an object in a namespace that is being deleted. It returns nil for
+// any other violation.
 func terminating(v apierr.Violation, of *resource.Resource, name string) *metav1.Status {
 	var namespace string
 	if _, err := fmt.Sscanf(v.Message, "forbidden: namespace %q is being deleted", &namespace); err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // leaderDeaths is the number of leaders that are killed one after the other.
-const leaderDeaths = 10
+var leaderDeaths = kittest.Repetitions(3, 10)
 
 // tooSlow is a time without an answer that occurs only if the rights of the former leader end before an
 // agent has reached the new leader.

@@ -1,8 +1,0 @@
-//go:build !linux
-
-package proxy
-
-import "net"
-
-// copyTCP copies until the end of from.
-func copyTCP(to Stream, from *net.TCPConn, d *direction) error { return copyStream(to, from, d) }

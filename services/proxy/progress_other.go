@@ -1,8 +1,0 @@
-//go:build !linux
-
-package proxy
-
-// Progress returns a number that changes if and only if bytes were passed on.
-func (c *Connection) Progress() uint64 {
-	return uint64(c.Received()) + uint64(c.Sent()) // #nosec G115 -- they are not negative
-}
