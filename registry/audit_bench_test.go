@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/audit"
+	"portolan.dev/services/kit/yardstick"
 )
 
 var measure = flag.Bool("measure", false, "measure the cost of the audit log")
@@ -56,7 +56,7 @@ func createMany(t *testing.T, conn *grpc.ClientConn, prefix string, number int) 
 	t.Helper()
 	const clients = 32
 	services := registryv1.NewServiceServiceClient(conn)
-	before := cpuTime(t)
+	before := yardstick.CPUOfSelf()
 	var all sync.WaitGroup
 	for c := range clients {
 		all.Go(func() {
@@ -72,14 +72,5 @@ func createMany(t *testing.T, conn *grpc.ClientConn, prefix string, number int) 
 		})
 	}
 	all.Wait()
-	return cpuTime(t) - before
-}
-
-func cpuTime(t *testing.T) time.Duration {
-	t.Helper()
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+	return yardstick.CPUOfSelf() - before
 }

@@ -21,8 +21,8 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// TestEdge runs one installation with services of the class portolan.dev/edge, and reads what the
-// command line says of them.
+// TestEdge runs one installation with services of the class portolan.dev/edge, and reads their state with
+// the command line.
 func TestEdge(t *testing.T) {
 	i := install(t)
 	i.T = t
@@ -49,8 +49,8 @@ func edgeService(name, annotations, more string) string {
 
 const edgeHTTPBackends = "loadbalancer.portolan.dev/backend-protocol: http"
 
-// edgeRefusesAndWarns checks that an invalid setting is refused with the name of its field, and that one
-// that is not honoured is told of.
+// edgeRefusesAndWarns checks that an invalid setting is refused with the name of its field, and that a
+// setting that is not honoured causes a warning.
 func (i *installation) edgeRefusesAndWarns() {
 	const ports = "ports: [{port: 80}]"
 	_, errOut, err := i.try(edgeService("wrong", "loadbalancer.portolan.dev/backend-protocol: gopher", ports), "apply", "-f", "-")
@@ -107,13 +107,13 @@ func (i *installation) edgeForwardsTheClient() {
 	if err != nil {
 		i.Fatal(err)
 	}
-	request.Header.Set("X-Forwarded-For", "192.0.2.1") // what a client claims stays in front of what the edge knows
+	request.Header.Set("X-Forwarded-For", "192.0.2.1") // the edge appends the address that it sees
 	if text, err := bodyOf(asker.Do(request)); err != nil || text != "seen: 192.0.2.1, "+client+" http 80" {
 		i.Errorf("%q, %v", text, err)
 	}
 }
 
-// edgeTLS serves a service whose certificate is stored after it, and then renewed.
+// edgeTLS serves a service. Its certificate is stored after the service, and then renewed.
 func (i *installation) edgeTLS() {
 	backend := i.serveForwarded("safe", "128.10")
 	i.apply(edgeService("safe", edgeHTTPBackends+", loadbalancer.portolan.dev/tls-cert: secret/safe", "ports: [{name: https, port: 443}]") + i.sliceOf("safe", "https", backend))
@@ -199,8 +199,8 @@ func (i *installation) says(when string, texts []string, command ...string) {
 	})
 }
 
-// serveForwarded serves HTTP at an address of the pods' range. Its answers are its name and what a proxy
-// in front says of the request.
+// serveForwarded serves HTTP at an address of the pods' range. Its answers have its name and the headers
+// that a proxy in front has added.
 func (i *installation) serveForwarded(name, host string) net.Addr {
 	i.Helper()
 	listener, err := net.Listen("tcp", i.network.IP(host)+":0")
@@ -216,7 +216,7 @@ func (i *installation) serveForwarded(name, host string) net.Addr {
 	return listener.Addr()
 }
 
-// sliceOf returns the manifest of a slice with one endpoint, to be appended to that of its service.
+// sliceOf returns the manifest of a slice with one endpoint, to be appended to its service's manifest.
 func (i *installation) sliceOf(service, port string, at net.Addr) string {
 	addr := at.(*net.TCPAddr)
 	return fmt.Sprintf(`

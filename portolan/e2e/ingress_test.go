@@ -77,7 +77,7 @@ func findNginx(t *testing.T) string {
 	return ""
 }
 
-// ingressConfig has what docs/operations.md says of nginx.
+// ingressConfig is a configuration of nginx with the lines of docs/operations.md.
 const ingressConfig = `daemon off; master_process off; pid DIR/pid; error_log stderr warn;
 events { worker_connections 64; }
 http {

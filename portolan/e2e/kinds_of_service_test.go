@@ -39,7 +39,8 @@ func (i *installation) headless() {
 	i.awaitAnswer(reverse(ip), dns.TypePTR, answers("PTR first.headless.default.svc.cluster.local."))
 }
 
-// loadBalancer reaches a backend at the address of its load balancer, which goes with the service.
+// loadBalancer reaches a backend at the address of its load balancer. The address is removed with the
+// service.
 func (i *installation) loadBalancer() {
 	i.apply(`{apiVersion: v1, kind: Service, metadata: {name: edge}, spec: {type: LoadBalancer, selector: {app: edge}, ports: [{port: 80, targetPort: 8080}]}}`)
 	i.hello("edge-1", "app=edge", "http", 8080)

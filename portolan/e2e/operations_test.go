@@ -62,7 +62,7 @@ type operator struct {
 	env     []string // initial environment
 	replace *strings.Replacer
 	url     func(role, database string) string
-	console map[string]func() // what to do in place of a line that needs more than bash
+	console map[string]func() // steps that replace lines which need more than bash
 }
 
 func operate(t *testing.T) *operator {
@@ -103,7 +103,7 @@ func operate(t *testing.T) *operator {
 func (o *operator) configurations(addresses *strings.Replacer) string {
 	o.Helper()
 	samples, err := filepath.Glob(repository + "/deploy/systemd/etc/*.yaml")
-	if err != nil || len(samples) != len(daemons)+1 { // and that of registrar, which has pages of its own
+	if err != nil || len(samples) != len(daemons)+1 { // registrar has no configuration here, because it has pages of its own
 		o.Fatalf("sample configurations %v, %v", samples, err)
 	}
 	dir := o.TempDir()

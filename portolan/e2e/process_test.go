@@ -82,7 +82,8 @@ func (p *process) await(prefix string) string {
 	return p.awaitLine(prefix, func(line string) bool { return strings.HasPrefix(line, prefix) })
 }
 
-// awaitLine returns the first line for which is returns true. what describes it in an error.
+// awaitLine returns the first line for which is returns true. If none
+// arrives in time, the test fails with the description of the line.
 func (p *process) awaitLine(what string, is func(string) bool) string {
 	p.t.Helper()
 	deadline := time.After(patience)

@@ -15,8 +15,8 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// separate is an installation whose daemons are separate processes, at their default ports and
-// without TLS.
+// separate is an installation with each daemon in a process of its own, at its default port and without
+// TLS.
 type separate struct {
 	*installation
 	store      string   // URL of the registries' store

@@ -105,7 +105,7 @@ func (e *testEngine) allocate(sets []engine.Set) {
 // call.
 func (e *testEngine) pairs(size, calls int) time.Duration {
 	e.Helper()
-	began := cpu(e.T)
+	began := yardstick.CPUOfSelf()
 	for range calls {
 		sets, owners := e.sets(size)
 		e.allocate(sets)
@@ -113,7 +113,7 @@ func (e *testEngine) pairs(size, calls int) time.Duration {
 			e.Fatalf("released %d of %d: %v", n, size, err)
 		}
 	}
-	return (cpu(e.T) - began) / time.Duration(size*calls)
+	return (yardstick.CPUOfSelf() - began) / time.Duration(size*calls)
 }
 
 // TestMeasureFill compares the processor time of an allocation with its release, on the embedded

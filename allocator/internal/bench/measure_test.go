@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"portolan.dev/services/kit/yardstick"
 )
 
@@ -32,17 +30,6 @@ func ratio(name string, value float64, target yardstick.Target) {
 func median(values []float64) float64 {
 	slices.Sort(values)
 	return values[len(values)/2]
-}
-
-// cpu returns the processor time of this process. Unlike the time on the clock, it does not depend
-// much on other work of the machine.
-func cpu(t *testing.T) time.Duration {
-	t.Helper()
-	var used unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 func µs(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }

@@ -109,7 +109,7 @@ func pairsIn(t *testing.T, table *allocation.Table, now *time.Time) time.Duratio
 			t.Fatalf("released %v", freed)
 		}
 	}
-	began := cpu(t)
+	began := yardstick.CPUOfSelf()
 	for i, o := range owners {
 		*now = now.Add(rest / kept / 2)
 		var c allocation.Change
@@ -120,7 +120,7 @@ func pairsIn(t *testing.T, table *allocation.Table, now *time.Time) time.Duratio
 			release(owners[i-kept])
 		}
 	}
-	took := cpu(t) - began
+	took := yardstick.CPUOfSelf() - began
 	for _, o := range owners[pairs-kept:] {
 		release(o)
 	}

@@ -111,12 +111,12 @@ func cost(t *testing.T, s *server, l load) float64 {
 	if l.tcp {
 		args = append(args, "-m", "tcp")
 	}
-	before := s.cpu(t)
+	before := s.cpu()
 	out, err := exec.Command("dnsperf", args...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("dnsperf: %v\n%s", err, out)
 	}
-	used := s.cpu(t) - before
+	used := s.cpu() - before
 	found := completed.FindSubmatch(out)
 	if found == nil {
 		t.Fatalf("dnsperf says\n%s", out)
@@ -264,7 +264,7 @@ func TestMeasure(t *testing.T) {
 		return load{questions: mixedFile}
 	}, rounds)
 	tcp := costs(t, "TCP", append([]*server{fast}, others...), func(*server) load { return load{questions: mixedFile, tcp: true} }, rounds)
-	rss := many.rss(t)
+	rss := many.rss()
 	commit := streamToAnswer(t, small, fast)
 
 	ratio := func(name string, value float64, target yardstick.Target) {

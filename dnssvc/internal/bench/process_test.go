@@ -10,11 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -22,6 +19,7 @@ import (
 
 	_ "portolan.dev/dnssvc" // startDaemon builds it
 	"portolan.dev/services/kit/kittest"
+	"portolan.dev/services/kit/yardstick"
 )
 
 // server is a name server in a process of its own.
@@ -29,31 +27,6 @@ type server struct {
 	name string
 	addr string // of the DNS server
 	cmd  *exec.Cmd
-}
-
-// start starts a process that ends with the test, even if the test is killed.
-func start(t *testing.T, cmd *exec.Cmd) {
-	t.Helper()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
-	done := make(chan struct{})
-	started := make(chan error, 1)
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // the child is tied to this thread
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			_ = cmd.Wait() // it was killed
-		}
-	}()
-	if err := <-started; err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-		<-done
-	})
 }
 
 // daemon builds the daemon once and returns its path. The test measures the installed program,
@@ -93,7 +66,7 @@ func startDaemon(t *testing.T, name string, args ...string) *server {
 		t.Fatal(err)
 	}
 	cmd.Stdout = os.Stdout
-	start(t, cmd)
+	kittest.StartProcess(t, cmd)
 	s := &server{name: name, cmd: cmd}
 	lines := bufio.NewScanner(logs)
 	for s.addr == "" && lines.Scan() {
@@ -162,7 +135,7 @@ func startNSD(t *testing.T, name, program, host string, files map[string]string)
 		fmt.Fprintf(&conf, "zone:\n name: %q\n zonefile: %q\n", zone, file)
 	}
 	cmd := exec.Command(program, "-d", "-c", write(t, dir, conf.String()))
-	start(t, cmd)
+	kittest.StartProcess(t, cmd)
 	return &server{name: name, addr: addr, cmd: cmd}
 }
 
@@ -178,7 +151,7 @@ func startKnot(t *testing.T, files map[string]string) *server {
 		fmt.Fprintf(&conf, "  - domain: %s\n    file: %q\n    zonefile-sync: -1\n", zone, file)
 	}
 	cmd := exec.Command("/usr/sbin/knotd", "-c", write(t, dir, conf.String()))
-	start(t, cmd)
+	kittest.StartProcess(t, cmd)
 	return &server{name: "knot", addr: addr, cmd: cmd}
 }
 
@@ -193,45 +166,10 @@ func write(t *testing.T, dir, text string) string {
 
 // cpu returns the CPU time that the server's processes have used. NSD has several, all in one
 // process group.
-func (s *server) cpu(t *testing.T) time.Duration {
-	t.Helper()
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ticks := int64(0)
-	for _, file := range stats {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			continue // the process has ended
-		}
-		_, rest, _ := strings.Cut(string(content), ") ")
-		fields := strings.Fields(rest)
-		if fields[2] != strconv.Itoa(s.cmd.Process.Pid) { // process group
-			continue
-		}
-		for _, field := range fields[11:13] { // user and system time
-			n, err := strconv.ParseInt(field, 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			ticks += n
-		}
-	}
-	return time.Duration(ticks) * time.Second / 100
-}
+func (s *server) cpu() time.Duration { return yardstick.CPUOfGroup(s.cmd.Process.Pid) }
 
 // rss returns the memory of the server's first process, in MB.
-func (s *server) rss(t *testing.T) float64 {
-	t.Helper()
-	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(content), "VmRSS:")
-	kb, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return kb / 1024
+func (s *server) rss() float64 {
+	now, _ := yardstick.Memory(s.cmd.Process.Pid)
+	return float64(now) / (1 << 20)
 }

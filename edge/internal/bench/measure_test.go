@@ -131,11 +131,11 @@ func rates(t *testing.T, what string, l load, all []*proxy, n, rounds int) map[s
 	for round := range rounds {
 		for i := range all {
 			p := all[(round+i)%len(all)]
-			before := p.cpu(t)
+			before := p.cpu()
 			if err := l.run(p, n); err != nil {
 				t.Fatalf("%s of %s: %v", what, p.name, err)
 			}
-			used := max(p.cpu(t)-before, clockTick)
+			used := max(p.cpu()-before, yardstick.Tick)
 			measured[p.name] = append(measured[p.name], float64(n)/used.Seconds())
 		}
 	}
@@ -156,7 +156,7 @@ const idleConnections = 10000
 // exchange.
 func idleBytes(t *testing.T, p *proxy, l load) float64 {
 	t.Helper()
-	before := p.rss(t)
+	before := p.rss()
 	count := min(idleConnections, mostConnections(t))
 	conns := make([]net.Conn, 0, count)
 	dial := l.dialer(p)
@@ -175,7 +175,7 @@ func idleBytes(t *testing.T, p *proxy, l load) float64 {
 			t.Fatal(err)
 		}
 	}
-	return float64(p.rss(t)-before) / float64(count)
+	return float64(p.rss()-before) / float64(count)
 }
 
 func TestMeasure(t *testing.T) {

@@ -8,8 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -17,6 +15,7 @@ import (
 
 	_ "portolan.dev/edge" // startEdge builds it
 	"portolan.dev/services/kit/kittest"
+	"portolan.dev/services/kit/yardstick"
 )
 
 // proxy is a proxy in a process of its own, with its address for each kind of load.
@@ -24,31 +23,6 @@ type proxy struct {
 	name  string
 	cmd   *exec.Cmd
 	addrs map[string]string
-}
-
-// start starts a process that ends with the test, even if the test is killed.
-func start(t *testing.T, cmd *exec.Cmd) {
-	t.Helper()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
-	done := make(chan struct{})
-	started := make(chan error, 1)
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // the child is tied to this thread
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			_ = cmd.Wait() // it was killed
-		}
-	}()
-	if err := <-started; err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-		<-done
-	})
 }
 
 // program builds the daemon once and returns its path.
@@ -83,7 +57,7 @@ func startEdge(t *testing.T, addrs map[string]string, args ...string) *proxy {
 		"-addr=127.0.0.1:0", "-http-addr=127.0.0.1:0", "-agent=", "-node-name=bench", "-log-level=warn", "-stop-timeout=0s", "-lame-duck=0s", "-max-conns-per-client=0",
 	}, args...)...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	start(t, cmd)
+	kittest.StartProcess(t, cmd)
 	p := &proxy{name: "edge", cmd: cmd, addrs: addrs}
 	p.wait(t)
 	return p
@@ -141,7 +115,7 @@ func startHAProxy(t *testing.T, pem, echo, web string) *proxy {
 	}
 	cmd := exec.Command("haproxy", "-db", "-q", "-f", file)
 	cmd.Stderr = os.Stderr
-	start(t, cmd)
+	kittest.StartProcess(t, cmd)
 	p := &proxy{name: "haproxy", cmd: cmd, addrs: addrs}
 	p.wait(t)
 	return p
@@ -183,37 +157,11 @@ func mostConnections(t *testing.T) int {
 	return int(min(limit.Max, 1<<20)-200) / 2
 }
 
-// clockTick is the unit of times in /proc, which is the same on all Linux machines.
-const clockTick = 10 * time.Millisecond
-
 // cpu returns the CPU time that the proxy has used.
-func (p *proxy) cpu(t *testing.T) time.Duration {
-	t.Helper()
-	fields := p.proc(t, "stat")
-	return time.Duration(number(t, fields[11])+number(t, fields[12])) * clockTick
-}
+func (p *proxy) cpu() time.Duration { return yardstick.CPU(p.cmd.Process.Pid) }
 
 // rss returns the memory of the proxy in bytes.
-func (p *proxy) rss(t *testing.T) int {
-	t.Helper()
-	return number(t, p.proc(t, "stat")[21]) * os.Getpagesize()
-}
-
-// proc returns the fields of a file of the process after the name of its program.
-func (p *proxy) proc(t *testing.T, file string) []string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid), file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-}
-
-func number(t *testing.T, text string) int {
-	t.Helper()
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
+func (p *proxy) rss() int64 {
+	now, _ := yardstick.Memory(p.cmd.Process.Pid)
+	return now
 }

@@ -160,20 +160,10 @@ func takeOver(t *testing.T) {
 	changed.Sources = &sources
 	netnstest.Apply(t, next, changed)
 	fmt.Printf("restart at 10000 services of 10 endpoints: %.2f s until adopted, %.2f s until planned\n", opened.Seconds(), time.Since(began).Seconds())
-	cpu := cpuTime(t)
+	cpu := yardstick.CPUOfSelf()
 	fmt.Printf("audit at 10000 services of 10 endpoints: %.2f s", timed(t, func() error {
 		netnstest.State(t, next)
 		return nil
 	}))
-	fmt.Printf(", %.2f s of CPU\n", (cpuTime(t) - cpu).Seconds())
-}
-
-// cpuTime returns the CPU time of this process.
-func cpuTime(t *testing.T) time.Duration {
-	t.Helper()
-	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	fmt.Printf(", %.2f s of CPU\n", (yardstick.CPUOfSelf() - cpu).Seconds())
 }

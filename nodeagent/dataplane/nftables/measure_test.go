@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"portolan.dev/nodeagent/dataplane/dataplanetest"
 	"portolan.dev/nodeagent/dataplane/dataplanetest/netnstest"
 	"portolan.dev/nodeagent/kerneltest"
@@ -67,22 +65,13 @@ func median(list []float64) float64 {
 func loadAll(t *testing.T, servers []*plan.VirtualServer) (took, cpu float64) {
 	_, p := start(t)
 	todo := dataplanetest.Changes(servers...)
-	began, used := time.Now(), processor(t)
+	began, used := time.Now(), yardstick.CPUOfSelf().Seconds()
 	netnstest.Apply(t, p, todo)
-	took, cpu = time.Since(began).Seconds(), processor(t)-used
+	took, cpu = time.Since(began).Seconds(), yardstick.CPUOfSelf().Seconds()-used
 	if err := p.Cleanup(); err != nil {
 		t.Fatal(err)
 	}
 	return took, cpu
-}
-
-// processor returns the CPU time of the process in seconds.
-func processor(t *testing.T) float64 {
-	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
-	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
 // changes returns the median time to add or remove an endpoint, in milliseconds.

@@ -10,10 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -27,6 +25,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/kit/obs"
 	"portolan.dev/services/kit/rpc"
+	"portolan.dev/services/kit/yardstick"
 )
 
 // serve serves a log by TCP, as a registry does, and returns its address.
@@ -68,25 +67,7 @@ func startDaemon(t *testing.T, args ...string) *daemonProcess {
 		"-addr=" + apiAddr, "-http-addr=" + httpAddr, "-log-level=error", "-data-dir=" + filepath.Join(dir, "data"),
 	}, args...)...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	started, ended := make(chan error, 1), make(chan struct{})
-	go func() {
-		defer close(ended)
-		runtime.LockOSThread() // the child dies with this thread
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			_ = cmd.Wait() // it is stopped by a signal
-		}
-	}()
-	if err := <-started; err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-		<-ended
-	})
+	kittest.StartProcess(t, cmd)
 	conn, err := grpc.NewClient(apiAddr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
@@ -114,21 +95,10 @@ func (d *daemonProcess) applied(t *testing.T, revision uint64) {
 	})
 }
 
-// rss returns the memory of the process in MB.
-func (d *daemonProcess) rss(t *testing.T) float64 { return d.status(t, "VmRSS") }
-
-func (d *daemonProcess) status(t *testing.T, field string) float64 {
-	t.Helper()
-	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.cmd.Process.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(content), field+":")
-	kb, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return kb / 1024
+// memory returns the memory of the process in MB, now and at its peak.
+func (d *daemonProcess) memory() (now, peak float64) {
+	bytesNow, bytesPeak := yardstick.Memory(d.cmd.Process.Pid)
+	return float64(bytesNow) / (1 << 20), float64(bytesPeak) / (1 << 20)
 }
 
 // syncs returns the number of syncs and their total time in seconds.

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"path/filepath"
-	"sync"
 	"time"
 
 	"portolan.dev/portolan/bench/internal/rig"
@@ -18,14 +16,14 @@ const profileSeconds = 10
 // but without slices, until a follower has seen a complete slice of every service.
 func (b *bench) measureCold(ctx context.Context) error {
 	services, pods := 10_000, 10
-	if b.quick {
+	if b.Quick {
 		services = 2_000
 	}
 	i, err := b.install(ctx, "cold", uniform(services, pods))
 	if err != nil {
 		return err
 	}
-	before, began := cpu{registry: i.registry.CPU(), postgres: b.rig.Postgres.CPU()}, time.Now()
+	before, began := cpu{registry: i.Registry.CPU(), postgres: b.rig.Postgres.CPU()}, time.Now()
 	if err := i.startController(ctx); err != nil {
 		return err
 	}
@@ -71,7 +69,7 @@ func (i *installation) waitLegacy(ctx context.Context) (time.Time, error) {
 
 // printWrites prints the sizes of the registry's commits.
 func (i *installation) printWrites(ctx context.Context) error {
-	values, err := i.registry.Metrics(ctx)
+	values, err := i.Registry.Metrics(ctx)
 	if err != nil {
 		return err
 	}
@@ -80,25 +78,7 @@ func (i *installation) printWrites(ctx context.Context) error {
 	return nil
 }
 
-// profileDaemons starts CPU profiles of registry and endpointctl if profiles are wanted. The
-// returned function waits for them.
-func (b *bench) profileDaemons(ctx context.Context, name string, i *installation) func() error {
-	if b.profile == "" {
-		return func() error { return nil }
-	}
-	var wg sync.WaitGroup
-	errs := make([]error, 2)
-	for n, d := range []*rig.Daemon{i.endpointctl, i.registry} {
-		path := filepath.Join(b.profile, fmt.Sprintf("%s-%s.pprof", name, []string{"endpointctl", "registry"}[n]))
-		wg.Go(func() { errs[n] = d.Profile(ctx, profileSeconds, path) })
-	}
-	return func() error {
-		wg.Wait()
-		for _, err := range errs {
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	}
+// profileDaemons starts CPU profiles of registry and endpointctl. The returned function waits for them.
+func (b *bench) profileDaemons(ctx context.Context, name string, i *installation) (wait func() error) {
+	return b.StartProfiles(ctx, profileSeconds, map[string]*rig.Daemon{name + "-endpointctl": i.endpointctl, name + "-registry": i.Registry})
 }

@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/portolan/bench/internal/rig"
 	"portolan.dev/services/kit/yardstick"
 )
 
@@ -23,7 +23,7 @@ type flipTimes struct {
 // sizes.
 func (b *bench) measureFlip(ctx context.Context) error {
 	few, many, flips := 100, 10_000, 300
-	if b.quick {
+	if b.Quick {
 		many, flips = 2_000, 60
 	}
 	var all []*installation
@@ -46,13 +46,13 @@ func (b *bench) measureFlip(ctx context.Context) error {
 	fmt.Printf("\none pod's readiness, %d flips, ms from the start of the call (%s of it endpointctl waits for more changes):\n", flips, quietTime)
 	for k, i := range all {
 		fmt.Printf("%6d services: call p50 %.1f p99 %.1f; slice committed p50 %.1f p99 %.1f; seen by a follower p50 %.1f p99 %.1f\n", len(i.sizes),
-			quantile(times[k].called, 50), quantile(times[k].called, 99), quantile(times[k].committed, 50), quantile(times[k].committed, 99),
-			quantile(times[k].seen, 50), quantile(times[k].seen, 99))
+			rig.Quantile(times[k].called, 50), rig.Quantile(times[k].called, 99), rig.Quantile(times[k].committed, 50), rig.Quantile(times[k].committed, 99),
+			rig.Quantile(times[k].seen, 50), rig.Quantile(times[k].seen, 99))
 		i.stop()
 	}
-	b.rig.Ratio("flip_p50_many_vs_100_services", quantile(times[1].seen, 50)/quantile(times[0].seen, 50), yardstick.AtMost(1.3))
-	b.rig.Ratio("flip_seen_p50_ms", quantile(times[1].seen, 50), yardstick.Target{})
-	b.rig.Ratio("flip_seen_p99_ms", quantile(times[1].seen, 99), yardstick.AtMost(50))
+	b.rig.Ratio("flip_p50_many_vs_100_services", rig.Quantile(times[1].seen, 50)/rig.Quantile(times[0].seen, 50), yardstick.AtMost(1.3))
+	b.rig.Ratio("flip_seen_p50_ms", rig.Quantile(times[1].seen, 50), yardstick.Target{})
+	b.rig.Ratio("flip_seen_p99_ms", rig.Quantile(times[1].seen, 99), yardstick.AtMost(50))
 	return b.measureFlipBySize(ctx)
 }
 
@@ -63,7 +63,7 @@ func (b *bench) measureFlipBySize(ctx context.Context) error {
 		return err
 	}
 	flips := 200
-	if b.quick {
+	if b.Quick {
 		flips = 60
 	}
 	fmt.Println()
@@ -82,7 +82,7 @@ func (b *bench) measureFlipBySize(ctx context.Context) error {
 		}
 		used := i.cpu().since(before)
 		perFlip[k] = float64(used.endpointctl.Microseconds()) / 1000 / float64(flips)
-		fmt.Printf("a flip in a service of %4d pods: seen p50 %.1f ms, p99 %.1f ms; CPU: %s\n", pods, quantile(times.seen, 50), quantile(times.seen, 99), used.per(flips))
+		fmt.Printf("a flip in a service of %4d pods: seen p50 %.1f ms, p99 %.1f ms; CPU: %s\n", pods, rig.Quantile(times.seen, 50), rig.Quantile(times.seen, 99), used.per(flips))
 		if err := profiled(); err != nil {
 			return err
 		}
@@ -136,10 +136,4 @@ func (i *installation) flip(ctx context.Context, service, k int, ready bool, tim
 		}
 	}
 	return nil
-}
-
-// quantile returns a quantile in milliseconds.
-func quantile(all []time.Duration, percent int) float64 {
-	sorted := slices.Sorted(slices.Values(all))
-	return float64(sorted[len(sorted)*percent/100].Microseconds()) / 1000
 }

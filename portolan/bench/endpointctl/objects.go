@@ -14,9 +14,8 @@ import (
 )
 
 const (
-	namespace   = object.DefaultNamespace
-	serviceCIDR = "10.64.0.0/10"
-	nodes       = 100
+	namespace = object.DefaultNamespace
+	nodes     = 100
 )
 
 // sizes are the numbers of pods of an installation's services.
@@ -63,7 +62,7 @@ func pod(name string, service, address int) *corev1.Pod {
 	}
 }
 
-// status returns the status of a pod whose readiness has changed now.
+// status returns the status of a pod. Its readiness has changed now.
 func status(address int, ready bool) *corev1.PodStatus {
 	state := corev1.ConditionStatus_CONDITION_STATUS_FALSE
 	if ready {

@@ -17,8 +17,8 @@ import (
 )
 
 // observer follows the slices and Endpoints of an installation, as a daemon does: with a snapshot,
-// and then over NATS. It also watches the slices at the registry, whose watch sends a change once it
-// is committed.
+// and then over NATS. It also watches the slices at the registry, because that sends a change as soon as
+// it is committed.
 type observer struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
@@ -46,15 +46,15 @@ type expectation struct {
 func observe(ctx context.Context, i *installation) (*observer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	o := &observer{cancel: cancel, synced: make(chan struct{}), ready: map[string]int{}, changed: make(chan struct{})}
-	i.bench.rig.Defer(o.stop)
-	conn, err := nats.Connect(i.bench.rig.NATS.URL)
+	i.rig.Defer(o.stop)
+	conn, err := nats.Connect(i.rig.NATS.URL)
 	if err != nil {
 		return nil, err
 	}
-	i.bench.rig.Defer(conn.Close)
+	i.rig.Defer(conn.Close)
 	var once sync.Once
 	follower, err := changes.NewFollower(changes.FollowerConfig{
-		Registry: i.conn, NATS: conn, Prefix: i.name, Kinds: []string{"EndpointSlice", "Endpoints"}, Log: slog.New(slog.DiscardHandler),
+		Registry: i.Conn, NATS: conn, Prefix: i.Name, Kinds: []string{"EndpointSlice", "Endpoints"}, Log: slog.New(slog.DiscardHandler),
 		Apply: func(_ context.Context, batch []changes.Change, _ uint64) error {
 			o.apply(batch)
 			once.Do(func() { close(o.synced) })
@@ -70,7 +70,7 @@ func observe(ctx context.Context, i *installation) (*observer, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	o.done.Go(func() { o.watch(ctx, registryv1.NewEndpointSliceServiceClient(i.conn), follower.Revision()) })
+	o.done.Go(func() { o.watch(ctx, registryv1.NewEndpointSliceServiceClient(i.Conn), follower.Revision()) })
 	return o, nil
 }
 

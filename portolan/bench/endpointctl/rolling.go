@@ -52,12 +52,12 @@ func (t *traffic) take() (messages, bytes map[string]int) {
 	return messages, bytes
 }
 
-// measureRolling measures what every node agent receives while all pods of a large service are
-// replaced: as fast as 16 clients can, and one pod after the other, each once the slices have the
-// one before.
+// measureRolling measures the messages to every node agent while all pods of a large service are replaced:
+// first as fast as 16 clients can, then one pod after the other, each as soon as the slices have the pod
+// before.
 func (b *bench) measureRolling(ctx context.Context) error {
 	pods, oneByOne := 5000, 250
-	if b.quick {
+	if b.Quick {
 		pods, oneByOne = 1000, 50
 	}
 	i, err := b.installComplete(ctx, "rolling", uniform(1, pods))
@@ -86,7 +86,7 @@ type pace struct {
 	count   int // number of pods that are replaced
 }
 
-// measurePace replaces pods and prints what an agent received, scaled to all pods of the service.
+// measurePace replaces pods and prints the messages to an agent, scaled to all pods of the service.
 func (b *bench) measurePace(ctx context.Context, i *installation, received *traffic, run int, p pace) error {
 	before, began := i.cpu(), time.Now()
 	if err := i.replace(ctx, run, p); err != nil {
@@ -110,15 +110,15 @@ func mb(bytes int) float64 { return float64(bytes) / 1e6 }
 
 // countTraffic subscribes to all that node agents subscribe to.
 func (i *installation) countTraffic() (*traffic, error) {
-	subjects, err := changes.NewSubjects(i.name)
+	subjects, err := changes.NewSubjects(i.Name)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := nats.Connect(i.bench.rig.NATS.URL)
+	conn, err := nats.Connect(i.rig.NATS.URL)
 	if err != nil {
 		return nil, err
 	}
-	i.bench.rig.Defer(conn.Close)
+	i.rig.Defer(conn.Close)
 	t := &traffic{messages: map[string]int{}, bytes: map[string]int{}}
 	if _, err := conn.Subscribe(subjects.Followed(), t.count); err != nil {
 		return nil, err

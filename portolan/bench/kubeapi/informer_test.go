@@ -37,7 +37,7 @@ func (b *bench) measureInformer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer i.stop()
+	defer i.Stop()
 	usual := features.FeatureGates()
 	defer features.ReplaceFeatureGates(usual)
 	for _, mediaType := range []string{"json", "vnd.kubernetes.protobuf"} {

@@ -19,7 +19,7 @@ func (b *bench) measureList(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer i.stop()
+	defer i.Stop()
 	ofKubeAPI := func(path, accept string) func() (int, error) {
 		return func() (int, error) {
 			body, err := i.get(ctx, path, accept)
@@ -51,11 +51,11 @@ func (b *bench) measureList(ctx context.Context) error {
 			}
 			cpu[l.name] = append(cpu[l.name], float64(spent.registry+spent.kubeapi))
 			fmt.Printf("list of %d services, %-22s %4.0f ms, %.1f MB; CPU: registry %.0f ms, kubeapi %.0f ms; kubeapi allocates %.1f MB\n", services, l.name+":",
-				millis(spent.took), float64(spent.bytes)/1e6, millis(spent.registry), millis(spent.kubeapi), spent.allocated/1e6)
+				rig.Millis(spent.took), float64(spent.bytes)/1e6, rig.Millis(spent.registry), rig.Millis(spent.kubeapi), spent.allocated/1e6)
 		}
 	}
 	for _, name := range []string{"json", "protobuf"} {
-		b.rig.Ratio("list10k_cpu_"+name+"_vs_grpc", quotient(cpu[name], cpu["grpc"]), yardstick.Target{})
+		b.rig.Ratio("list10k_cpu_"+name+"_vs_grpc", rig.Quotient(cpu[name], cpu["grpc"]), yardstick.Target{})
 	}
 	return nil
 }
@@ -76,13 +76,13 @@ func (i *installation) cost(ctx context.Context, list func() (int, error)) (c li
 	if err != nil {
 		return c, err
 	}
-	began, registry, kubeapi := time.Now(), i.registry.CPU(), i.kubeapi.CPU()
+	began, registry, kubeapi := time.Now(), i.Registry.CPU(), i.kubeapi.CPU()
 	for range repeated {
 		if c.bytes, err = list(); err != nil {
 			return c, err
 		}
 	}
-	c.took, c.registry, c.kubeapi = time.Since(began)/repeated, (i.registry.CPU()-registry)/repeated, (i.kubeapi.CPU()-kubeapi)/repeated
+	c.took, c.registry, c.kubeapi = time.Since(began)/repeated, (i.Registry.CPU()-registry)/repeated, (i.kubeapi.CPU()-kubeapi)/repeated
 	then, err := allocatedBytes(ctx, i.kubeapi)
 	c.allocated = (then - allocated) / repeated
 	return c, err
@@ -97,7 +97,7 @@ func allocatedBytes(ctx context.Context, d *rig.Daemon) (float64, error) {
 func (i *installation) listServices(ctx context.Context) (size int, err error) {
 	request, found := &registryv1.ListServicesRequest{PageSize: 1000}, 0
 	for {
-		page, err := registryv1.NewServiceServiceClient(i.conn).ListServices(ctx, request)
+		page, err := registryv1.NewServiceServiceClient(i.Conn).ListServices(ctx, request)
 		if err != nil {
 			return 0, err
 		}

@@ -1,42 +1,22 @@
 package kubeapi
 
 import (
-	"context"
 	"flag"
-	"fmt"
 	"os"
-	"os/signal"
-	"strings"
-	"syscall"
 	"testing"
 
 	"portolan.dev/portolan/bench/internal/rig"
 )
 
-// serveNATS is the flag with which the program starts itself as the NATS server.
-const serveNATS = "serve-nats"
-
 var (
 	measure = flag.Bool("measure", false, "measure, which takes minutes")
-	quick   = flag.Bool("quick", false, "fewer repetitions")
-	bin     = flag.String("bin", "", "folder of the built daemons")
-	only    = flag.String("only", "list,informer,watch,memory", "what to measure")
-	profile = flag.String("profile", "", "folder for CPU profiles of kubeapi")
-	broker  = flag.String(serveNATS, "", "be a NATS server with its data in this folder; used by the program itself")
+	flags   rig.Flags
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	if *broker == "" {
-		os.Exit(m.Run())
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := rig.ServeNATS(ctx, *broker)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "nats:", err)
-		os.Exit(1)
-	}
+	rig.BecomeNATS()
+	flags.Register("list,informer,watch,memory", "")
+	os.Exit(m.Run())
 }
 
 // TestMeasure measures, if the flag -measure is set.
@@ -44,17 +24,15 @@ func TestMeasure(t *testing.T) {
 	if !*measure {
 		t.Skip("allowed: not told to measure; make bench-kubeapi does")
 	}
-	r, ctx, err := rig.Start(t.Context(), *bin, "-"+serveNATS)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(r.Close)
-	b := &bench{T: t, rig: r, rounds: 3}
-	if *quick {
+	b := &bench{T: t, rounds: 3}
+	if flags.Quick {
 		b.rounds = 1
 	}
-	parts := map[string]rig.Part{"list": b.measureList, "informer": b.measureInformer, "watch": b.measureWatch, "memory": b.measureMemory}
-	if err := r.Measure(ctx, strings.Split(*only, ","), parts); err != nil {
+	err := flags.Measure(t.Context(), func(r *rig.Rig) map[string]rig.Part {
+		b.rig = r
+		return map[string]rig.Part{"list": b.measureList, "informer": b.measureInformer, "watch": b.measureWatch, "memory": b.measureMemory}
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -29,7 +28,7 @@ func (b *bench) measureWatch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer i.stop()
+	defer i.Stop()
 	cpu, latency := map[string][]float64{}, map[string][]time.Duration{}
 	for range b.rounds {
 		alone, err := i.load(ctx, ways[0], 0)
@@ -37,9 +36,9 @@ func (b *bench) measureWatch(ctx context.Context) error {
 			return err
 		}
 		for _, w := range ways {
-			stop := b.profiled(ctx, i, w.name)
+			wait := flags.StartProfiles(ctx, loadSeconds, map[string]*rig.Daemon{w.name + "-kubeapi": i.kubeapi, w.name + "-registry": i.Registry})
 			run, err := i.load(ctx, w, watching)
-			if err := errors.Join(err, stop()); err != nil {
+			if err := errors.Join(err, wait()); err != nil {
 				return fmt.Errorf("%s: %w", w.name, err)
 			}
 			spent := run.kubeapi - alone.kubeapi
@@ -55,10 +54,10 @@ func (b *bench) measureWatch(ctx context.Context) error {
 	for _, w := range ways {
 		slices.Sort(latency[w.name])
 		n := len(latency[w.name])
-		fmt.Printf("%-8s from the call to the receipt: p50 %.0f ms, p99 %.0f ms\n", w.name, millis(latency[w.name][n/2]), millis(latency[w.name][n*99/100]))
+		fmt.Printf("%-8s from the call to the receipt: p50 %.0f ms, p99 %.0f ms\n", w.name, rig.Millis(latency[w.name][n/2]), rig.Millis(latency[w.name][n*99/100]))
 	}
-	b.rig.Ratio("watch_cpu_json_vs_grpc", quotient(cpu["json"], cpu["grpc"]), yardstick.AtMost(3))
-	b.rig.Ratio("watch_cpu_protobuf_vs_grpc", quotient(cpu["protobuf"], cpu["grpc"]), yardstick.AtMost(3))
+	b.rig.Ratio("watch_cpu_json_vs_grpc", rig.Quotient(cpu["json"], cpu["grpc"]), yardstick.AtMost(3))
+	b.rig.Ratio("watch_cpu_protobuf_vs_grpc", rig.Quotient(cpu["protobuf"], cpu["grpc"]), yardstick.AtMost(3))
 	return nil
 }
 
@@ -81,7 +80,7 @@ func (i *installation) load(ctx context.Context, w way, count int) (loaded, erro
 		return loaded{}, err
 	}
 	defer all.close()
-	began, registry, kubeapi, clients := time.Now(), i.registry.CPU(), i.kubeapi.CPU(), rig.CPUOfSelf()
+	began, registry, kubeapi, clients := time.Now(), i.Registry.CPU(), i.kubeapi.CPU(), yardstick.CPUOfSelf()
 	run := loaded{}
 	pace := time.NewTicker(time.Second * changesPerCall / changesPerSecond)
 	defer pace.Stop()
@@ -98,7 +97,7 @@ func (i *installation) load(ctx context.Context, w way, count int) (loaded, erro
 	if _, err := i.head(ctx); err != nil { // kubeapi follows without watchers, too
 		return run, err
 	}
-	run.took, run.registry, run.kubeapi, run.clients = time.Since(began), i.registry.CPU()-registry, i.kubeapi.CPU()-kubeapi, rig.CPUOfSelf()-clients
+	run.took, run.registry, run.kubeapi, run.clients = time.Since(began), i.Registry.CPU()-registry, i.kubeapi.CPU()-kubeapi, yardstick.CPUOfSelf()-clients
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	run.latency = all.latency
@@ -117,7 +116,7 @@ func (i *installation) change(ctx context.Context, first int) error {
 		changed.Metadata.Labels[sentLabel] = now
 		request.Operations = append(request.Operations, &registryv1.WriteOperation{Write: &registryv1.WriteOperation_Update{Update: object.Wrap(changed)}})
 	}
-	answer, err := registryv1.NewBulkServiceClient(i.conn).Write(ctx, request)
+	answer, err := registryv1.NewBulkServiceClient(i.Conn).Write(ctx, request)
 	if err != nil {
 		return err
 	}
@@ -127,19 +126,6 @@ func (i *installation) change(ctx context.Context, first int) error {
 		}
 	}
 	return nil
-}
-
-// profiled profiles the servers during a load, if there is a folder for profiles. The function that it
-// returns waits for them.
-func (b *bench) profiled(ctx context.Context, i *installation, of string) func() error {
-	if *profile == "" {
-		return func() error { return nil }
-	}
-	saved := make(chan error, 2)
-	for server, d := range map[string]*rig.Daemon{"kubeapi": i.kubeapi, "registry": i.registry} {
-		go func() { saved <- d.Profile(ctx, loadSeconds, filepath.Join(*profile, of+"-"+server+".pprof")) }()
-	}
-	return func() error { return errors.Join(<-saved, <-saved) }
 }
 
 // measureMemory measures the memory of open watches in the server's process, each way at daemons of
@@ -153,12 +139,12 @@ func (b *bench) measureMemory(ctx context.Context) error {
 		}
 		server := i.kubeapi
 		if w.name == "grpc" {
-			server = i.registry
+			server = i.Registry
 		}
 		if perWatch[w.name], err = i.memory(ctx, w, server); err != nil {
 			return fmt.Errorf("%s: %w", w.name, err)
 		}
-		i.stop()
+		i.Stop()
 	}
 	b.rig.Ratio("watch_memory_json_vs_grpc", perWatch["json"]/perWatch["grpc"], yardstick.AtMost(3))
 	b.rig.Ratio("watch_memory_protobuf_vs_grpc", perWatch["protobuf"]/perWatch["grpc"], yardstick.AtMost(3))
@@ -167,7 +153,7 @@ func (b *bench) measureMemory(ctx context.Context) error {
 
 // memory returns the bytes of heap and stacks of one of many watches after a load.
 func (i *installation) memory(ctx context.Context, w way, server *rig.Daemon) (float64, error) {
-	if _, err := i.load(ctx, w, 1); err != nil { // what the first watch takes is not counted
+	if _, err := i.load(ctx, w, 1); err != nil { // the first watch allocates memory that later ones share
 		return 0, err
 	}
 	before, err := live(ctx, server)
@@ -207,15 +193,3 @@ func live(ctx context.Context, d *rig.Daemon) (float64, error) {
 }
 
 func residentMegabytes(d *rig.Daemon) int { return int(d.Resident() >> 20) }
-
-func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
-// quotient returns the median of the quotients of each round.
-func quotient(a, b []float64) float64 {
-	quotients := make([]float64, len(a))
-	for n := range a {
-		quotients[n] = a[n] / b[n]
-	}
-	slices.Sort(quotients)
-	return quotients[len(quotients)/2]
-}

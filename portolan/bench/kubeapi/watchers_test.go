@@ -162,7 +162,7 @@ func (c asReceived) Unmarshal(data mem.BufferSlice, v any) error {
 
 // dialRegistry opens a connection for watches at the registry.
 func dialRegistry(i *installation) (func(context.Context, uint64) (stream, error), error) {
-	conn, err := rpc.TCP().Dial(i.registry.Addr)
+	conn, err := rpc.TCP().Dial(i.Registry.Addr)
 	if err != nil {
 		return nil, err
 	}
@@ -230,7 +230,7 @@ func dialKubeAPI(i *installation, accept string, read func(io.Reader) stream) (f
 // readBytes is the size of the buffer of a watch of kubeapi.
 const readBytes = 16 << 10
 
-// readLines returns what has arrived of a watch in JSON, whose events are lines.
+// readLines reads a watch in JSON. Each line is an event.
 func readLines(body io.Reader) stream {
 	buffer := make([]byte, readBytes)
 	return func() ([]byte, int, error) {
@@ -239,7 +239,7 @@ func readLines(body io.Reader) stream {
 	}
 }
 
-// readFrames returns what has arrived of a watch in protobuf, whose events follow their lengths.
+// readFrames reads a watch in protobuf. Each event follows its length, which has four bytes.
 func readFrames(body io.Reader) stream {
 	buffer, skip := make([]byte, readBytes), 0
 	var length []byte // the part of a length that has arrived

@@ -19,13 +19,9 @@ import (
 type profiler func(ctx context.Context, seconds int) ([]byte, error)
 
 // measureAccount divides the CPU time of a create, and of a put of etcd, among kinds of work. Each
-// process has a column, whose sum is the CPU time that the process used.
+// process has a column, which adds up to the CPU time that the process used.
 func (b *bench) measureAccount(ctx context.Context) error {
-	dsn, err := b.postgres.Database(ctx, "account")
-	if err != nil {
-		return err
-	}
-	i, err := b.install(ctx, "account", dsn)
+	i, err := b.install(ctx, "account", nil)
 	if err != nil {
 		return err
 	}
@@ -35,7 +31,7 @@ func (b *bench) measureAccount(ctx context.Context) error {
 	}
 	allocated := i.allocated(ctx)
 	creates, err := b.accountOf(ctx, "create", b.parts(i), i.creator, map[string]profiler{
-		"registry": serves(i.registry.Debug), "allocator": serves(i.allocator.Debug), "nats": serves(b.rig.NATS.Debug), "clients": profileSelf,
+		"registry": serves(i.Registry.Debug), "allocator": serves(i.Allocator.Debug), "nats": serves(b.rig.NATS.Debug), "clients": profileSelf,
 	})
 	if err != nil {
 		return err
@@ -56,10 +52,10 @@ func (i *installation) allocated(ctx context.Context) func() error {
 	type state struct{ creates, bytes, objects float64 }
 	read := func(d *rig.Daemon) (state, error) {
 		of, err := d.Metrics(ctx)
-		committed, errCommitted := i.registry.Metrics(ctx)
+		committed, errCommitted := i.Registry.Metrics(ctx)
 		return state{committed["portolan_registry_commit_writes_sum"], of["go_memstats_alloc_bytes_total"], of["go_memstats_mallocs_total"]}, errors.Join(err, errCommitted)
 	}
-	daemons := []*rig.Daemon{i.registry, i.allocator}
+	daemons := []*rig.Daemon{i.Registry, i.Allocator}
 	before := make([]state, len(daemons))
 	var err error
 	for n, d := range daemons {
@@ -103,7 +99,7 @@ type worker func(prefix string) func(ctx context.Context, client int, n int64) e
 // divided by the time in the program and in the kernel.
 func (b *bench) accountOf(ctx context.Context, operation string, p parts, work worker, profilers map[string]profiler) ([]account.Column, error) {
 	seconds := 20
-	if b.quick {
+	if b.Quick {
 		seconds = 8
 	}
 	if _, err := clients(ctx, 64, 2*time.Second, work("warm-up")); err != nil {
@@ -123,7 +119,7 @@ func (b *bench) accountOf(ctx context.Context, operation string, p parts, work w
 			inKernel := float64(systemThen-system) / float64(userThen-user+systemThen-system)
 			shares[part.name] = account.Shares{kindStatements: 1 - inKernel, kindStatementsInKernel: inKernel}
 		}
-		columns[n] = account.NewColumn(part.name, median(spent[part.name]), shares[part.name])
+		columns[n] = account.NewColumn(part.name, rig.Median(spent[part.name]), shares[part.name])
 	}
 	return columns, nil
 }
@@ -160,8 +156,8 @@ func (b *bench) startProfiles(ctx context.Context, operation string, seconds int
 
 // saveProfile writes a profile to the folder for profiles, if there is one.
 func (b *bench) saveProfile(name string, data []byte) error {
-	if b.profile == "" {
+	if b.Profile == "" {
 		return nil
 	}
-	return os.WriteFile(filepath.Join(b.profile, name+".pprof"), data, 0o600)
+	return os.WriteFile(filepath.Join(b.Profile, name+".pprof"), data, 0o600)
 }

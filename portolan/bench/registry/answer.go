@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/miekg/dns"
@@ -19,15 +18,11 @@ import (
 // commit when its call returns, which is a little later. The time from the start of the call, which
 // is longer than the time of interest, is therefore printed too.
 func (b *bench) measureAnswer(ctx context.Context) error {
-	dsn, err := b.postgres.Database(ctx, "answers")
+	i, err := b.install(ctx, "answers", nil)
 	if err != nil {
 		return err
 	}
-	i, err := b.install(ctx, "answers", dsn)
-	if err != nil {
-		return err
-	}
-	names, err := b.startDaemon(ctx, "dnssvc", "-nats-prefix", "answers", "-registry", i.registry.Addr, "-listen", "127.53.254.4:0", "-lame-duck", "0s")
+	names, err := i.StartFollower(ctx, "dnssvc", "-listen", "127.53.254.4:0", "-lame-duck", "0s")
 	if err != nil {
 		return err
 	}
@@ -35,7 +30,7 @@ func (b *bench) measureAnswer(ctx context.Context) error {
 		return errors.New("dnssvc does not say where it answers")
 	}
 	count := 200
-	if b.quick {
+	if b.Quick {
 		count = 50
 	}
 	var calls, commits []time.Duration
@@ -48,18 +43,11 @@ func (b *bench) measureAnswer(ctx context.Context) error {
 			calls, commits = append(calls, call), append(commits, commit)
 		}
 	}
-	slices.Sort(calls)
-	slices.Sort(commits)
-	quantile := func(all []time.Duration, percent int) float64 {
-		return float64(all[len(all)*percent/100].Microseconds()) / 1000
-	}
 	fmt.Printf("\ncommit to answer, ms: p50 %.2f, p99 %.2f; from the beginning of the call: p50 %.2f, p99 %.2f\n",
-		quantile(commits, 50), quantile(commits, 99), quantile(calls, 50), quantile(calls, 99))
-	b.rig.Ratio("commit_to_answer_p50_ms", quantile(commits, 50), yardstick.AtMost(5))
-	b.rig.Ratio("call_to_answer_p50_ms", quantile(calls, 50), yardstick.Target{})
-	for _, d := range []*rig.Daemon{names, i.registry, i.allocator} {
-		d.Stop()
-	}
+		rig.Quantile(commits, 50), rig.Quantile(commits, 99), rig.Quantile(calls, 50), rig.Quantile(calls, 99))
+	b.rig.Ratio("commit_to_answer_p50_ms", rig.Quantile(commits, 50), yardstick.AtMost(5))
+	b.rig.Ratio("call_to_answer_p50_ms", rig.Quantile(calls, 50), yardstick.Target{})
+	i.Stop()
 	return nil
 }
 

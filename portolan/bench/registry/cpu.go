@@ -5,9 +5,11 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"portolan.dev/portolan/bench/internal/rig"
 )
 
-// part is one or more processes whose CPU time is counted together.
+// part is one process, or several whose CPU time is added up.
 type part struct {
 	name string
 	cpu  func() time.Duration // used so far
@@ -28,7 +30,7 @@ func (p parts) used() []time.Duration {
 // costs are the CPU times of one operation, by part, one for each measurement.
 type costs map[string][]float64
 
-// add adds a measurement: what the parts have used since before, for a number of operations.
+// add adds a measurement: the CPU time of each part since before, divided by the number of operations.
 func (c costs) add(p parts, before []time.Duration, operations float64) {
 	for i, now := range p.used() {
 		c[p[i].name] = append(c[p[i].name], float64((now-before[i]).Microseconds())/operations)
@@ -53,13 +55,13 @@ func (c costs) sums(except ...string) []float64 {
 }
 
 // total returns the median of sums.
-func (c costs) total(except ...string) float64 { return median(c.sums(except...)) }
+func (c costs) total(except ...string) float64 { return rig.Median(c.sums(except...)) }
 
 // line returns the medians of the parts in their order, and of their sum.
 func (c costs) line(p parts) string {
 	var b strings.Builder
 	for _, part := range p {
-		fmt.Fprintf(&b, "%s %.0f, ", part.name, median(c[part.name]))
+		fmt.Fprintf(&b, "%s %.0f, ", part.name, rig.Median(c[part.name]))
 	}
 	return fmt.Sprintf("%sin all %.0f µs", b.String(), c.total())
 }

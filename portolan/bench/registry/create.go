@@ -4,56 +4,31 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
-	"slices"
+	"iter"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"google.golang.org/grpc"
-
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/portolan/bench/internal/rig"
-	"portolan.dev/services/kit/rpc"
 	"portolan.dev/services/kit/yardstick"
+	"portolan.dev/services/object"
 )
 
-// serviceCIDR has room for every service of a run.
-const serviceCIDR = "10.64.0.0/10"
+// installation is a registry and an allocator with a database of their own. All clients share its
+// connection, as the clients of etcd share one.
+type installation struct{ *rig.Installation }
 
-// installation is a registry and an allocator with a database of their own.
-type installation struct {
-	registry, allocator *rig.Daemon
-	conn                *grpc.ClientConn // shared by all clients, as the clients of etcd share one
-}
-
-// install starts an installation. Each has its own prefix of NATS subjects, so that several in one
-// run do not interfere.
-func (b *bench) install(ctx context.Context, name, dsn string) (*installation, error) {
-	addr, err := rig.FreeAddr()
-	if err != nil {
-		return nil, err
-	}
-	allocator, err := b.startDaemon(ctx, "allocator", "-nats-prefix", name, "-service-cidr", serviceCIDR, "-data-dir", filepath.Join(b.rig.Dir, name+"-allocator"), "-registry", addr)
-	if err != nil {
-		return nil, err
-	}
-	registry, err := b.startDaemon(ctx, "registry", "-nats-prefix", name, "-service-cidr", serviceCIDR, "-store", dsn, "-allocator", allocator.Addr, "-addr", addr)
-	if err != nil {
-		return nil, err
-	}
-	i := &installation{registry: registry, allocator: allocator}
-	if i.conn, err = rpc.TCP().Dial(registry.Addr); err != nil {
-		return nil, err
-	}
-	b.rig.Defer(func() { _ = i.conn.Close() })
-	return i, nil
+// install starts an installation with objects, or with an empty database if objects is nil.
+func (b *bench) install(ctx context.Context, name string, objects iter.Seq[object.Object]) (*installation, error) {
+	i, err := b.rig.Install(ctx, name, objects)
+	return &installation{i}, err
 }
 
 func (i *installation) services() registryv1.ServiceServiceClient {
-	return registryv1.NewServiceServiceClient(i.conn)
+	return registryv1.NewServiceServiceClient(i.Conn)
 }
 
 // description makes a service about as large as the yardsticks' objects.
@@ -103,7 +78,7 @@ func clients(ctx context.Context, count int, d time.Duration, do func(ctx contex
 }
 
 func (b *bench) rounds() (int, time.Duration) {
-	if b.quick {
+	if b.Quick {
 		return 1, 2 * time.Second
 	}
 	return 3, 5 * time.Second
@@ -119,16 +94,12 @@ type rates struct {
 
 // parts are the processes that take part in a write of an installation.
 func (b *bench) parts(i *installation) parts {
-	return parts{{"registry", i.registry.CPU}, {"allocator", i.allocator.CPU}, {"postgres", b.postgres.CPU}, {"nats", b.rig.NATS.CPU}, {"clients", rig.CPUOfSelf}}
+	return parts{{"registry", i.Registry.CPU}, {"allocator", i.Allocator.CPU}, {"postgres", b.postgres.CPU}, {"nats", b.rig.NATS.CPU}, {"clients", yardstick.CPUOfSelf}}
 }
 
 // measureCreate compares creates through gRPC, with IP allocation, with pgbench and etcd.
 func (b *bench) measureCreate(ctx context.Context) error {
-	dsn, err := b.postgres.Database(ctx, "creates")
-	if err != nil {
-		return err
-	}
-	i, err := b.install(ctx, "creates", dsn)
+	i, err := b.install(ctx, "creates", nil)
 	if err != nil {
 		return err
 	}
@@ -151,15 +122,15 @@ func (b *bench) measureCreate(ctx context.Context) error {
 	fmt.Printf("\ncreate/s, median of %d rounds      clients      create    etcd put     pgbench\n", rounds)
 	for _, c := range clientCounts {
 		r := found[c]
-		fmt.Printf("%41d %11.0f %11.0f %11.0f\n", c, median(r.create), median(r.etcd), median(r.pgbench))
+		fmt.Printf("%41d %11.0f %11.0f %11.0f\n", c, rig.Median(r.create), rig.Median(r.etcd), rig.Median(r.pgbench))
 	}
 	fmt.Println("CPU per operation, 64 clients:")
 	fmt.Println("     create:", found[64].perCreate.line(b.parts(i)))
 	fmt.Println("   etcd put:", found[64].perPut.line(e.parts()))
 	fmt.Println("    pgbench:", found[64].perInsert.line(b.postgres.parts()))
-	b.rig.Ratio("create64_vs_etcd_put", quotient(found[64].create, found[64].etcd), yardstick.AtLeast(1))
-	b.rig.Ratio("create64_vs_pgbench", quotient(found[64].create, found[64].pgbench), yardstick.AtLeast(0.7))
-	if b.profile != "" {
+	b.rig.Ratio("create64_vs_etcd_put", rig.Quotient(found[64].create, found[64].etcd), yardstick.AtLeast(1))
+	b.rig.Ratio("create64_vs_pgbench", rig.Quotient(found[64].create, found[64].pgbench), yardstick.AtLeast(0.7))
+	if b.Profile != "" {
 		return b.profileCreate(ctx, i)
 	}
 	return nil
@@ -238,12 +209,8 @@ const profileFor = 10 * time.Second
 
 // profiled writes CPU profiles of registry and allocator while do works for profileFor.
 func (b *bench) profiled(ctx context.Context, i *installation, suffix string, do func() error) error {
-	saved := make(chan error, 2)
-	for name, d := range map[string]*rig.Daemon{"registry": i.registry, "allocator": i.allocator} {
-		go func() { saved <- d.Profile(ctx, 8, filepath.Join(b.profile, name+suffix+".pprof")) }()
-	}
-	err := do()
-	return errors.Join(err, <-saved, <-saved)
+	wait := b.StartProfiles(ctx, 8, map[string]*rig.Daemon{"registry" + suffix: i.Registry, "allocator" + suffix: i.Allocator})
+	return errors.Join(do(), wait())
 }
 
 // printBatches prints the mean sizes and durations of commits and batches since the start.
@@ -251,7 +218,7 @@ func (i *installation) printBatches(ctx context.Context) error {
 	for _, histogram := range []struct {
 		of   *rig.Daemon
 		name string
-	}{{i.registry, "portolan_registry_commit_writes"}, {i.registry, "portolan_registry_commit_duration_seconds"}, {i.allocator, "portolan_allocator_batch_seconds"}} {
+	}{{i.Registry, "portolan_registry_commit_writes"}, {i.Registry, "portolan_registry_commit_duration_seconds"}, {i.Allocator, "portolan_allocator_batch_seconds"}} {
 		values, err := histogram.of.Metrics(ctx)
 		if err != nil {
 			return err
@@ -259,18 +226,4 @@ func (i *installation) printBatches(ctx context.Context) error {
 		fmt.Printf("mean of %s: %.4f\n", histogram.name, values[histogram.name+"_sum"]/values[histogram.name+"_count"])
 	}
 	return nil
-}
-
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[len(sorted)/2]
-}
-
-// quotient returns the median of the quotients of each round.
-func quotient(ours, theirs []float64) float64 {
-	quotients := make([]float64, len(ours))
-	for i := range ours {
-		quotients[i] = ours[i] / theirs[i]
-	}
-	return median(quotients)
 }

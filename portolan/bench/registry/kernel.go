@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -45,21 +44,17 @@ func (b *bench) measureKernel(ctx context.Context) error {
 	}
 	b.rig.Defer(func() { _ = lis.Close() })
 	go acceptAll(lis)
-	dsn, err := b.postgres.Database(ctx, "kernel")
+	i, err := b.install(ctx, "kernel", nil)
 	if err != nil {
 		return err
 	}
-	i, err := b.install(ctx, "kernel", dsn)
-	if err != nil {
-		return err
-	}
-	agent, err := b.startDaemon(ctx, "nodeagent", "-nats-prefix", "kernel", "-registry", i.registry.Addr, "-node-name", "here", "-node-addresses", backendAddr,
-		"-proxy-mode", "nftables", "-strict", "-service-cidr", serviceCIDR, "-pod-cidr", "10.128.0.0/16", "-data-dir", filepath.Join(b.rig.Dir, "nodeagent"))
+	_, err = i.StartFollower(ctx, "nodeagent", "-node-name", "here", "-node-addresses", backendAddr,
+		"-proxy-mode", "nftables", "-strict", "-service-cidr", rig.ServiceCIDR, "-pod-cidr", "10.128.0.0/16", "-data-dir", filepath.Join(b.rig.Dir, "nodeagent"))
 	if err != nil {
 		return err
 	}
 	count := 200
-	if b.quick {
+	if b.Quick {
 		count = 50
 	}
 	var times []time.Duration
@@ -72,13 +67,9 @@ func (b *bench) measureKernel(ctx context.Context) error {
 			times = append(times, took)
 		}
 	}
-	slices.Sort(times)
-	quantile := func(percent int) float64 { return float64(times[len(times)*percent/100].Microseconds()) / 1000 }
-	b.rig.Ratio("commit_to_kernel_p50_ms", quantile(50), yardstick.Target{})
-	b.rig.Ratio("commit_to_kernel_p99_ms", quantile(99), yardstick.AtMost(50))
-	for _, d := range []*rig.Daemon{agent, i.registry, i.allocator} {
-		d.Stop()
-	}
+	b.rig.Ratio("commit_to_kernel_p50_ms", rig.Quantile(times, 50), yardstick.Target{})
+	b.rig.Ratio("commit_to_kernel_p99_ms", rig.Quantile(times, 99), yardstick.AtMost(50))
+	i.Stop()
 	return nil
 }
 
@@ -88,7 +79,7 @@ func (b *bench) inNamespace(ctx context.Context, part string) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, self, "-only", part, "-bin", b.bin, fmt.Sprintf("-quick=%t", b.quick))
+	cmd := exec.CommandContext(ctx, self, "-only", part, "-bin", b.rig.Bin, fmt.Sprintf("-quick=%t", b.Quick))
 	cmd.Env = append(os.Environ(), ownNamespace+"=1")
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
@@ -138,7 +129,7 @@ func (i *installation) untilConnected(ctx context.Context, name string) (time.Du
 		connected <- err
 	}()
 	ready, portName, port := true, "http", int32(8080)
-	_, err = registryv1.NewEndpointSliceServiceClient(i.conn).CreateEndpointSlice(waiting, &registryv1.CreateEndpointSliceRequest{EndpointSlice: &corev1.EndpointSlice{
+	_, err = registryv1.NewEndpointSliceServiceClient(i.Conn).CreateEndpointSlice(waiting, &registryv1.CreateEndpointSliceRequest{EndpointSlice: &corev1.EndpointSlice{
 		Metadata:    &corev1.ObjectMeta{Name: name, Namespace: "default", Labels: map[string]string{object.LabelServiceName: name}},
 		AddressType: corev1.AddressType_ADDRESS_TYPE_IPV4,
 		Ports:       []*corev1.EndpointPort{{Name: &portName, Port: &port}},

@@ -56,11 +56,7 @@ func manyObjects(yield func(object.Object) bool) {
 // measureList reads 110 000 objects from the registry, and again from a server that sends one
 // object per message with gRPC's default codec.
 func (b *bench) measureList(ctx context.Context) error {
-	dsn, err := b.seed(ctx, "list", manyObjects)
-	if err != nil {
-		return err
-	}
-	i, err := b.install(ctx, "list", dsn)
+	i, err := b.install(ctx, "list", manyObjects)
 	if err != nil {
 		return err
 	}
@@ -71,7 +67,7 @@ func (b *bench) measureList(ctx context.Context) error {
 	rounds, _ := b.rounds()
 	var ours, theirs reading
 	for range 2*rounds + 1 {
-		if err := ours.measure(i.registry, func() error { return snapshot(ctx, i.conn) }); err != nil {
+		if err := ours.measure(i.Registry, func() error { return snapshot(ctx, i.Conn) }); err != nil {
 			return err
 		}
 		if err := theirs.measure(plain, func() error { return plainList(ctx, conn) }); err != nil {
@@ -79,9 +75,8 @@ func (b *bench) measureList(ctx context.Context) error {
 		}
 	}
 	fmt.Printf("\nlist of %d objects: %s\nplain codec, one object in each message: %s\n", listServices+listSlices, &ours, &theirs)
-	b.rig.Ratio("list110k_cpu_vs_plain", quotient(ours.cpu, theirs.cpu), yardstick.AtMost(0.37))
-	i.registry.Stop()
-	i.allocator.Stop()
+	b.rig.Ratio("list110k_cpu_vs_plain", rig.Quotient(ours.cpu, theirs.cpu), yardstick.AtMost(0.37))
+	i.Stop()
 	return nil
 }
 
@@ -96,19 +91,21 @@ const lists = 5
 // garbage does not count.
 func (r *reading) measure(from interface{ CPU() time.Duration }, read func() error) error {
 	runtime.GC()
-	began, self, server := time.Now(), rig.CPUOfSelf(), from.CPU()
+	began, self, server := time.Now(), yardstick.CPUOfSelf(), from.CPU()
 	for range lists {
 		if err := read(); err != nil {
 			return err
 		}
 	}
-	took, client, serving := time.Since(began), rig.CPUOfSelf()-self, from.CPU()-server
+	took, client, serving := time.Since(began), yardstick.CPUOfSelf()-self, from.CPU()-server
 	r.time, r.cpu, r.serving = append(r.time, float64(took/lists)), append(r.cpu, float64((client+serving)/lists)), append(r.serving, float64(serving/lists))
 	return nil
 }
 
 func (r *reading) String() string {
-	text := func(values []float64) string { return millis(time.Duration(median(values))) }
+	text := func(values []float64) string {
+		return fmt.Sprintf("%.0f ms", rig.Millis(time.Duration(rig.Median(values))))
+	}
 	return fmt.Sprintf("%s, CPU of server and client %s, of the server alone %s", text(r.time), text(r.cpu), text(r.serving))
 }
 
@@ -171,7 +168,7 @@ func servePlain(ctx context.Context) error {
 	var all []*corev1.Object
 	for o := range manyObjects {
 		revision := uint64(len(all) + 1)
-		setIdentity(o.GetMetadata(), revision)
+		rig.SetIdentity(o.GetMetadata(), revision)
 		o.GetMetadata().ResourceVersion = revision
 		all = append(all, object.Wrap(o))
 	}

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"portolan.dev/portolan/bench/internal/rig"
+	"portolan.dev/services/kit/yardstick"
 )
 
 // payload is the size in bytes of an object of the yardsticks, about the size of a service.
@@ -32,10 +33,10 @@ var (
 )
 
 // pgbench returns the inserts per second of some clients that commit every row, measured for the
-// time d, and the CPU time that each took. pgbench's own clock starts before its clients are
+// time d, and the CPU time of an insert. pgbench's own clock starts before its clients are
 // connected, which takes seconds on a busy machine, and each connection is a process of the server.
-// A first run with few inserts, which also warms up the server, measures what the connections take.
-// The results are those of the connected clients.
+// A first run with few inserts, which also warms up the server, measures the cost of the connections. The
+// results do not include it.
 func (p cluster) pgbench(ctx context.Context, clients int, d time.Duration) (rate float64, perInsert costs, err error) {
 	const insert = `CREATE TABLE IF NOT EXISTS insert_only (name text PRIMARY KEY, data bytea NOT NULL)`
 	if err := p.Query(ctx, "postgres", insert, nil); err != nil {
@@ -59,7 +60,7 @@ func (p cluster) pgbench(ctx context.Context, clients int, d time.Duration) (rat
 }
 
 // parts are the processes that take part in an insert. pgbench has exited when they are asked.
-func (p cluster) parts() parts { return parts{{"postgres", p.CPU}, {"pgbench", rig.CPUOfExited}} }
+func (p cluster) parts() parts { return parts{{"postgres", p.CPU}, {"pgbench", yardstick.CPUOfExited}} }
 
 // pgbenchRun is the result of a run of pgbench.
 type pgbenchRun struct {
@@ -143,14 +144,14 @@ func (e *etcd) put(ctx context.Context, key string, options ...grpc.CallOption) 
 	return e.conn.Invoke(ctx, "/etcdserverpb.KV/Put", &request, &answer, options...)
 }
 
-// putter returns a function that puts an object, whose name begins with the prefix.
+// putter returns a function that puts an object with a name that begins with the prefix.
 func (e *etcd) putter(prefix string) func(context.Context, int, int64) error {
 	return func(ctx context.Context, _ int, n int64) error { return e.put(ctx, fmt.Sprintf("%s-%d", prefix, n)) }
 }
 
 // parts are the processes that take part in a put.
 func (e *etcd) parts() parts {
-	return parts{{"etcd", e.CPU}, {"clients", rig.CPUOfSelf}}
+	return parts{{"etcd", e.CPU}, {"clients", yardstick.CPUOfSelf}}
 }
 
 // raw is a codec that sends and receives bytes.

@@ -7,11 +7,10 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"path/filepath"
 	"time"
 
-	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/portolan/bench/internal/rig"
 	"portolan.dev/registry"
 	"portolan.dev/registry/program"
 	"portolan.dev/registry/store"
@@ -49,39 +48,9 @@ func (b *bench) measureStore(ctx context.Context) error {
 			return err
 		}
 	}
-	fmt.Printf("\nstore alone, 256 clients: %.0f/s; pgbench %.0f/s\n", median(ours), median(theirs))
-	b.rig.Ratio("store256_vs_pgbench", quotient(ours, theirs), yardstick.AtLeast(1.5))
+	fmt.Printf("\nstore alone, 256 clients: %.0f/s; pgbench %.0f/s\n", rig.Median(ours), rig.Median(theirs))
+	b.rig.Ratio("store256_vs_pgbench", rig.Quotient(ours, theirs), yardstick.AtLeast(1.5))
 	return nil
-}
-
-// seed fills a database with objects before a registry runs on it.
-func (b *bench) seed(ctx context.Context, name string, objects iter.Seq[object.Object]) (string, error) {
-	dsn, err := b.postgres.Database(ctx, name)
-	if err != nil {
-		return "", err
-	}
-	s, err := program.OpenStore(ctx, registry.Config{Store: dsn}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		return "", err
-	}
-	defer s.Close()
-	var revision uint64
-	return dsn, s.Restore(ctx, 0, 1_000_000, func(yield func(store.Row, error) bool) {
-		for o := range objects {
-			revision++
-			meta := o.GetMetadata()
-			setIdentity(meta, revision)
-			data, err := store.Encode(o)
-			if !yield(store.Row{Key: object.KeyOf(o), UID: meta.GetUid(), Revision: revision, Data: data}, err) {
-				return
-			}
-		}
-	})
-}
-
-// setIdentity sets the metadata that the registry sets on objects that it creates.
-func setIdentity(meta *corev1.ObjectMeta, revision uint64) {
-	meta.Uid, meta.Generation = fmt.Sprintf("uid-%d", revision), 1
 }
 
 func headless(n int) iter.Seq[object.Object] {
@@ -100,15 +69,8 @@ func (b *bench) measureWrite(ctx context.Context) error {
 	sizes := []int{1_000, 100_000}
 	installations := make([]*installation, len(sizes))
 	for n, size := range sizes {
-		dsn, err := b.seed(ctx, fmt.Sprintf("beside%d", size), headless(size))
-		if err != nil {
-			return err
-		}
-		// Otherwise Postgres does it by itself during the measurement of the larger database.
-		if err := b.postgres.Tidy(ctx, fmt.Sprintf("beside%d", size)); err != nil {
-			return err
-		}
-		if installations[n], err = b.install(ctx, fmt.Sprintf("beside%d", size), dsn); err != nil {
+		var err error
+		if installations[n], err = b.install(ctx, fmt.Sprintf("beside%d", size), headless(size)); err != nil {
 			return err
 		}
 	}
@@ -117,14 +79,14 @@ func (b *bench) measureWrite(ctx context.Context) error {
 	// The first round only warms up, while followers read all objects.
 	for round := -1; round < 2*rounds; round++ {
 		for n, i := range installations {
-			registry, postgres := i.registry.CPU(), b.postgres.CPU()
+			registry, postgres := i.Registry.CPU(), b.postgres.CPU()
 			rate, err := clients(ctx, 64, d, func(ctx context.Context, _ int, n int64) error {
 				return i.createAndDelete(ctx, fmt.Sprintf("r%d-%d", round, n))
 			})
 			if err != nil {
 				return err
 			}
-			registry, postgres = i.registry.CPU()-registry, b.postgres.CPU()-postgres
+			registry, postgres = i.Registry.CPU()-registry, b.postgres.CPU()-postgres
 			if round < 0 {
 				continue
 			}
@@ -133,7 +95,7 @@ func (b *bench) measureWrite(ctx context.Context) error {
 			ofRegistry[n] = append(ofRegistry[n], float64(registry.Microseconds())/(2*rate*d.Seconds()))
 		}
 	}
-	if b.profile != "" {
+	if b.Profile != "" {
 		if err := b.profileWrite(ctx, installations[1]); err != nil {
 			return err
 		}
@@ -141,25 +103,23 @@ func (b *bench) measureWrite(ctx context.Context) error {
 	fmt.Println()
 	for n, size := range sizes {
 		fmt.Printf("a write beside %6d objects, 64 clients: %.0f µs of the clock, %.0f µs of CPU in registry and Postgres, %.0f of them in the registry\n",
-			size, median(perWrite[n]), median(cpu[n]), median(ofRegistry[n]))
+			size, rig.Median(perWrite[n]), rig.Median(cpu[n]), rig.Median(ofRegistry[n]))
 	}
-	fmt.Printf("100k against 1k by the clock: %.2f\n", quotient(perWrite[1], perWrite[0]))
-	b.rig.Ratio("write_at_100k_vs_1k", quotient(cpu[1], cpu[0]), yardstick.AtMost(1.2))
+	fmt.Printf("100k against 1k by the clock: %.2f\n", rig.Quotient(perWrite[1], perWrite[0]))
+	b.rig.Ratio("write_at_100k_vs_1k", rig.Quotient(cpu[1], cpu[0]), yardstick.AtMost(1.2))
 	for _, i := range installations {
-		i.registry.Stop()
-		i.allocator.Stop()
+		i.Stop()
 	}
 	return nil
 }
 
 // profileWrite writes a CPU profile of the registry with many objects.
 func (b *bench) profileWrite(ctx context.Context, i *installation) error {
-	saved := make(chan error, 1)
-	go func() { saved <- i.registry.Profile(ctx, 6, filepath.Join(b.profile, "write100k.pprof")) }()
+	wait := b.StartProfiles(ctx, 6, map[string]*rig.Daemon{"write100k": i.Registry})
 	_, err := clients(ctx, 64, 7*time.Second, func(ctx context.Context, _ int, n int64) error {
 		return i.createAndDelete(ctx, fmt.Sprintf("profile-%d", n))
 	})
-	return errors.Join(err, <-saved)
+	return errors.Join(err, wait())
 }
 
 func (i *installation) createAndDelete(ctx context.Context, name string) error {
@@ -169,6 +129,3 @@ func (i *installation) createAndDelete(ctx context.Context, name string) error {
 	_, err := i.services().DeleteService(ctx, &registryv1.DeleteServiceRequest{Name: name})
 	return err
 }
-
-// millis formats a duration in milliseconds.
-func millis(d time.Duration) string { return fmt.Sprintf("%.0f ms", float64(d.Microseconds())/1000) }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"portolan.dev/portolan/bench/internal/rig"
 )
 
 // measureTurns compares the CPU time of creates by two builds, in short turns on the same machine.
@@ -14,21 +16,18 @@ func (b *bench) measureTurns(ctx context.Context) error {
 	if b.against == "" {
 		return errors.New("-against FOLDER has the other build")
 	}
-	bins := []string{b.against, b.bin}
+	bins := []string{b.against, b.rig.Bin}
 	installations, spent := make([]*installation, len(bins)), make([]costs, len(bins))
 	for n, bin := range bins {
 		name := fmt.Sprintf("turns%d", n)
-		dsn, err := b.postgres.Database(ctx, name)
-		if err != nil {
-			return err
-		}
-		b.bin = bin
-		if installations[n], err = b.install(ctx, name, dsn); err != nil {
+		b.rig.Bin = bin
+		var err error
+		if installations[n], err = b.install(ctx, name, nil); err != nil {
 			return err
 		}
 	}
 	turns := 30
-	if b.quick {
+	if b.Quick {
 		turns = 10
 	}
 	for turn := -1; turn < turns; turn++ { // the first only warms up
@@ -52,12 +51,11 @@ func (b *bench) measureTurns(ctx context.Context) error {
 	}
 	fmt.Print("of the earlier:")
 	for _, part := range b.parts(installations[1]) { // the clients are the same program, so theirs shows the noise
-		fmt.Printf(" %s %.3f,", part.name, quotient(spent[1][part.name], spent[0][part.name]))
+		fmt.Printf(" %s %.3f,", part.name, rig.Quotient(spent[1][part.name], spent[0][part.name]))
 	}
-	fmt.Printf(" in all %.3f\n", quotient(spent[1].sums(), spent[0].sums()))
+	fmt.Printf(" in all %.3f\n", rig.Quotient(spent[1].sums(), spent[0].sums()))
 	for _, i := range installations {
-		i.registry.Stop()
-		i.allocator.Stop()
+		i.Stop()
 	}
 	return nil
 }

@@ -20,11 +20,7 @@ const perConn = 100
 // measureWatch measures the cost of a change in the registry's process, with few and with many
 // watchers.
 func (b *bench) measureWatch(ctx context.Context) error {
-	dsn, err := b.postgres.Database(ctx, "watch")
-	if err != nil {
-		return err
-	}
-	i, err := b.install(ctx, "watch", dsn)
+	i, err := b.install(ctx, "watch", nil)
 	if err != nil {
 		return err
 	}
@@ -34,7 +30,7 @@ func (b *bench) measureWatch(ctx context.Context) error {
 	fmt.Println()
 	cpu := map[int]time.Duration{}
 	for _, run := range []struct{ watchers, changes int }{{0, 2000}, {10, 2000}, {1000, 200}, {5000, 60}} {
-		if b.quick {
+		if b.Quick {
 			run.changes /= 3
 		}
 		if cpu[run.watchers], err = i.watch(ctx, run.watchers, run.changes); err != nil {
@@ -47,8 +43,7 @@ func (b *bench) measureWatch(ctx context.Context) error {
 		fmt.Println()
 	}
 	b.rig.Ratio("watch_cpu_5000_vs_10", float64(cpu[5000])/float64(cpu[10]), yardstick.Target{})
-	i.registry.Stop()
-	i.allocator.Stop()
+	i.Stop()
 	return nil
 }
 
@@ -64,7 +59,7 @@ func (i *installation) watch(ctx context.Context, watchers, changes int) (time.D
 	ready := make(chan error, watchers)
 	for n := range watchers {
 		if n%perConn == 0 {
-			if conn, err = rpc.TCP().Dial(i.registry.Addr); err != nil {
+			if conn, err = rpc.TCP().Dial(i.Registry.Addr); err != nil {
 				return 0, err
 			}
 			defer conn.Close()
@@ -77,7 +72,7 @@ func (i *installation) watch(ctx context.Context, watchers, changes int) (time.D
 			return 0, err
 		}
 	}
-	before := i.registry.CPU()
+	before := i.Registry.CPU()
 	for n := range changes {
 		svc := service("watched", "None")
 		svc.Metadata.Labels["n"] = fmt.Sprintf("%d-%d", watchers, n)
@@ -88,7 +83,7 @@ func (i *installation) watch(ctx context.Context, watchers, changes int) (time.D
 			time.Sleep(time.Millisecond)
 		}
 	}
-	return (i.registry.CPU() - before) / time.Duration(changes), ctx.Err()
+	return (i.Registry.CPU() - before) / time.Duration(changes), ctx.Err()
 }
 
 // follow counts the changes after the snapshot.

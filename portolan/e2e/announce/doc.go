@@ -3,6 +3,6 @@
 // serves the agents as lbctl does, with package lbctl/announce.
 //
 // All packets of the nodes on the bridge are captured by one socket, so the order of the capture is
-// the order on the bridge. The promise that the tests hold is about this order: no node answers
-// for an address after another one has begun to.
+// the order on the bridge. The promise is about this order: no node answers for an address after another
+// node has begun to answer for it.
 package announce

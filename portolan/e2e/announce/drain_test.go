@@ -19,8 +19,8 @@ import (
 const longValidity = 6 * time.Second
 
 // TestConnectionsSurviveADrain checks that connections with steady traffic go on when their node is
-// drained, and also when then the next node's agent dies, the leader of lbctl changes and the address
-// moves on, while new ones go through the node that has the address.
+// drained, and when afterwards the next node's agent dies, the leader of lbctl changes and the address
+// moves on. New connections go through the node that has the address.
 func TestConnectionsSurviveADrain(t *testing.T) {
 	for _, mode := range kernelModes(t) {
 		t.Run(mode, func(t *testing.T) {
@@ -78,8 +78,8 @@ func (l *lan) keepsConnections(t *testing.T, addr netip.Addr) {
 	l.drain(t, second, false)
 }
 
-// moves drains the owner of an address, waits until the client sends to the next one, and returns
-// that.
+// moves drains the owner of an address, waits until the client sends to another node, and returns that
+// node.
 func (l *lan) moves(t *testing.T, addr netip.Addr, from *labtest.Node) *labtest.Node {
 	t.Helper()
 	l.drain(t, from, true)
@@ -123,8 +123,8 @@ func (l *lan) announces(t *testing.T, addr netip.Addr, node *labtest.Node) {
 	}
 }
 
-// claimedBy checks that nobody but two nodes has claimed an address since a time, and the second one
-// after the first.
+// claimedBy checks that only the two nodes have claimed an address, and none of them after its successor. It
+// leaves out the first claims, of the number since.
 func (l *lan) claimedBy(t *testing.T, addr netip.Addr, since int, first, second *labtest.Node) {
 	t.Helper()
 	l.checkOrder(t, since)
@@ -219,7 +219,7 @@ func (c *traffic) goesOn(t *testing.T, when string) {
 	}
 }
 
-// goesThrough fails unless the connection is one of a node.
+// goesThrough fails unless a node tracks the connection, so that its packets go through this node.
 func (c *traffic) goesThrough(t *testing.T, node *labtest.Node) {
 	t.Helper()
 	local, err := netip.ParseAddrPort(c.LocalAddr().String())

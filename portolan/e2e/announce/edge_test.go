@@ -27,9 +27,9 @@ type edges struct {
 	running map[string]*labtest.Process // by node
 }
 
-// TestEdges serves the addresses of a service by edges. It checks that only a node whose edge serves an
-// address announces it, and what becomes of connections when the agent of its node, the node or the edge
-// goes.
+// TestEdges serves the addresses of a service by edges. It checks that a node announces an address only
+// while its edge serves the address, and checks the connections when the agent, the node or the edge is
+// stopped or killed.
 func TestEdges(t *testing.T) {
 	for _, mode := range kernelModes(t) {
 		t.Run(mode, func(t *testing.T) {
@@ -111,7 +111,8 @@ func (l *edges) serves(t *testing.T, node *labtest.Node) {
 	})
 }
 
-// noEdge waits until the service says that no edge serves its addresses, and what to do.
+// noEdge waits until the condition of the service says that no edge serves its addresses, and names the
+// remedy.
 func (l *edges) noEdge(t *testing.T) {
 	t.Helper()
 	kittest.Eventually(t, "the condition of the service", func() error {
@@ -138,7 +139,7 @@ func (l *edges) reaches(t *testing.T, addr netip.Addr, node string) {
 	kittest.Eventually(t, "the edge on "+node, func() error { return l.hears(addr, 80, node+" "+client) })
 }
 
-// another waits until a node other than one announces an address, and returns it.
+// another waits until another node than the given one announces an address, and returns its name.
 func (l *edges) another(t *testing.T, addr netip.Addr, not string) string {
 	t.Helper()
 	var next string
@@ -194,8 +195,8 @@ func (l *edges) movesWithItsNode(t *testing.T, addr netip.Addr) {
 	l.claimedBy(t, addr, before, l.node(name), l.node(next))
 }
 
-// movesWithItsEdge tells the owner's edge to stop, as a supervisor does. It ends when its connections
-// have ended, which the next node hands over to it.
+// movesWithItsEdge tells the owner's edge to stop, as a supervisor does. The next node hands its open
+// connections over to it, and the edge ends when these have ended.
 func (l *edges) movesWithItsEdge(t *testing.T, addr netip.Addr) {
 	name, _ := l.announcer(t, addr, "")
 	l.reaches(t, addr, name)
@@ -268,7 +269,7 @@ func (l *edges) forgets(t *testing.T) {
 	}
 }
 
-// goesThroughEdge fails unless the connection is one of the edge on a node.
+// goesThroughEdge fails unless the connection goes through the edge on a node.
 func (c *traffic) goesThroughEdge(t *testing.T, node string) {
 	t.Helper()
 	if !strings.HasPrefix(c.greeting, node+" ") {

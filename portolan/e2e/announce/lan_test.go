@@ -34,13 +34,13 @@ import (
 // lbctlAt is the address of the test's own lbctl, on the hub.
 const lbctlAt = "172.31.0.1:7406"
 
-// The addresses of a service on the LAN, and neighbours of them that nobody has.
+// The addresses of a service on the LAN, and two neighbouring addresses that no machine has.
 var (
 	balanced = [2]netip.Addr{netip.MustParseAddr("192.168.77.50"), netip.MustParseAddr("fd77::50")}
 	nobodys  = [2]netip.Addr{netip.MustParseAddr("192.168.77.51"), netip.MustParseAddr("fd77::51")}
 )
 
-// lan is an installation whose nodes share a LAN.
+// lan is an installation with its nodes on one LAN.
 type lan struct {
 	*labtest.Installation
 	server  *lbannounce.Server
@@ -51,7 +51,7 @@ type lan struct {
 }
 
 // install starts a LAN, the announcing side of lbctl, and a service with a load-balancer address of
-// each family. validity is that of the rights to announce.
+// each family. A right to announce is valid for the time validity.
 func install(t *testing.T, mode string, validity time.Duration) *lan {
 	t.Helper()
 	l := build(t, mode, map[string][]string{"nodeagent": {"-lbctl", lbctlAt}})
@@ -118,7 +118,7 @@ func (l *lan) serve(t *testing.T, validity time.Duration) {
 	l.lead(t)
 }
 
-// lead begins a term, and ends the one before it.
+// lead begins a term, and ends the term before it.
 func (l *lan) lead(t *testing.T) {
 	t.Helper()
 	if l.resign != nil {
@@ -256,8 +256,8 @@ func (l *lan) answered(t *testing.T, addr netip.Addr, node string, after int) cl
 	return found
 }
 
-// checkOrder fails if a node has claimed an address after its successor, among the claims after the
-// first ones.
+// checkOrder fails if a node has claimed an address after its successor. It leaves out the first claims, of
+// the number after.
 func (l *lan) checkOrder(t *testing.T, after int) {
 	t.Helper()
 	for _, addr := range balanced {
@@ -387,7 +387,8 @@ func awaitReady(t *testing.T, node *labtest.Node) {
 	})
 }
 
-// claimants returns the nodes that have claimed an address, among the claims after the first ones.
+// claimants returns the nodes that have claimed an address. It leaves out the first claims, of the number
+// after.
 func (l *lan) claimants(addr netip.Addr, after int) []string {
 	nodes := map[string]bool{}
 	for _, c := range l.capture.all()[after:] {

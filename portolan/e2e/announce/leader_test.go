@@ -17,8 +17,8 @@ import (
 // leaderDeaths is the number of leaders that are killed one after the other.
 var leaderDeaths = kittest.Repetitions(3, 10)
 
-// tooSlow is a time without an answer that is only possible if an agent takes longer to reach the new
-// leader than the rights of the former one last.
+// tooSlow is a time without an answer that occurs only if the rights of the former leader end before an
+// agent has reached the new leader.
 const tooSlow = 4 * time.Second
 
 // replica is an lbctl.
@@ -45,7 +45,7 @@ func TestTheLeaderDies(t *testing.T) {
 	l.makeService(map[string]string{object.AnnotationBalancerIPs: balanced[0].String() + "," + balanced[1].String()})
 	first, _ := l.announcer(t, balanced[0], "")
 	early := l.steady(t, balanced[0])
-	l.drain(t, l.node(first), true) // so that the owner is not the one that a new leader would choose
+	l.drain(t, l.node(first), true) // so that the owner is not the node that a new leader would choose
 	var owners [2]string
 	kittest.Eventually(t, "the next node", func() error {
 		if owners[0], _ = l.announcer(t, balanced[0], ""); owners[0] == first {

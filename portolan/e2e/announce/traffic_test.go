@@ -24,8 +24,8 @@ const clientAt = "192.168.77.100"
 const backendPort = 8080
 
 // TestTrafficToAnnouncedAddresses sends the client's connections to addresses that lbctl gives to
-// services and a node announces. Each node has a backend that says which node it is on and whom it
-// talks to.
+// services and a node announces. Each node has a backend that answers with the name of its node and the
+// address of its client.
 func TestTrafficToAnnouncedAddresses(t *testing.T) {
 	l := build(t, kernelModes(t)[0], map[string][]string{
 		"nodeagent": {"-lbctl", lbctlAt}, "allocator": {"-load-balancer-pool", "192.168.77.48/28"},
@@ -150,7 +150,7 @@ func balancer(name string, addr netip.Addr, annotations map[string]string, port 
 	return &corev1.Service{Metadata: &corev1.ObjectMeta{Namespace: "default", Name: name, Annotations: wishes}, Spec: spec}
 }
 
-// endpointsOn returns the slice of a service whose only endpoint is the backend of a node.
+// endpointsOn returns the slice of a service with the backend of a node as its only endpoint.
 func endpointsOn(service string, node *labtest.Node) *corev1.EndpointSlice {
 	port := int32(backendPort)
 	s := slice(service, corev1.AddressType_ADDRESS_TYPE_IPV4, node.Addresses[0].String(), &port)
@@ -166,7 +166,7 @@ func (l *lan) apply(t *testing.T, o object.Object) {
 	}
 }
 
-// hears returns an error unless what the backend says begins with a text.
+// hears returns an error unless the backend's answer begins with a text.
 func (l *lan) hears(addr netip.Addr, port uint16, want string) error {
 	line, err := l.hear(addr, port, time.Second)
 	if err == nil && !strings.HasPrefix(line, want) {

@@ -24,8 +24,8 @@ import (
 	"portolan.dev/services/kit/rpc"
 )
 
-// hostileAgent is the API of an agent whose every answer has the hostile text in every field for
-// text, or is an error with it.
+// hostileAgent is the API of an agent. Every answer has the hostile text in every field for text, or is an
+// error with it.
 type hostileAgent struct {
 	nodeagentv1.UnimplementedNodeAgentServiceServer
 	fails bool

@@ -31,9 +31,8 @@ const (
 )
 
 // TestAuditLogNamesTheAttacker tries forbidden writes with the stolen certificate of a node agent,
-// and reads in the audit log who made them, from where, and how they ended. Then it has 20,000
-// calls refused, to push its traces out of the log or to fill the disk. Other clients write
-// meanwhile.
+// and reads the caller, its address and the outcome in the audit log. Then it has 20,000 calls refused, to
+// push its traces out of the log or to fill the disk. Other clients write meanwhile.
 func TestAuditLogNamesTheAttacker(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	i := labtest.Install(t, labtest.Options{

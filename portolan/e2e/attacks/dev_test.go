@@ -33,13 +33,13 @@ import (
 )
 
 const (
-	// nobody is a user who owns nothing.
+	// nobody is the number of a user that owns no files.
 	nobody = 65534
 	// needsToken is in the error of every request without the token.
 	needsToken = "this installation serves its own user only"
 )
 
-// developer is the user who runs `portolan dev` in a folder, on the default addresses.
+// developer is a user that runs `portolan dev` in a folder, on the default addresses.
 type developer struct {
 	*testing.T
 	home string
@@ -148,7 +148,7 @@ func (d *developer) attackAsNobody(t *testing.T) {
 	}
 }
 
-// theirFolder returns a folder of the user nobody, whom t.TempDir keeps out.
+// theirFolder returns a folder of the user nobody. That user cannot enter folders of t.TempDir.
 func theirFolder(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "portolan-nobody-")
@@ -327,8 +327,8 @@ func (d *developer) lookAtFiles(t *testing.T) {
 }
 
 // TestDevListensInItsRangesOnly reports an address of the machine as the address of a load balancer.
-// dev must not listen there, and must say why. As an external IP the registry refuses it. Nobody serves
-// the service's class, so lbctl leaves the reported address.
+// dev must not listen there, and must log the reason. As an external IP the registry refuses the address.
+// lbctl leaves the reported address, because no provider serves the service's class.
 func TestDevListensInItsRangesOnly(t *testing.T) {
 	d := develop(t)
 	backend, err := net.Listen("tcp", "127.64.0.9:8080")

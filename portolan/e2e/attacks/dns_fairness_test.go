@@ -49,7 +49,7 @@ func TestOneClientCannotStarveForwarding(t *testing.T) {
 		}
 		return err
 	})
-	kittest.Eventually(t, "the end of the other client's question", func() error { // it counts until after its answer
+	kittest.Eventually(t, "the end of the other client's question", func() error { // the metric is reduced after the answer is sent
 		if waiting := i.Metric("dnssvc", "portolan_dnssvc_pending_queries"); waiting != 100 {
 			return fmt.Errorf("%v questions wait, want the attacker's half of 200", waiting)
 		}

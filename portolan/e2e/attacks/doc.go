@@ -1,6 +1,6 @@
-// Package attacks does to a whole installation with certificates what an attacker did in a review:
-// each file has the attacks of one topic, made with the credential that the attacker had stolen.
+// Package attacks repeats the attacks of a review on a whole installation with certificates. Each file has
+// the attacks on one topic, made with the credential that the attacker had stolen.
 //
-// The promise that the tests hold: whoever has the certificate of one node harms that node's
-// traffic and nothing else, and whoever has a workload's certificate harms that workload.
+// The promise: with the stolen certificate of a node, an attacker can harm the traffic of that node only,
+// and with the certificate of a workload, that workload only.
 package attacks

@@ -67,8 +67,8 @@ func TestExternalIPCannotCaptureForeignAddresses(t *testing.T) {
 	t.Run("all addresses", func(t *testing.T) { captureAddresses(t, "0.0.0.0/0,::/0") })
 }
 
-// captureAddresses tries special addresses, and those of the cluster, in an installation that allows
-// external IPs in the given ranges.
+// captureAddresses requests special addresses, and addresses of the cluster, as external IPs in an
+// installation that allows external IPs in the given ranges.
 func captureAddresses(t *testing.T, allowed string) *labtest.Installation {
 	t.Helper()
 	i := labtest.Install(t, labtest.Options{
@@ -91,8 +91,8 @@ func captureAddresses(t *testing.T, allowed string) *labtest.Installation {
 	return i
 }
 
-// balanceAsBoundOperator reports foreign addresses as those of a load balancer, with the
-// certificate of an operator of one namespace. This is the other half of CVE-2020-8554.
+// balanceAsBoundOperator reports foreign addresses as addresses of a load balancer, with the certificate of
+// an operator of one namespace. This is the other half of CVE-2020-8554.
 func balanceAsBoundOperator(t *testing.T, i *labtest.Installation) {
 	t.Helper()
 	services := registryv1.NewServiceServiceClient(i.DialAs(i.Issue("operator/a", time.Hour), identity.Registry, i.RegistryAt()))

@@ -23,9 +23,9 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// TestAgentCannotFillTheRegistry writes as much as a node agent's certificate lets one write: large
-// Nodes and Events, and many of them. The registry refuses what is too large or too much, names the
-// limit, and keeps serving other agents. In the review 300 writes took its memory to 1.8 GB.
+// TestAgentCannotFillTheRegistry writes as much as a node agent's certificate allows: large Nodes and
+// Events, and many of them. The registry refuses objects that are too large and writes that are too many,
+// names the limit, and keeps serving other agents. In the review 300 writes took its memory to 1.8 GB.
 func TestAgentCannotFillTheRegistry(t *testing.T) {
 	i := install(t)
 	conn := i.DialAs(i.Issue("nodeagent/n1", time.Hour), identity.Registry, i.RegistryAt())

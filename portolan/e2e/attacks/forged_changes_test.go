@@ -27,9 +27,9 @@ const (
 )
 
 // TestForgedChangesAreHealed publishes a forged EndpointSlice with full power over NATS. Both nodes
-// forward to the attacker's backend. Within seconds n1 must notice it by itself, report it, stay
-// ready, forward to the true backend, and believe NATS no more; n2 must do so when an operator
-// resyncs it. Afterwards explain must name only the true backend.
+// forward to the attacker's backend. Within seconds n1 must notice the difference by itself, report it,
+// stay ready, forward to the true backend, and ignore NATS. n2 must do so when an operator resyncs it.
+// Afterwards explain must name only the true backend.
 func TestForgedChangesAreHealed(t *testing.T) {
 	const intruder = "operator"
 	i := labtest.Install(t, labtest.Options{

@@ -65,7 +65,7 @@ func ask(ctx context.Context, client *http.Client, method, url, host, body strin
 	return answer.StatusCode, string(text), err
 }
 
-// speakPlainHTTP asks without TLS for everything that was served to anybody.
+// speakPlainHTTP requests the paths without TLS that were served to any client before the review.
 func speakPlainHTTP(t *testing.T, at string) {
 	for _, path := range []string{"/metrics", "/readyz", "/healthz", "/debug/pprof/heap", "/debug/loglevel"} {
 		code, text, err := ask(t.Context(), http.DefaultClient, http.MethodGet, "http://"+at+path, "", "")
@@ -83,7 +83,8 @@ func showNoCertificate(t *testing.T, at string) {
 	}
 }
 
-// readAsOtherRoles asks the registry with stolen certificates, and with the one of a monitor.
+// readAsOtherRoles sends requests to the registry with stolen certificates, and with the certificate of a
+// monitor.
 func readAsOtherRoles(t *testing.T, i *labtest.Installation, at string) {
 	for who, want := range map[string]int{
 		"nodeagent/n1": http.StatusForbidden, "workload/n1/default": http.StatusForbidden, "registrar/n1": http.StatusForbidden, "dnssvc": http.StatusForbidden,
@@ -99,7 +100,7 @@ func readAsOtherRoles(t *testing.T, i *labtest.Installation, at string) {
 }
 
 // debugFromAfar asks for profiles, the command line and another log level with the operator's
-// certificate. They are not for clients on other machines, whoever they are.
+// certificate. No client on another machine may have them.
 func debugFromAfar(t *testing.T, i *labtest.Installation, at string) {
 	client := i.HTTPAs(i.Issue("operator", time.Hour), identity.Registry)
 	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline", "/debug/vars", "/debug/loglevel"} {
@@ -112,8 +113,8 @@ func debugFromAfar(t *testing.T, i *labtest.Installation, at string) {
 	}
 }
 
-// rebindName sends the requests of a browser whose resolver was told that a foreign name is the
-// registry's address.
+// rebindName sends the requests of a browser after DNS rebinding: a foreign name resolves to the registry's
+// address.
 func rebindName(t *testing.T, i *labtest.Installation, at string) {
 	client := i.HTTPAs(i.Issue("operator", time.Hour), identity.Registry)
 	for host, want := range map[string]int{"": http.StatusOK, "evil.example": http.StatusMisdirectedRequest, "evil.example:7500": http.StatusMisdirectedRequest} {

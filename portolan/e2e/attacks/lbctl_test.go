@@ -16,8 +16,9 @@ import (
 	"portolan.dev/services/object"
 )
 
-// TestLBCtlChangesLoadBalancersOnly tries to change the rest of a service, and other objects, with the
-// certificate of lbctl. What it may change is taken from its owner, and it names no owners itself.
+// TestLBCtlChangesLoadBalancersOnly tries to change fields of a service that are not lbctl's, and other
+// objects, with the certificate of lbctl. A field that lbctl may change loses its former owner. lbctl cannot
+// set the owners of fields.
 func TestLBCtlChangesLoadBalancersOnly(t *testing.T) {
 	i := install(t)
 	owner := func(fields string) []*corev1.ManagedFields {

@@ -153,7 +153,7 @@ func TestOperatorOfOneNamespaceStaysThere(t *testing.T) {
 	}
 }
 
-// elsewhere returns the errors of calls other than those of the kinds.
+// elsewhere returns the errors of calls to APIs that are not the API of one kind.
 func elsewhere(t *testing.T, conn grpc.ClientConnInterface) map[string]error {
 	t.Helper()
 	log := registryv1.NewChangeServiceClient(conn)

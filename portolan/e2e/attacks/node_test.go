@@ -34,8 +34,8 @@ func awaitNode(t *testing.T, conn grpc.ClientConnInterface, name string) (node *
 }
 
 // TestAgentCannotMoveTrafficByItsNode changes labels, taints and pod ranges of n1's own Node with the
-// certificate of its agent, in the one write to a Node that agents have. A zone or a range of its
-// choice would bring the traffic of others to the node.
+// certificate of its agent, by the only write to a Node that agents may make. With a zone or a pod range of
+// its choice, the node would get the traffic of others.
 func TestAgentCannotMoveTrafficByItsNode(t *testing.T) {
 	i := install(t)
 	before := awaitNode(t, i.Conn, "n1")

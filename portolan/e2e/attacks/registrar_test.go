@@ -167,8 +167,8 @@ func TestRegistrarsServicesStayInside(t *testing.T) {
 	}
 }
 
-// createNamespaces creates namespaces as a registrar, which may do it if it is bound to none, and tries to
-// change them.
+// createNamespaces creates namespaces with the certificate of a registrar, and tries to change them. A
+// registrar that is bound to a namespace may create none.
 func createNamespaces(t *testing.T, conn grpc.ClientConnInterface, who string) {
 	t.Helper()
 	namespaces := registryv1.NewNamespaceServiceClient(conn)
@@ -251,8 +251,8 @@ func TestRegistrarReadsAndWritesNothingElse(t *testing.T) {
 	publishNothing(t, i)
 }
 
-// checkSight checks the objects that a registrar of n1 reads. namespaces are those that it is bound to;
-// none: it is bound to none.
+// checkSight checks the objects that a registrar of n1 reads. namespaces are the namespaces that it is
+// bound to; empty: it is not bound.
 func checkSight(t *testing.T, where string, objects []object.Object, namespaces []string) {
 	t.Helper()
 	seen := map[string]int{}
@@ -286,8 +286,8 @@ func checkSight(t *testing.T, where string, objects []object.Object, namespaces 
 	}
 }
 
-// publishNothing connects to NATS with a registrar's certificate. It hears changes, and the server
-// refuses whatever it publishes.
+// publishNothing connects to NATS with a registrar's certificate. It receives changes, and the server
+// refuses every message that it publishes.
 func publishNothing(t *testing.T, i *labtest.Installation) {
 	t.Helper()
 	nc, err := nats.Connect(i.NATS(), nats.Secure(i.Source(i.Issue("registrar/n1", time.Hour)).TLS(identity.NATS)))

@@ -27,7 +27,7 @@ import (
 )
 
 // TestRevokedCertificates uses stolen certificates while the operator revokes them. Connections of
-// the registry end every few seconds meanwhile, which must not disturb anybody.
+// the registry end every few seconds meanwhile. That must not disturb the other clients.
 func TestRevokedCertificates(t *testing.T) {
 	i := labtest.Install(t, labtest.Options{
 		Secured: true,
@@ -226,8 +226,8 @@ func useStolenMonitor(t *testing.T, i *labtest.Installation) {
 	}
 }
 
-// outliveNode keeps the agent of n2 running when the operator deletes its Node. The agent, and
-// whoever else has its certificate, must not create the Node again.
+// outliveNode keeps the agent of n2 running when the operator deletes its Node. Neither the agent nor a
+// thief with its certificate may create the Node again.
 func outliveNode(t *testing.T, i *labtest.Installation) {
 	thief := registryv1.NewNodeServiceClient(i.DialAs(i.Issue("nodeagent/n2", time.Hour), identity.Registry, i.RegistryAt()))
 	nodes := registryv1.NewNodeServiceClient(i.Conn)

@@ -19,7 +19,7 @@ import (
 
 // TestOtherCertificatesOpenNoRoute starts NATS servers that want to join the cluster of a server with
 // the printed configuration, each with the certificate of another role for its routes. A server of
-// the cluster could publish every change. Only the one with the certificate for routes may join.
+// the cluster could publish every change. Only the server with the certificate for routes may join.
 func TestOtherCertificatesOpenNoRoute(t *testing.T) {
 	labtest.Need(t)
 	labtest.NewNetwork(t) // for the loopback device
@@ -31,7 +31,7 @@ func TestOtherCertificatesOpenNoRoute(t *testing.T) {
 	if _, err := certs.Init(dir, identity.DefaultTrustDomain, time.Hour, requests, false); err != nil {
 		t.Fatal(err)
 	}
-	config, err := labtest.NATSClusterConfig(dir, dir, nil, "127.0.0.1:-1", []string{"127.0.0.1:1"}) // nobody listens there
+	config, err := labtest.NATSClusterConfig(dir, dir, nil, "127.0.0.1:-1", []string{"127.0.0.1:1"}) // no server listens there
 	if err != nil {
 		t.Fatal(err)
 	}

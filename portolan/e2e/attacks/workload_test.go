@@ -35,8 +35,7 @@ func create(t *testing.T, conn grpc.ClientConnInterface, pod *corev1.Pod) error 
 	return err
 }
 
-// TestWorkloadsCertificateWritesItsOwnPodsOnly tries with a workload's certificate what an operator
-// may do.
+// TestWorkloadsCertificateWritesItsOwnPodsOnly tries calls of an operator with a workload's certificate.
 func TestWorkloadsCertificateWritesItsOwnPodsOnly(t *testing.T) {
 	i := install(t)
 	const own = "workload/n1/default"

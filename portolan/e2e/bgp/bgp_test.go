@@ -196,7 +196,7 @@ func (w *world) dropsAfterTheRestartTime(t *testing.T) {
 	w.await(1, 2, 3)
 }
 
-// dropsADeadNode cuts a node off and kills what runs on it.
+// dropsADeadNode kills a node and waits until the router has no route through it.
 func (w *world) dropsADeadNode(t *testing.T) {
 	if took := w.after(t, "dead_node", func() { w.kill(t, w.Nodes[2]) }, 1, 2); took > holdTime+20*time.Second { // far more than a loaded machine needs, and less than BIRD's own hold time
 		t.Errorf("the route went after %s", took)
@@ -204,7 +204,7 @@ func (w *world) dropsADeadNode(t *testing.T) {
 	w.awaitReach()
 }
 
-// kill cuts a node off from the network and kills what runs on it.
+// kill cuts a node off from the network and kills its processes.
 func (w *world) kill(t *testing.T, node *labtest.Node) {
 	t.Helper()
 	node.Namespace.Down(t, "lan")

@@ -16,8 +16,9 @@ import (
 	"portolan.dev/services/object"
 )
 
-// TestEdges serves an address by edges on two of three nodes, whose agents advertise it. The router has
-// routes through the nodes of edges that run, and no connection fails when one is told to stop.
+// TestEdges serves an address by edges on two of three nodes. The agents of these nodes advertise it. The
+// router has routes through the nodes with a running edge, and no connection fails when an edge is told to
+// stop.
 func TestEdges(t *testing.T) {
 	w := install(t, 3, "")
 	addr := netip.MustParseAddr("203.0.113.20")
@@ -80,8 +81,8 @@ func (w *world) makeServiceOfEdges(t *testing.T, addr netip.Addr) {
 	}
 }
 
-// startEdge starts the edge of a node. A connection whose packets the router sends to another node in its
-// middle never ends for this one, so the edge does not wait for it long.
+// startEdge starts the edge of a node. If the router moves an open connection to another node, the edge
+// never sees the end of the connection. The stop timeout is therefore short.
 func (w *world) startEdge(t *testing.T, number int) *labtest.Process {
 	t.Helper()
 	node := w.Nodes[number-1]

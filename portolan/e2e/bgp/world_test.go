@@ -31,7 +31,7 @@ const (
 	connectTimeout = 10 * time.Second
 )
 
-// world is an installation whose nodes share a network with a router.
+// world is an installation with its nodes and a router on one network.
 type world struct {
 	*labtest.Installation
 	router *router
@@ -39,9 +39,9 @@ type world struct {
 	flags  map[string][]string // of the agents that are started from now on
 }
 
-// install starts nodes with a pod each, the router, a client behind it, and a service whose endpoints
-// are none yet. flags are those of the agents besides the peers, and perPeer is in the router's
-// configuration of each session.
+// install starts nodes with a pod each, the router, a client behind it, and a service without endpoints.
+// The agents get flags in addition to their peers. perPeer is added to the router's configuration of each
+// session.
 func install(t *testing.T, nodes int, perPeer string, flags ...string) *world {
 	t.Helper()
 	labtest.Need(t)

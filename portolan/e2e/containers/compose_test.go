@@ -27,8 +27,8 @@ const (
 	port    = 8080
 )
 
-// services are the services of the project beside those of the document. `db` is reached by its name in
-// the project, which is none of Portolan's, and serves what the service `inside` of Portolan offers.
+// services are added to the services of the document. The container `db` is the backend of Portolan's
+// service `inside`. Other containers also reach it as `db`, a name of the project and not of Portolan.
 const services = `
   db:
     image: ` + image + `

@@ -23,7 +23,7 @@ type ownEngine struct {
 	process *labtest.Process
 }
 
-// startEngine starts an engine in a namespace, whose containers outlive it.
+// startEngine starts an engine in a namespace. Its containers keep running when it stops.
 func startEngine(t *testing.T) *ownEngine {
 	t.Helper()
 	e := &ownEngine{Engine: dockertest.NewEngine(t, "--live-restore", "--iptables=false"), t: t, in: topology.New(t, "engine")}

@@ -25,8 +25,8 @@ var (
 const atOnce = 8
 
 // TestMeasure measures a registrar with many containers: the time from its start until all are registered,
-// the time of a later start, and its CPU time at rest. The limit is what docker ps and docker inspect of
-// the same containers take.
+// the time of a later start, and its CPU time at rest. The times are compared with docker ps and docker
+// inspect of the same containers.
 func TestMeasure(t *testing.T) {
 	if !*measure {
 		t.Skip("allowed: measures only when asked to, with -measure")
@@ -49,7 +49,7 @@ func TestMeasure(t *testing.T) {
 	})
 	const rest = 30 * time.Second
 	before := cpu(t, w.registrar.PID())
-	<-time.After(rest) // what is measured is that nothing happens
+	<-time.After(rest) // no event arrives in this time
 	atRest := (cpu(t, w.registrar.PID()) - before) / rest.Seconds()
 	fmt.Printf("containers: %d\nasked_seconds: %.2f (docker ps and docker inspect)\nfirst_seconds: %.2f, %.1f of asked (with the start of all other daemons)\nlater_seconds: %.2f, %.1f of asked\nrest_cpu: %.4f of a core\n",
 		*many, asked, first, first/asked, later, later/asked, atRest)

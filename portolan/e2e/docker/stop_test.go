@@ -21,9 +21,9 @@ const (
 	mostLost = 5
 )
 
-// TestStopLosesNothing stops containers under traffic, each of which serves for a few seconds after it was
-// asked to stop, and then kills one. Only the kill may cost requests, and only such as began before the
-// node had heard of it.
+// TestStopLosesNothing stops containers under traffic and then kills one. A container serves for a few
+// seconds after it was asked to stop. Requests may fail only because of the kill, and only if they began
+// before the node had removed the backend.
 func TestStopLosesNothing(t *testing.T) {
 	t.Parallel() // with TestTheEngineRestarts
 	w := start(t, dockertest.New(t, "x"), machineSocket)

@@ -37,7 +37,7 @@ const (
 	registrarPort = 7408
 )
 
-// world is an installation of one node, whose registrar is a process of its own.
+// world is an installation of one node. The registrar is a process of its own.
 type world struct {
 	*testing.T
 	lab       *dockertest.Lab
@@ -138,7 +138,7 @@ func (w *world) await(want ...string) {
 	})
 }
 
-// rests waits until the endpoints are what docker inspect says.
+// rests waits until the endpoints agree with docker inspect.
 func (w *world) rests() {
 	w.Helper()
 	w.eventually("the endpoints that docker inspect shows", func() error {

@@ -5,5 +5,5 @@
 // The promises: a backend learns the client's address; when the edge of the announcing node is killed,
 // the other one answers; when it is told to stop, no request is lost, and connections go on for the stop
 // timeout at most; and an edge that starts while the registry is away serves by its view on disk. Package
-// announce has what happens to the announcements meanwhile.
+// announce tests the announcements meanwhile.
 package edge

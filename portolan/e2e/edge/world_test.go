@@ -30,7 +30,7 @@ const hub = "172.31.0.1"
 // lifetime is the lifetime of certificates, longer than any test.
 const lifetime = 4 * time.Hour
 
-// stopTimeout is that of the edges.
+// stopTimeout is the -stop-timeout of the edges.
 const stopTimeout = 5 * time.Second
 
 // world is an installation with edges.

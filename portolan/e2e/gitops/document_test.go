@@ -61,7 +61,7 @@ func (i *installation) bash(folder string, b programtest.Block) {
 	i.Logf("%s:%d:\n%s%s", document, b.Line, b.Text, out)
 }
 
-// registrar does what a line for registrar says: it follows a folder, while a file comes and goes.
+// registrar runs a line for registrar: the registrar follows a folder, while a file comes and goes.
 func (i *installation) registrar(folder string, b programtest.Block) {
 	i.Helper()
 	arguments, ok := strings.CutPrefix(strings.TrimSpace(b.Text), "# registrar ")

@@ -144,7 +144,7 @@ func TestFolderWhileTheRegistryIsAway(t *testing.T) {
 	awaitStatus(t, r, "the recovery", func(s dir.Status) bool { return len(s.Problems) == 0 })
 }
 
-// TestFolderTakesBack checks that the periodic read takes back what others have changed.
+// TestFolderTakesBack checks that the periodic read of the folder undoes changes by others.
 func TestFolderTakesBack(t *testing.T) {
 	i := install(t)
 	path := t.TempDir()

@@ -120,8 +120,8 @@ func (i *installation) get(name string) (object.Object, error) {
 	return i.Get(i.Context(), kind, namespace, parts[len(parts)-1])
 }
 
-// check returns an error unless objects, such as "service/web" or "service/shop/web", exist. A name that
-// begins with "!" is that of an object that must not exist.
+// check returns an error unless objects, such as "service/web" or "service/shop/web", exist. A "!" before
+// a name means that the object must not exist.
 func (i *installation) check(names ...string) error {
 	i.Helper()
 	for _, name := range names {

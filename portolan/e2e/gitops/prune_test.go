@@ -19,7 +19,7 @@ func TestPrune(t *testing.T) {
 	i.must(service("shop", "web", "shop")+service("shop", "old", "shop")+service("default", "here", "shop")+service("elsewhere", "far", "shop")+
 		service("shop", "other", "blog")+"---\napiVersion: v1\nkind: Node\nmetadata: {name: n1, labels: {app: shop}}\n"+
 		"---\napiVersion: v1\nkind: Endpoints\nmetadata: {name: old, namespace: shop, labels: {app: shop}}\nsubsets: [{addresses: [{ip: 192.0.2.7}], ports: [{port: 80}]}]\n", "apply", "-f", "-")
-	// What others create is never pruned, whatever its labels are.
+	// An object that others have created is never pruned, even if it has the labels.
 	if _, err := registryv1.NewServiceServiceClient(i.conn).CreateService(t.Context(), &registryv1.CreateServiceRequest{Service: &corev1.Service{
 		Metadata: &corev1.ObjectMeta{Name: "foreign", Namespace: "shop", Labels: map[string]string{"app": "shop"}},
 		Spec:     &corev1.ServiceSpec{Ports: []*corev1.ServicePort{{Port: 80}}},

@@ -104,7 +104,7 @@ func TestKubeAPIActsForItsClientsOnly(t *testing.T) {
 		{"nodeagent/n1", "List", refused},
 		{"lbctl", "Bulk", refused},
 		{"", "List as operator", codes.OK},
-		{"operator", "List as operator", refused}, // nobody else may act for another one, not even for its own role
+		{"operator", "List as operator", refused}, // only kubeapi may act for others, and other roles not even for themselves
 		{"viewer", "List as operator", refused},
 		{"god", "Create again", unknown},
 		{"operator/../x", "Create again", unknown},

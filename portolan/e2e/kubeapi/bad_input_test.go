@@ -18,7 +18,7 @@ import (
 )
 
 // mostMemory is the memory, in bytes, that one malicious request may make the whole process of the test
-// allocate at a time: kubeapi, the registry and the client. A body of the largest size is there some
+// allocate at a time: kubeapi, the registry and the client. A body of the largest size is in memory several
 // times: as it was read, decoded, and encoded for the registry.
 const mostMemory = 256 << 20
 
@@ -220,7 +220,7 @@ func (i *installation) connect() net.Conn {
 	return conn
 }
 
-// TestWatchesThatNobodyReads opens watches whose clients never read, and writes objects meanwhile.
+// TestWatchesThatNobodyReads opens watches, never reads from them, and writes objects meanwhile.
 func TestWatchesThatNobodyReads(t *testing.T) {
 	const watches, limit = 400, 300
 	i := install(t, false, func(c *kubeapi.Config) { c.MaxWatches, c.SendTimeout = limit, time.Second })

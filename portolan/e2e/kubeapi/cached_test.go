@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestListsOfAnyAge lists from kubeapi's cache. Such a list has all objects whatever the limit, as informers
-// expect of Kubernetes, and is selected as any other list.
+// TestListsOfAnyAge lists from kubeapi's cache. Such a list ignores the limit, as informers expect of
+// Kubernetes, and respects selectors as any other list.
 func TestListsOfAnyAge(t *testing.T) {
 	i := install(t, false)
 	for name, label := range map[string]string{"a": "x", "b": "x", "c": "y"} {
@@ -43,7 +43,7 @@ func TestListsOfAnyAge(t *testing.T) {
 	for _, accept := range []string{"application/json", "application/vnd.kubernetes.protobuf", "application/yaml", "application/json;as=Table;v=v1;g=meta.k8s.io"} {
 		for _, path := range []string{"/api/v1/services", "/api/v1/namespaces", "/api/v1/pods", "/api/v1/nodes"} {
 			fresh := i.get(path, "Accept", accept)
-			for range 2 { // the second answer is made of what the first one has encoded
+			for range 2 { // the second answer reuses the encoded objects of the first
 				if any := i.get(path+"?resourceVersion=0", "Accept", accept); any.code != 200 || any.body != fresh.body || any.header.Get("Content-Type") != fresh.header.Get("Content-Type") {
 					t.Errorf("%s as %s: %d\n%q, and the newest\n%q", path, accept, any.code, any.body, fresh.body)
 				}

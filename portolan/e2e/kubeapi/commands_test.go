@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// command is a command of kubectl and what its output has.
+// command is a command of kubectl with a text that its output must have.
 type command struct {
 	args  string // separated by blanks
 	has   string
@@ -170,7 +170,7 @@ func TestKubectlWrites(t *testing.T) {
 			command{args: "delete namespace shop --timeout=60s", has: "deleted"},
 			command{args: "get service b -n shop", has: "(NotFound)", fails: true},
 			command{args: "apply -f -", input: strings.Replace(web, `"name":"web"`, `"name":"kept"`, 1), has: "service/kept created"},
-			command{args: "apply -f -", input: web, has: "service/web configured"},                                                                                  // kubectl prunes what it has applied
+			command{args: "apply -f -", input: web, has: "service/web configured"},                                                                                  // kubectl prunes objects that it has applied
 			command{args: "apply --prune -l app=web -f -", input: strings.Replace(web, `"name":"web"`, `"name":"kept"`, 1), has: "service/web pruned", newer: true}, // as above
 			command{args: "delete services -l app=web --wait --timeout=60s", has: "deleted"},
 			command{args: "get services", has: "No resources found"},

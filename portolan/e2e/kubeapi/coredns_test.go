@@ -18,7 +18,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// named has what names are made of: services of all types, and pods of all states.
+// named are the objects that have names: services of all types, and pods of all states.
 var named = []struct{ path, body string }{
 	{services, `{"metadata":{"name":"web"},"spec":{"clusterIP":"10.96.0.11","selector":{"app":"web"},"ports":[{"name":"http","port":80,"targetPort":8080},{"name":"dns","port":53,"protocol":"UDP"}]}}`},
 	{services, `{"metadata":{"name":"plain"},"spec":{"clusterIP":"10.96.0.12","ports":[{"port":80}]}}`},
@@ -38,8 +38,7 @@ var named = []struct{ path, body string }{
 		"endpoints":[{"addresses":["10.64.9.1"]},{"addresses":["10.64.9.2"],"hostname":"second"}],"ports":[{"name":"http","port":8080}]}`},
 }
 
-// pods are the pods behind the services: name, label, addresses, whether it is ready, and the rest of
-// the spec.
+// pods are the pods behind the services, with more fields of their spec in more.
 var pods = []struct {
 	name, app string
 	ips       []string

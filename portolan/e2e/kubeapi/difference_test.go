@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// difference is a field that differs from that of Kubernetes. absent stands for a field that one of the
-// answers lacks.
+// difference is a field with another value than in the answer of Kubernetes. The value absent means that an
+// answer lacks the field.
 type difference struct{ path, want, have string }
 
 const absent = "absent"

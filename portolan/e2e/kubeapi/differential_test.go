@@ -30,8 +30,8 @@ var (
 )
 
 // TestDifferential sends the requests of testdata/differential and compares the answers, field by field,
-// with those of Kubernetes. A difference fails the test unless the table of differences has it, and so
-// does an entry of the table that is no difference any more.
+// with the answers of Kubernetes. A difference fails the test unless the table of differences has it. An
+// entry of the table that is no difference any more fails it too.
 func TestDifferential(t *testing.T) {
 	files, err := filepath.Glob("testdata/differential/*.http")
 	if err != nil || len(files) == 0 {
@@ -75,7 +75,7 @@ type caller struct {
 	saved      map[string]string
 }
 
-// record replaces the answers in a file by those of the server.
+// record replaces the answers in a file by the server's.
 func (c *caller) record(t *testing.T, file *exchangeFile) {
 	c.saved = map[string]string{}
 	version, _ := c.send(t, &exchange{method: http.MethodGet, path: "/version"})
@@ -92,7 +92,7 @@ func (c *caller) record(t *testing.T, file *exchangeFile) {
 	}
 }
 
-// compare compares the answers of the server with those of a file.
+// compare compares the answers of the server with the answers in a file.
 func (c *caller) compare(t *testing.T, file *exchangeFile) {
 	c.saved = map[string]string{}
 	known := newValues()

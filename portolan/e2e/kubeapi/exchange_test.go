@@ -26,7 +26,7 @@ import (
 // begin with "@" tell the test how to send the request and which parts of the answer to keep:
 //
 //	@save NAME PATH          {{NAME}} in later requests of the file is the field of this answer
-//	@keep PATH FIELD VALUE…  of the lists at the path, keep the items whose field has one of the values
+//	@keep PATH FIELD VALUE…  of the lists at the path, keep the items with one of the values in the field
 //	@owners                  compare the owners of the fields too
 //	@sort PATH FIELD…        the list at the path has no order: compare it sorted by the fields
 //	@events N                a watch: read N events and close

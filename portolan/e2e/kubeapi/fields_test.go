@@ -61,8 +61,8 @@ func inJSON(value any) string {
 	return strings.TrimSpace(out.String())
 }
 
-// keep removes the items whose field has none of the values from the lists at a path, such as
-// items[*].resources.
+// keep keeps the items with one of the values in the field, and removes all others, in the lists at a path
+// such as items[*].resources.
 func keep(tree any, path []string, field string, values []string) {
 	node, ok := tree.(map[string]any)
 	if !ok {

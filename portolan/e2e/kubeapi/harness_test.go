@@ -168,7 +168,7 @@ func (i *installation) kubeconfig(who, url string) string {
 	return path
 }
 
-// as returns a client with the certificate of a role, or without a certificate if who is empty.
+// as returns a client with the certificate of an identity, or without a certificate if it is empty.
 func (i *installation) as(who string) *http.Client {
 	config := &tls.Config{RootCAs: i.authority(), MinVersion: tls.VersionTLS13}
 	if who != "" {

@@ -26,9 +26,8 @@ const (
 	shortHistory = 5
 )
 
-// TestInformersThroughInterruptions has the informers of an old and of the newest client-go go through
-// everything that interrupts a watch. After each interruption every client must know what the registry
-// has.
+// TestInformersThroughInterruptions interrupts the watches of informers in every way, with an old and with
+// the newest client-go. After each interruption every client must have the objects of the registry.
 func TestInformersThroughInterruptions(t *testing.T) {
 	i := install(t, true, func(c *kubeapi.Config) { c.History = shortHistory })
 	for _, o := range everything {

@@ -33,7 +33,7 @@ func distributed(t testing.TB) string {
 // minutes.
 func newest(t testing.TB) string {
 	t.Helper()
-	// Without a version kubectl takes itself for one of no release, and fails to compare it with the server's.
+	// kubectl compares its version with the server's, which fails without a version.
 	return buildClient(t, "kubeclients/kubectl", "-ldflags=-s -w -X k8s.io/component-base/version.gitVersion=v1.37.2")
 }
 

@@ -25,7 +25,7 @@ var proxied = []struct{ path, body string }{
 }
 
 // limitsOfTheKernel are the settings with which kube-proxy does not change the limits of connection
-// tracking. The limits are those of the whole machine, and the test has only a network namespace.
+// tracking, because these apply to the whole machine, and the test owns only a network namespace.
 const limitsOfTheKernel = "conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}\n"
 
 // TestKubeProxy has kube-proxy follow the services of Portolan. Connections to a cluster IP must reach the

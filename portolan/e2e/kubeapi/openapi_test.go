@@ -48,8 +48,8 @@ func TestOpenAPIOfClients(t *testing.T) {
 	}
 }
 
-// TestOpenAPIOverHTTP checks what clients and caches see of the documents: encodings, compression, and how long
-// they may be kept.
+// TestOpenAPIOverHTTP checks the headers of the documents for clients and caches: encodings, compression, and
+// the time for which they may be kept.
 func TestOpenAPIOverHTTP(t *testing.T) {
 	i := install(t, true)
 	var index struct {
@@ -104,7 +104,7 @@ func TestOpenAPIOverHTTP(t *testing.T) {
 	if a := i.send(http.MethodPost, "/openapi/v2", "{}"); a.code != http.StatusMethodNotAllowed {
 		t.Errorf("a post: %d", a.code)
 	}
-	// Whoever may use the API may read its description, also without rights to any object.
+	// Every client of the API may read its description, also without rights to any object.
 	if a := i.sendAs(i.as("workload/n1"), http.MethodGet, "/openapi/v2", ""); a.code != http.StatusOK {
 		t.Errorf("a workload: %d %s", a.code, a.body)
 	}

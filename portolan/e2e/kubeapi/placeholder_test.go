@@ -149,8 +149,8 @@ func (v *values) match(want, have string) bool {
 	return true
 }
 
-// bind gives a placeholder its value. It reports false if it has another one, or if the value is that of
-// another placeholder.
+// bind gives a placeholder its value. It returns false if the placeholder has another value, or another
+// placeholder of the same class has the value.
 func (v *values) bind(name, value string) bool {
 	class, _, numbered := strings.Cut(strings.Trim(name, "<>"), " ")
 	if !numbered {

@@ -29,8 +29,9 @@ type program struct {
 	ended   chan struct{}
 }
 
-// start starts a program, whose output goes to a file unless the command has another place for it. It
-// is told to end when the test does. in runs a function where the program is to live; nil: here.
+// start starts a program. Its output goes to a file unless the command has another place for it. The
+// program is told to end when the test ends. in calls a function in the namespace of the program; nil: in
+// the namespace of the test.
 func start(t *testing.T, command *exec.Cmd, in func(func() error) error) *program {
 	t.Helper()
 	p := &program{t: t, command: command, output: filepath.Join(t.TempDir(), "output"), ended: make(chan struct{})}

@@ -84,7 +84,7 @@ func discover(t *testing.T, program, config string) *discoverer {
 }
 
 // finds waits until exactly these targets of each job are found. A target is described by its address and
-// by labels, whose names stand without what all begin with.
+// by labels, without the prefix __meta_kubernetes_ of their names.
 func (d *discoverer) finds(want map[string][]string) {
 	d.Helper()
 	kittest.Eventually(d, "the targets", func() error {

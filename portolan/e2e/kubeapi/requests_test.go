@@ -13,7 +13,7 @@ import (
 const web = `{"apiVersion":"v1","kind":"Service","metadata":{"name":"web","labels":{"app":"web"},"annotations":{"portolan.dev/scheduler":"lc"}},
 	"spec":{"selector":{"app":"web"},"ports":[{"name":"http","port":80,"targetPort":8080}]}}`
 
-// step is a request with what its answer has.
+// step is a request with the expected code and text of its answer.
 type step struct {
 	method, path, body, contentType string
 	code                            int

@@ -38,7 +38,7 @@ var methodsOf = map[string]string{
 }
 
 // TestReviewsSayWhatRequestsGet asks for each role, resource and verb, in two namespaces and in all, whether
-// the request is allowed, and makes it. Requests have an empty object, so whoever may make one gets another
+// the request is allowed, and makes it. Requests have an empty object, so an allowed request ends with another
 // error than 403.
 func TestReviewsSayWhatRequestsGet(t *testing.T) {
 	i := install(t, true)
@@ -204,7 +204,7 @@ func TestBadReviews(t *testing.T) {
 	}
 }
 
-// TestWhoAmI asks who has a certificate and who has a token.
+// TestWhoAmI asks for the identity of a client with a certificate and of a client with a token.
 func TestWhoAmI(t *testing.T) {
 	i := install(t, true)
 	token := i.token("ci", "viewer/shop", lifetime)

@@ -105,8 +105,8 @@ func TestApplyByManagers(t *testing.T) {
 	}
 }
 
-// TestApplyOfWhatIsNotKept checks that nobody owns a field that Portolan drops, and that an apply leaves
-// the annotations that stand for fields of Portolan, unless it is the one that applied them.
+// TestApplyOfWhatIsNotKept checks that a field that Portolan drops has no owner, and that an apply changes
+// the annotations that stand for fields of Portolan only if its manager has applied them.
 func TestApplyOfWhatIsNotKept(t *testing.T) {
 	i := install(t, false)
 	const pod = "/api/v1/namespaces/default/pods/p"

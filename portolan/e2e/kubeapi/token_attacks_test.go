@@ -124,7 +124,7 @@ func (i *installation) tokensIn(conn grpc.ClientConnInterface) (names []string) 
 }
 
 // TestAuditNamesTheToken checks that the audit logs of the registry and of kubeapi have the identity and the
-// name of the token, that kubeapi's has who was refused, and that no log has a secret.
+// name of the token, that kubeapi's log has the refused callers, and that no log has a secret.
 func TestAuditNamesTheToken(t *testing.T) {
 	i := install(t, true)
 	i.must("POST", services, service("web", "x"))

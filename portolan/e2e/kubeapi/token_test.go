@@ -202,7 +202,7 @@ func TestATokenOfTheSameName(t *testing.T) {
 	}
 }
 
-// TestTokensWithoutTLS sends a token to a server without TLS, at which everybody may do everything.
+// TestTokensWithoutTLS sends a token to a server without TLS, which allows every request.
 func TestTokensWithoutTLS(t *testing.T) {
 	i := install(t, false)
 	if a := i.get(services, bearer.Header, "Bearer x"); a.code != http.StatusOK {

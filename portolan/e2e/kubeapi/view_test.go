@@ -16,7 +16,7 @@ var paths = map[string]string{
 	"leases": "/apis/coordination.k8s.io/v1/leases", "networkpolicies": "/apis/networking.k8s.io/v1/networkpolicies",
 }
 
-// notice is what an informer tells of one object; tools/oldclient prints such lines.
+// notice is a call of an informer for one object; tools/oldclient prints such lines.
 type notice struct {
 	Type          string // SYNCED, ADDED, UPDATED or DELETED
 	Resource, Key string

@@ -146,7 +146,7 @@ func (i *Installation) DialAs(files identity.Files, role identity.Role, at netip
 	return conn
 }
 
-// secureNATS adds to the options of the NATS server what portolan certs nats-config prints.
+// secureNATS adds the output of portolan certs nats-config to the options of the NATS server.
 func (i *Installation) secureNATS(options *server.Options) {
 	i.Helper()
 	var nodes []string

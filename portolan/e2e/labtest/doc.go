@@ -3,7 +3,8 @@
 // plane and routes between the others.
 //
 // Main gives the test binary its own network namespace, which becomes the hub. The daemons can
-// therefore use their default ports, whatever else runs on the machine, and nothing is left behind.
+// therefore use their default ports, even if programs of the machine use the same ones, and nothing is left
+// behind.
 //
 // The processes are the test binary itself, which Main turns into the daemon named by an
 // environment variable. The test binary thus imports the daemons, and go test notices that a cached

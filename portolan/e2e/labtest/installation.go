@@ -37,8 +37,8 @@ type Options struct {
 	Nodes []NodeOptions
 	// Secured makes every connection mutual TLS, with certificates as portolan certs makes them.
 	Secured bool
-	// NATSIntruder is a role whose certificate may publish and subscribe to every subject of NATS. It
-	// stands for an attacker who has taken over the server. Default: none.
+	// NATSIntruder is a role with the right to publish and subscribe to every subject of NATS. It stands for
+	// an attacker who has taken over the server. Default: none.
 	NATSIntruder string
 	// Lifetime is the lifetime of the certificates of daemons, also of renewed ones. Default: longer
 	// than any test.
@@ -151,7 +151,7 @@ func (i *Installation) natsOptions() *server.Options {
 	return options
 }
 
-// ReloadNATS gives the NATS server what portolan certs nats-config prints now, as an operator does
+// ReloadNATS gives the NATS server the present output of portolan certs nats-config, as an operator does
 // with nats-server --signal reload.
 func (i *Installation) ReloadNATS() {
 	i.Helper()
@@ -366,7 +366,7 @@ func (i *Installation) Page(daemon, path string) string {
 	return string(text)
 }
 
-// HTTPIn returns a client whose connections begin in a namespace. It takes addresses only, no names.
+// HTTPIn returns a client that connects from a namespace. It takes addresses only, no names.
 func HTTPIn(in *topology.Namespace) *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,

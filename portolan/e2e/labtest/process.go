@@ -59,7 +59,7 @@ func Command(t testing.TB, program string, args []string) *exec.Cmd {
 	return cmd
 }
 
-// Run starts a command in a namespace; nil: in that of the test.
+// Run starts a command in a namespace; nil: in the namespace of the test.
 func Run(t testing.TB, name string, cmd *exec.Cmd, in *topology.Namespace) *Process {
 	t.Helper()
 	p := &Process{t: t, name: name, cmd: cmd, log: filepath.Join(t.TempDir(), "log"), ended: make(chan struct{})}

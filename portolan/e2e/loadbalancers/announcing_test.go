@@ -59,8 +59,8 @@ func (a *agent) exchange() ([]string, error) {
 	}
 }
 
-// awaitAnnouncing exchanges messages until the node has exactly these addresses to announce, and has
-// said so.
+// awaitAnnouncing exchanges messages until the node has exactly these addresses to announce, and has told
+// lbctl that it announces them.
 func (a *agent) awaitAnnouncing(want ...string) {
 	a.Helper()
 	kittest.Eventually(a.T, fmt.Sprintf("%s to announce %v", a.node, want), func() error {
@@ -90,8 +90,8 @@ func (i *installation) awaitAnnounced(name string, state corev1.ConditionStatus,
 	return condition
 }
 
-// TestOneNodeAnnouncesAnAddress has two agents at a whole lbctl: one gets the address, the other one
-// after it has gone, and the service tells who.
+// TestOneNodeAnnouncesAnAddress connects two agents to a whole lbctl. One gets the address, and the other
+// gets it when the first has gone. The service names the node.
 func TestOneNodeAnnouncesAnAddress(t *testing.T) {
 	i := install(t, func(c *lbctl.Config) { c.Addr = freeAddr(t) })
 	nodes := registryv1.NewNodeServiceClient(i.dial("registry"))

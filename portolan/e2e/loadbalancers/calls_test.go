@@ -80,8 +80,8 @@ func TestAProviderIsCalledForWhatItNeeds(t *testing.T) {
 		}
 		return nil
 	})
-	// The first one, one with the address in the status, which may be that for the port, and one if
-	// lbctl sees its own write late.
+	// One call makes the load balancer, one has the address in the status and may also have the new port,
+	// and one more follows if lbctl sees its own write late.
 	if first := counter.reset(); first["Ensure"] < 2 || first["Ensure"] > 4 || first["Update"] > 0 {
 		t.Errorf("the calls are %v, want 2 to 4 times Ensure", first)
 	}

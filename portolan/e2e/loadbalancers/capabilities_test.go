@@ -61,7 +61,8 @@ func TestCapabilitiesAreChecked(t *testing.T) {
 	i.awaitAddresses("pooled", 1)
 }
 
-// TestCapabilitiesAreUsed has a provider that can do what the one of TestCapabilitiesAreChecked cannot.
+// TestCapabilitiesAreUsed has a provider with the capabilities that the provider of
+// TestCapabilitiesAreChecked lacks.
 func TestCapabilitiesAreUsed(t *testing.T) {
 	p := newProvider(t)
 	p.Can.Protocols = append(p.Can.Protocols, udp, sctp)
@@ -111,8 +112,8 @@ func TestPortsThatAProviderRefuses(t *testing.T) {
 	i.awaitReason("mixed", "Ensured", metal)
 }
 
-// TestAnAnswerThatIsNotValid has a provider whose error of a port is no word, which the registry
-// refuses. The service says so.
+// TestAnAnswerThatIsNotValid has a provider that returns a sentence as the error of a port. The registry
+// refuses it, because it must be one word, and the condition of the service says so.
 func TestAnAnswerThatIsNotValid(t *testing.T) {
 	p := newProvider(t)
 	p.PortErrors = map[corev1.Protocol]string{corev1.Protocol_PROTOCOL_TCP: "it is out of order!"}

@@ -48,9 +48,8 @@ func TestAnAddressForEdges(t *testing.T) {
 	i.awaitAllocations()
 }
 
-// TestAnnotationInternal has services that ask for an internal load balancer by names of clouds and by
-// Portolan's own name: they get no other address while there is no internal pool, and then one of that
-// pool.
+// TestAnnotationInternal has services that ask for an internal load balancer, by annotations of clouds and
+// by Portolan's own. They get no address while there is no internal pool, and then one of that pool.
 func TestAnnotationInternal(t *testing.T) {
 	i := install(t)
 	asking := map[string][2]string{

@@ -106,7 +106,7 @@ func TestSharingKeepsTheAddressOfTheFirst(t *testing.T) {
 	i.awaitExactly("dns", got)
 	i.awaitExactly("web", got)
 
-	// One that has another address of its own takes over that of the share.
+	// A service with an address of its own that joins the share gets the address of the share.
 	i.create(balanced("late", port(8080)))
 	other := i.awaitAddresses("late", 1)[0]
 	i.update("late", share("edge"))

@@ -40,7 +40,7 @@ func newProvider(t *testing.T) *provider {
 	return p
 }
 
-// start serves the provider. It keeps what it has made when it is started again.
+// start serves the provider. After a restart it still has the load balancers that it has made.
 func (p *provider) start() {
 	p.t.Helper()
 	p.stop = kittest.Run(p.t, "provider", func(ctx context.Context) error {
@@ -81,7 +81,7 @@ func (p *provider) awaitBalancers(want ...[]string) {
 	})
 }
 
-// TestAClassHasItsOwnProvider has services of two classes and of one that nobody serves.
+// TestAClassHasItsOwnProvider has services of two classes with providers, and of one without.
 func TestAClassHasItsOwnProvider(t *testing.T) {
 	p := newProvider(t)
 	i := install(t, p.serves(metal))
@@ -179,7 +179,7 @@ func TestAProviderThatDiesInTheMiddleLeaksNothing(t *testing.T) {
 	p.awaitBalancers()
 }
 
-// TestAProviderThatHangsIsGivenUp has one service whose calls hang; others are served meanwhile.
+// TestAProviderThatHangsIsGivenUp lets the calls for one service hang. Others are served meanwhile.
 func TestAProviderThatHangsIsGivenUp(t *testing.T) {
 	p := newProvider(t)
 	p.Fail(func(ctx context.Context, _, service string) (bool, error) {
@@ -214,7 +214,7 @@ func TestAPendingProviderIsAskedAgain(t *testing.T) {
 	p.Fail(func(context.Context, string, string) (bool, error) { return false, errors.New("out of order") }, nil)
 	i.update("web", port(81))
 	i.awaitReason("web", "ProviderFailed", "out of order")
-	i.awaitExactly("web", "203.0.113.1") // it still has what it had
+	i.awaitExactly("web", "203.0.113.1") // the address stays
 	p.Fail(pending, nil)
 	i.delete("web")
 	i.awaitEvent("web", "SyncLoadBalancerFailed", "still deleting")
@@ -222,8 +222,8 @@ func TestAPendingProviderIsAskedAgain(t *testing.T) {
 	i.awaitGone("web")
 }
 
-// TestAnotherClassMovesTheLoadBalancer gives a service another class by way of another type, before
-// lbctl sees it, and deletes one whose provider is not configured any more.
+// TestAnotherClassMovesTheLoadBalancer gives a service another class by way of another type, while lbctl is
+// stopped, and deletes a service after its provider was taken out of the configuration.
 func TestAnotherClassMovesTheLoadBalancer(t *testing.T) {
 	p := newProvider(t)
 	i := install(t, p.serves(metal))

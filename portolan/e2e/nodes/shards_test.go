@@ -24,7 +24,7 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// mortalNetwork is the network of a daemon whose connections can end as if its process were killed.
+// mortalNetwork is the network of a daemon. It can end all connections, as if the process were killed.
 type mortalNetwork struct {
 	*directory
 
@@ -175,8 +175,8 @@ func (c *cluster) setPod(pods registryv1.PodServiceClient, i int, ready corev1.C
 	}
 }
 
-// waitForSlices waits until each service has its endpoint. Those of the services in the map are not
-// ready.
+// waitForSlices waits until each service has its endpoint. Endpoints of the services in notReady must not be
+// ready, all others must be.
 func waitForSlices(t *testing.T, what string, client registryv1.EndpointSliceServiceClient, notReady map[string]bool) {
 	t.Helper()
 	want := map[string]string{}
@@ -215,7 +215,7 @@ func TestControllersShareServices(t *testing.T) {
 	c.putServices(registryv1.NewServiceServiceClient(conn), pods)
 	waitForSlices(t, "all endpoints", slicesOf, nil)
 
-	// The one that dies has several shards, because there are four for three.
+	// The controller that dies has several shards, because three share four.
 	dying := slices.MaxFunc(slices.Sorted(maps.Keys(all)), func(a, b string) int { return len(all[a].held(t)) - len(all[b].held(t)) })
 	lost := all[dying].held(t)
 	all[dying].kill()

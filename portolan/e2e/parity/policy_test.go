@@ -120,8 +120,8 @@ var terminating = []description{
 	}},
 }
 
-// onlyOnNode0 checks a service of policy Local whose only pod is on node 0: node 0 alone is healthy
-// and serves other clients, and node 1 serves its own.
+// onlyOnNode0 checks a service of policy Local with its only pod on node 0: node 0 alone is healthy and
+// serves clients from outside, and node 1 serves clients on itself.
 func (s *scene) onlyOnNode0(svc *corev1.Service, p *pod) {
 	s.Helper()
 	for node, status := range []int{http.StatusOK, http.StatusServiceUnavailable, http.StatusServiceUnavailable} {

@@ -262,7 +262,7 @@ func publishNotReady(spec *corev1.ServiceSpec) { spec.PublishNotReadyAddresses =
 // onPort8081 sets the number of a pod's port named http to 8081.
 func onPort8081(p *corev1.Pod) { p.Spec.Containers[0].Ports[0].ContainerPort = 8081 }
 
-// reachesSidecar connects to a service whose port leads to port 8081 of a restartable init
+// reachesSidecar connects to a service with a port that leads to port 8081 of a restartable init
 // container.
 func (s *scene) reachesSidecar(port *corev1.ServicePort) {
 	s.Helper()

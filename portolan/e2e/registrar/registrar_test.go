@@ -105,8 +105,8 @@ func TestServicesOnDemand(t *testing.T) {
 	}
 }
 
-// TestServicesOfOthers checks that workloads become backends of a service that somebody has made, whose
-// selector is his own, also if it comes later and none are made on demand.
+// TestServicesOfOthers checks that a workload becomes a backend of a service that another client creates
+// later, with a selector of that client's choice. The registrar creates no services itself.
 func TestServicesOfOthers(t *testing.T) {
 	w := start(t)
 	w.stop()
@@ -128,8 +128,8 @@ func TestServicesOfOthers(t *testing.T) {
 	}
 }
 
-// TestProblems checks that what is wrong with a workload is an Event and in the status, and that the
-// others are registered all the same.
+// TestProblems checks that a problem of a workload is reported as an Event and in the status, and that the
+// other workloads are registered all the same.
 func TestProblems(t *testing.T) {
 	w := start(t)
 	w.createService(&corev1.Service{Metadata: &corev1.ObjectMeta{Name: "manual"}, Spec: &corev1.ServiceSpec{Ports: []*corev1.ServicePort{{Port: 80}}}})
@@ -210,7 +210,7 @@ func TestAtRestEverythingIsRegistered(t *testing.T) {
 		}
 		say()
 	}
-	for id, one := range now { // what was terminating has ended
+	for id, one := range now { // all terminating workloads end
 		if one.Terminating {
 			delete(now, id)
 		}
@@ -230,7 +230,7 @@ func TestAtRestEverythingIsRegistered(t *testing.T) {
 }
 
 // TestNodeAddresses checks that a workload in the host's network is a backend at the configured address of
-// a node whose agent reports no address that endpoints can have.
+// the node, if the agent of the node reports no address that endpoints can have.
 func TestNodeAddresses(t *testing.T) {
 	w := start(t)
 	w.stop()

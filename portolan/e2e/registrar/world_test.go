@@ -45,7 +45,7 @@ type world struct {
 	stop    func() // stops the registrar
 }
 
-// script is a source that reports what the test says. It says it again to each registrar.
+// script is a source with reports from the test. Each new registrar gets the last report again.
 type script struct {
 	reports chan source.Report
 	last    *source.Report
@@ -67,7 +67,7 @@ func (s *script) Run(ctx context.Context, report func(source.Report)) error {
 	}
 }
 
-// start starts an installation with a registrar whose source has said nothing yet.
+// start starts an installation with a registrar. Its source has not reported yet.
 func start(t *testing.T) *world {
 	t.Helper()
 	w := &world{T: t, network: rpc.Memory(), bus: broker.New(broker.Options{MaxMsgs: 1000}), addrs: map[string]string{}, source: &script{reports: make(chan source.Report)}}

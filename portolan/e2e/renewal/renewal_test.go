@@ -31,7 +31,7 @@ var daemons = []struct {
 	{"dnssvc", identity.DNSSvc, 7403}, {"nodeagent", identity.NodeAgent, 7404},
 }
 
-// lab is an installation with an operator who looks at it.
+// lab is an installation with an operator's certificate.
 type lab struct {
 	*labtest.Installation
 	operator *identity.Source
@@ -135,8 +135,8 @@ func (l *lab) writeUntil(t *testing.T, end time.Time) {
 }
 
 // TestDaemonsRenewTheirCertificates lets an installation run for several lives of its certificates,
-// while it is written to. Then it restarts daemons whose first certificates have expired, and takes
-// the registry away at the time of a renewal.
+// under writes. Then it restarts daemons after their first certificates have expired, and stops the registry
+// at the time of a renewal.
 func TestDaemonsRenewTheirCertificates(t *testing.T) {
 	l := install(t, life, nil)
 	start := time.Now()
@@ -169,8 +169,8 @@ func TestDaemonsRenewTheirCertificates(t *testing.T) {
 	kittest.Eventually(t, "a write after the outage", func() error { return l.write(t, "back") })
 }
 
-// TestWithoutAnIssuerFailuresAreCounted checks what the alert for failed renewals sees, at the
-// registry too, which renews its own certificate.
+// TestWithoutAnIssuerFailuresAreCounted checks the metric of the alert for failed renewals, also at the
+// registry, because that renews its own certificate.
 func TestWithoutAnIssuerFailuresAreCounted(t *testing.T) {
 	l := install(t, life, map[string][]string{"registry": {"-issuer-cert", "", "-issuer-key", ""}})
 	for _, name := range []string{"registry", "allocator"} {

@@ -79,7 +79,7 @@ func passed[Q, A any](
 	return answer, err
 }
 
-// know records the owners for whose services values are requested, and returns their UIDs.
+// know records the names and UIDs of the owners in a request, and returns the UIDs.
 func (g *gate) know(r *allocatorv1.AllocateRequest) (uids []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

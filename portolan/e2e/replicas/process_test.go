@@ -65,7 +65,7 @@ func command(t *testing.T, program string, args ...string) *exec.Cmd {
 	return c
 }
 
-// read collects the log. It copies all lines except those of level debug to the test's log.
+// read collects the log. It copies all lines above level debug to the test's log.
 func (p *process) read(name string, r io.Reader) {
 	scanner := bufio.NewScanner(r)
 	scanner.Buffer(nil, 1<<20)

@@ -29,7 +29,7 @@ var steps = []struct {
 	{"delete", "Release", true, false},
 }
 
-// scene is an installation whose registry reaches the allocator through a gate.
+// scene is an installation with a gate between the registry and the allocator.
 type scene struct {
 	*installation
 	gate *gate
@@ -48,9 +48,8 @@ func stage(t *testing.T) *scene {
 	return &scene{i, g}
 }
 
-// TestKilledAtEachStep kills the registry or the allocator at each step of a write. It checks that
-// the verifier, whose grace is short here, finds the values left behind and leaves values in use
-// alone.
+// TestKilledAtEachStep kills the registry or the allocator at each step of a write. It checks that the
+// verifier finds values that were left behind, and keeps values in use. Its grace is short in this test.
 func TestKilledAtEachStep(t *testing.T) {
 	s := stage(t)
 	r := s.replicas[0]

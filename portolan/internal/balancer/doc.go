@@ -1,7 +1,8 @@
 // Package balancer describes the load balancer of a service of type LoadBalancer: its provider and
-// addresses, the pools that they come from, the nodes that announce them, and what it waits for.
+// addresses, the pools that they come from, the nodes that announce them, and the reason why it
+// is not complete.
 //
-// Nothing is stored for it. Providers and nodes are in the service, since lbctl writes them there; the
-// time since which a node announces is that of the condition. A pool follows from the address, because
-// pools do not overlap, so one list of pools describes any number of services.
+// Everything is in the service already, where lbctl writes it. The time since which a node announces is
+// the transition time of the condition. The pool follows from the address, because pools do not overlap,
+// so one list of pools describes any number of services.
 package balancer

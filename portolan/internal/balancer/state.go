@@ -17,21 +17,21 @@ import (
 
 // State is the state of a service's load balancer.
 type State struct {
-	// Provider is the class of the provider that makes the load balancer, or of the one that the service
-	// asks for; "": none yet.
+	// Provider is the class of the provider that makes the load balancer. Before a provider has taken it,
+	// it is the class that the service asks for; "": none.
 	Provider  string
 	Addresses []Address
-	// Ensured reports whether the load balancer is as it should be. Otherwise Reason and Why tell what
-	// it waits for, in one word and in a sentence.
+	// Ensured reports whether the load balancer is as the service wants it. Otherwise Reason and Why are
+	// the reason, in one word and in a sentence.
 	Ensured     bool
 	Reason, Why string
-	// Since is the time since which it is so, or not; zero: unknown.
+	// Since is the time at which Ensured changed last; zero: unknown.
 	Since time.Time
 	// Unannounced is the reason why nodes do not announce all addresses; "": they do, or need not.
 	Unannounced string
 	// Ignored are the settings that are not honoured, with the reasons.
 	Ignored []string
-	// AnnouncedSince is the time since which the same nodes announce, or not; zero: unknown.
+	// AnnouncedSince is the time since which the same nodes announce the addresses, or none; zero: unknown.
 	AnnouncedSince time.Time
 }
 
@@ -48,7 +48,7 @@ type Address struct {
 	Errors []string
 }
 
-// Server is whatever serves an address.
+// Server is the kind of the processes or machines that serve an address.
 type Server int
 
 // Servers.
@@ -64,7 +64,7 @@ type Pools struct {
 	ranges []netip.Prefix
 }
 
-// NewPools returns those of the allocator's pools that have load-balancer addresses.
+// NewPools selects the pools of load-balancer addresses from all pools of the allocator.
 func NewPools(all []*allocatorv1.Pool) Pools {
 	var pools Pools
 	for _, p := range all {
@@ -122,7 +122,8 @@ func Of(svc *corev1.Service, pools Pools) State {
 	return s
 }
 
-// serverOf returns what serves an address of a service.
+// serverOf returns the server of an address of a service. An address that is not an IP, or that has the
+// mode Proxy and is not of an edge, is served by the provider.
 func serverOf(svc *corev1.Service, ingress *corev1.LoadBalancerIngress) Server {
 	switch {
 	case ingress.GetIp() == "":
@@ -196,7 +197,7 @@ func (s State) Sentences(since func(time.Time) string) []string {
 	return all
 }
 
-// origin tells where an address comes from, and who serves it.
+// origin returns a sentence with the provider, the pool and the server of an address.
 func (s State) origin(a Address) string {
 	text := a.Text + " comes from the provider " + cmp.Or(s.Provider, balancer.ClassPool)
 	if a.Pool != "" {

@@ -6,9 +6,11 @@
 //
 // It is a folder and not a service, because a first installation needs certificates before any
 // daemon runs. Registries renew certificates of daemons afterwards, with the folder's issuer.
-// Certificates that somebody has to renew, or whose owner has to be told of new files, are good for
-// 90 days: those of NATS and Postgres servers. All others are good for 24 hours, those of people
-// too, because a person with the folder gets a new one without noticing, and everybody else should
-// choose how long a lost certificate may be used. An existing certificate authority can be used instead, because the daemons check
-// only the URI SAN.
+// Certificates of NATS and Postgres servers are good for 90 days, because an operator has to renew them
+// and to make the servers read the new files. All other certificates are good for 24 hours. This includes
+// certificates of people: the command line renews them by itself in the folder with the authority's key,
+// and an operator who issues one for another person chooses the time for which it may be misused if it
+// is lost.
+//
+// An existing certificate authority can be used instead, because the daemons check only the URI SAN.
 package certs

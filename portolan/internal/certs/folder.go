@@ -37,9 +37,9 @@ const (
 	// shortLifetime is the default lifetime of certificates that are renewed by a registry, and of
 	// people.
 	shortLifetime = day
-	// longLifetime is the default lifetime of the certificates of NATS and Postgres servers, which
-	// somebody has to renew and to tell the servers of. In a folder without an issuer all certificates
-	// have it.
+	// longLifetime is the default lifetime of the certificates of NATS and Postgres servers, because an
+	// operator has to renew them and to make the servers read them. In a folder without an issuer all
+	// certificates have it.
 	longLifetime = 90 * day
 )
 
@@ -68,7 +68,7 @@ type Folder struct {
 type Request struct {
 	Role     string // role, or role/name
 	Hosts    []string
-	Lifetime time.Duration // 0: that of the role
+	Lifetime time.Duration // 0: the default of the role
 }
 
 // Init makes an authority and certificates in a folder without an authority. If force is true, it
@@ -268,24 +268,34 @@ func (f *Folder) issue(requests []Request) ([]Certificate, error) {
 		if err != nil {
 			return issued, err
 		}
-		cert, key := files(id)
-		if err := f.write(cert, key, pair); err != nil {
-			return issued, err
-		}
-		parsed, err := authority.ParseCert(pair.Cert)
+		one, err := f.store(id, pair)
 		if err != nil {
 			return issued, err
 		}
-		one := f.describe(id, parsed)
-		one.Written = true
 		issued = append(issued, one)
 	}
 	return issued, nil
 }
 
+// store writes the files of a new certificate.
+func (f *Folder) store(id identity.ID, pair authority.Pair) (Certificate, error) {
+	cert, key := files(id)
+	if err := f.write(cert, key, pair); err != nil {
+		return Certificate{}, err
+	}
+	parsed, err := authority.ParseCert(pair.Cert)
+	if err != nil {
+		return Certificate{}, err
+	}
+	stored := f.describe(id, parsed)
+	stored.Written = true
+	return stored, nil
+}
+
 // Renew replaces certificates that expire within the given time or, if it is 0, that have a third of
-// their life left. The new ones have the same lifetime and new keys. If names are given, it renews only these. If force is true, it also renews
-// certificates that do not expire soon. It returns all certificates that it examined.
+// their life left. The new certificates have the same lifetime and new keys. If names are given, Renew
+// examines only these. If force is true, it also renews certificates that do not expire soon. It returns
+// all certificates that it examined.
 func (f *Folder) Renew(names []string, within time.Duration, force bool) ([]Certificate, error) {
 	return f.renew(names, within, force, f.reissue)
 }
@@ -309,17 +319,7 @@ func (f *Folder) RenewBy(names []string, within time.Duration, force bool, get f
 		if err != nil {
 			return one, err
 		}
-		cert, key := files(id)
-		if err := f.write(cert, key, pair); err != nil {
-			return one, err
-		}
-		parsed, err := authority.ParseCert(pair.Cert)
-		if err != nil {
-			return one, err
-		}
-		renewed := f.describe(id, parsed)
-		renewed.Written = true
-		return renewed, nil
+		return f.store(id, pair)
 	})
 }
 
@@ -383,7 +383,7 @@ func lifetimeOf(cert *x509.Certificate) time.Duration {
 	return max(validity.Round(time.Hour), time.Hour)
 }
 
-// List returns the certificates of the folder, except for those of the authorities.
+// List returns the certificates of the folder without the authorities' own.
 func (f *Folder) List() ([]Certificate, error) {
 	paths, err := filepath.Glob(f.path("*.crt"))
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 type NATSOptions struct {
 	Prefix string // of all subjects
 	Path   string // folder of the server's certificate
-	// Nodes are the nodes whose agents, edges and registrars may connect, besides the identities with a
-	// certificate in the folder.
+	// Nodes are names of nodes. Their agents, edges and registrars may connect, besides the identities
+	// with a certificate in the folder.
 	Nodes []string
 	// Cluster is the cluster of the server. Without routes the server is in none.
 	Cluster NATSCluster
@@ -129,8 +129,8 @@ func (f *Folder) natsUsers(nodes []string) ([]identity.ID, error) {
 	return f.withoutRevoked(users)
 }
 
-// idsOf returns the identities of a role in the order of their paths: those of the nodes, and those with
-// one of the certificates.
+// idsOf returns the identities of a role on the nodes, and the identities of the role that have one of
+// the certificates, ordered by path.
 func (f *Folder) idsOf(role identity.Role, nodes []string, all []Certificate) ([]identity.ID, error) {
 	var ids []identity.ID
 	for _, node := range nodes {

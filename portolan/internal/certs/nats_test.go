@@ -180,8 +180,8 @@ func TestStrangersOnNATS(t *testing.T) {
 	}
 }
 
-// TestRoutesOfAClusterAreServersOnly forms a cluster from what nats-config prints, and tries to
-// join it, by a route, with every certificate that the folder has. Only natsroute opens one.
+// TestRoutesOfAClusterAreServersOnly forms a cluster with the configuration that nats-config prints, and
+// tries to open a route to it with every certificate of the folder. Only natsroute opens one.
 func TestRoutesOfAClusterAreServersOnly(t *testing.T) {
 	names := []string{"registry", "nats", "operator", "nodeagent/n1", "workload/n1", "registrar/n1"}
 	dir, folder := initialise(t, names...)
@@ -190,7 +190,7 @@ func TestRoutesOfAClusterAreServersOnly(t *testing.T) {
 	}
 	config := func(name string, routes ...string) string {
 		text, err := folder.NATSConfig(certs.NATSOptions{Prefix: changes.DefaultPrefix, Path: dir, Cluster: certs.NATSCluster{
-			Listen: "127.0.0.1:-1", Routes: append(routes, "127.0.0.1:1"), // nobody listens there
+			Listen: "127.0.0.1:-1", Routes: append(routes, "127.0.0.1:1"), // no server listens there
 		}})
 		if err != nil {
 			t.Fatal(err)
@@ -216,8 +216,8 @@ func TestRoutesOfAClusterAreServersOnly(t *testing.T) {
 	}
 }
 
-// openRoute does what a NATS server does to open a route, with the certificate at a path without
-// its ending. It returns nil if the other server answers on the route.
+// openRoute opens a route as a NATS server does, with the certificate and key at base.crt and base.key.
+// It returns nil if the other server answers on the route.
 func openRoute(t *testing.T, at, base string) error {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(base+".crt", base+".key")

@@ -50,7 +50,7 @@ type Placement struct {
 	Role   string   `yaml:"who"` // role, or role/name
 	Hosts  []string `yaml:"hosts"`
 	Folder string   `yaml:"folder"`
-	// Days is the lifetime in days. Default: that of the list.
+	// Days is the lifetime in days. Default: the lifetime of the list.
 	Days int `yaml:"days"`
 	// Owner is the number of the user that owns the files. Default: the user that runs the command.
 	Owner *int `yaml:"owner"`
@@ -170,8 +170,8 @@ func (f *Folder) copyTo(c Placement) error {
 	return nil
 }
 
-// copyFiles copies files that differ into a folder, and gives them and the folder to the owner, who
-// may replace them when it renews its certificate.
+// copyFiles copies files that differ into a folder, and gives them and the folder to the owner, because
+// a daemon replaces the files when it renews its certificate.
 func (f *Folder) copyFiles(folder string, owner *int, names ...string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil { // #nosec G301 -- daemons of other users read the certificates; keys have a mode of their own
 		return err

@@ -18,8 +18,8 @@ import (
 // gets its users from the folder.
 const revokedFile = "revoked.json"
 
-// Revoked is a record of revoked certificates: those of an identity that were issued before some
-// time, or the one with a serial number.
+// Revoked is a record of revoked certificates: all certificates of an identity that were issued before
+// Time, or the certificate with a serial number.
 type Revoked struct {
 	Identity string    `json:"identity,omitempty"` // path of the identity
 	Serial   string    `json:"serial,omitempty"`   // with Identity: of one of its certificates
@@ -104,8 +104,8 @@ func (f *Folder) ListWithState() ([]Listed, error) {
 	return states, nil
 }
 
-// withoutRevoked removes the identities whose certificates were revoked, unless the folder has a
-// certificate of the identity that is not.
+// withoutRevoked removes identities with revoked certificates, unless the folder has a certificate of the
+// identity that is not revoked.
 func (f *Folder) withoutRevoked(ids []identity.ID) ([]identity.ID, error) {
 	all, err := f.revoked()
 	if err != nil || len(all) == 0 {

@@ -29,13 +29,13 @@ func newApply(flags *connection) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "apply -f FILE|DIR|-",
 		Short: "Create or change objects as manifests say",
-		Long: `apply reads Kubernetes manifests, YAML or JSON, and makes the registry hold what they say. Applying twice changes nothing. What an earlier
-apply has set and the manifest no longer says is removed; what others have set stays. "portolan diff" shows the changes beforehand.
-Documents of kinds that Portolan does not have are skipped, with a warning each; --strict makes them an error.
+		Long: `apply reads Kubernetes manifests, YAML or JSON, and creates or changes the objects in them. Applying twice changes nothing. A field that an
+earlier apply has set and that the manifest no longer has is removed; fields that others have set stay. "portolan diff" shows the changes
+beforehand. Documents of kinds that Portolan does not have are skipped, with a warning each; --strict makes them an error.
 
-With --prune, objects that the manifests no longer have are deleted: those that match the selector -l, were applied before, and are in a
-namespace of the manifests or of -n. All manifests must match the selector. Nothing is pruned if an object could not be applied. Nodes,
-Revocations, Leases, Events, and objects that have an owner are never pruned.`,
+With --prune, apply also deletes objects that the manifests no longer have. Such an object must match the selector -l, must have been applied
+before, and must be in a namespace of the manifests or of -n. All manifests must match the selector. Nothing is pruned if an object could not be
+applied. Nodes, Revocations, Leases, Events, and objects that have an owner are never pruned.`,
 		Example: `  portolan apply -f service.yaml
   portolan apply -f manifests/ --dry-run
   portolan apply -f manifests/ --prune -l app.kubernetes.io/part-of=shop
@@ -55,7 +55,7 @@ func (o *applyOptions) register(command *cobra.Command) {
 	set := command.Flags()
 	set.StringArrayVarP(&o.files, "filename", "f", nil, "file, folder (its .yaml, .yml and .json files) or - for standard input; may be repeated")
 	set.StringVarP(&o.namespace, "namespace", "n", "", "namespace of objects that do not name one (default \"default\")")
-	set.BoolVar(&o.prune, "prune", false, "delete what was applied earlier, matches -l and is not in the manifests")
+	set.BoolVar(&o.prune, "prune", false, "delete objects that were applied earlier, match -l and are not in the manifests")
 	set.StringVarP(&o.selector, "selector", "l", "", "labels that all objects of the manifests have, such as app=shop; for --prune")
 	set.BoolVar(&o.strict, "strict", false, "refuse kinds that Portolan does not have")
 	_ = command.MarkFlagRequired("filename")
@@ -106,7 +106,7 @@ func apply(ctx context.Context, command *cobra.Command, registry *client.Client,
 	return pruning.result()
 }
 
-// applyRun prints what an apply or a pruning does.
+// applyRun prints the outcome of each object that is applied or pruned.
 type applyRun struct {
 	*bulkOperation
 	applyset.Run

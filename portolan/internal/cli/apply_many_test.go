@@ -19,7 +19,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// applyServer is a registry that applies every object except the namespaces whose name begins with
+// applyServer is a registry that applies every object except namespaces with a name that begins with
 // "bad".
 type applyServer struct {
 	registryv1.UnimplementedApplyServiceServer
@@ -54,7 +54,7 @@ func (s *applyServer) Write(_ context.Context, req *registryv1.WriteRequest) (*r
 	return answer, nil
 }
 
-// run applies namespaces and returns what is printed.
+// run applies namespaces and returns the output of the command.
 func (s *applyServer) run(t *testing.T, objects []object.Object) (out, errOut string, err error) {
 	t.Helper()
 	conn := kittest.Conn(t, func(server grpc.ServiceRegistrar) {
@@ -106,7 +106,7 @@ func TestManyObjectsAreAppliedTogether(t *testing.T) {
 	}
 }
 
-// TestEveryAppliedObjectHasItsOutcome checks what is printed of objects that are applied together.
+// TestEveryAppliedObjectHasItsOutcome checks the output for objects that are applied by one call.
 func TestEveryAppliedObjectHasItsOutcome(t *testing.T) {
 	out, errOut, err := (&applyServer{}).run(t, append(namespaces(9, "n", ""), namespaces(2, "bad", "")...))
 	if want := "namespace/n0 created (dry run)\nnamespace/n1 configured (dry run)\nnamespace/n2 unchanged (dry run)\nnamespace/n3 created (dry run)\n"; !strings.HasPrefix(out, want) {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -25,7 +24,7 @@ import (
 type certsFlags struct {
 	output string
 	force  bool
-	// lifetime is that of new certificates; 0: that of the role.
+	// lifetime is the lifetime of new certificates; 0: the default of their role.
 	lifetime lifetime
 	hosts    []string
 }
@@ -34,15 +33,16 @@ func newCerts(flags *connection) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "certs",
 		Short: "Make and renew the certificates of an installation",
-		Long: `certs keeps a folder with a certificate authority and what it has issued. Every daemon has a certificate whose URI SAN names its role, such as
-spiffe://portolan/registry, spiffe://portolan/nodeagent/n1 or spiffe://portolan/registrar/n1/shop; people have one of the role operator or viewer, and
-what scrapes metrics, such as Prometheus, one of the role monitor. The key of the authority, ca.key,
-is needed here only: leave it out when you copy certificates to machines.
+		Long: `certs keeps a folder with a certificate authority and its certificates. The URI SAN of a certificate names its role. Each daemon has a role, such
+as spiffe://portolan/registry, spiffe://portolan/nodeagent/n1 or spiffe://portolan/registrar/n1/shop. People have the role operator or viewer.
+Programs that read metrics, such as Prometheus, have the role monitor. The key of the authority, ca.key, is needed here only: leave it out when
+you copy certificates to machines.
 
-Certificates of daemons, workloads and monitors, and those of people, are good for 24 hours. Daemons and "portolan run" renew their own at a
-registry, which needs issuer.crt and issuer.key for that (-issuer-cert, -issuer-key). The issuer is trusted for these roles only, so it makes no
-operators. In the folder with ca.key the command line renews its own certificate. Other people need a new one every day, or one with a longer
---lifetime. Certificates of NATS and Postgres servers are good for 90 days: run "portolan certs renew" every day, and copy them.`,
+Certificates of daemons, workloads, monitors and people are good for 24 hours. Daemons and "portolan run" renew their own at a
+registry, which needs issuer.crt and issuer.key for that (-issuer-cert, -issuer-key). The issuer is trusted for the roles of daemons, workloads
+and monitors only, so it makes no operators. In the folder with ca.key the command line renews its own certificate. Other people need a new
+certificate every day, or a longer --lifetime. Certificates of NATS and Postgres servers are good for 90 days: run "portolan certs renew" every
+day, and copy them.`,
 		Example: "  portolan certs init --node n1 --node n2\n  portolan certs issue nodeagent/n3\n  portolan certs renew",
 	}
 	command.AddCommand(newCertsInit(flags), newCertsIssue(flags), newCertsRenew(flags), newCertsIssuer(flags), newCertsNATS(flags), newCertsProvision(flags))
@@ -130,8 +130,9 @@ func newCertsInit(flags *connection) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "init",
 		Short: "Make an authority and the certificates of a first installation",
-		Long: `init makes a certificate authority and certificates of the daemons, of NATS and Postgres, of an operator, a viewer and a monitor, and of the nodes that are named.
-Clients of ours know a server by its role; those of NATS among themselves and of Postgres look at host names, which --host gives.`,
+		Long: `init makes a certificate authority and certificates of the daemons, of NATS and Postgres, of an operator, a viewer and a monitor, and of the nodes
+given by --node. Portolan's clients know a server by the role in its certificate. Servers of NATS among themselves, and clients of Postgres, check
+host names, which --host gives.`,
 		Example: `  portolan certs init --node n1 --node n2
   portolan certs init --certs /etc/portolan/certs --trust-domain prod.example.com --host nats=nats-1,nats-2,nats-3 --host postgres=db.example.com`,
 		Args: arguments(cobra.NoArgs, "no arguments"),
@@ -241,8 +242,8 @@ func newCertsRenew(flags *connection) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "renew [ROLE[/NAME]...]",
 		Short: "Renew certificates that expire soon",
-		Long: `renew makes anew what has a third of its life left, with new keys, for the same role and hosts and for as long as before. Daemons take new files
-while they run; connections that are open go on. Run it every hour: it does nothing most of the time.
+		Long: `renew replaces certificates that have at most a third of their life left by new ones with new keys, the same role, the same hosts and the same
+lifetime. Daemons read the new files while they run, and open connections go on. Run it every hour: most of the time it does nothing.
 
 In a folder without ca.key it asks the registry (--server) with each certificate that is still valid. A registry renews certificates of daemons,
 workloads and monitors, so a timer keeps the certificate of Prometheus valid. Daemons and "portolan run" need no timer.`,
@@ -268,8 +269,8 @@ workloads and monitors, so a timer keeps the certificate of Prometheus valid. Da
 			return f.print(command.OutOrStdout(), looked)
 		},
 	}
-	f.register(command, "renew also what does not expire soon")
-	command.Flags().IntVar(&within, "within-days", 0, "renew what expires within so many days (default: a third of its life)")
+	f.register(command, "renew also certificates that do not expire soon")
+	command.Flags().IntVar(&within, "within-days", 0, "renew certificates that expire within so many days (default: a third of their life)")
 	return command
 }
 
@@ -277,13 +278,14 @@ func newCertsNATS(flags *connection) *cobra.Command {
 	options := certs.NATSOptions{}
 	command := &cobra.Command{
 		Use:   "nats-config",
-		Short: "Print who may do what on NATS, as configuration of nats-server",
-		Long: `nats-config prints the parts "tls" and "authorization" of a nats-server's configuration: every role with the subjects that are its own, every node with
-its own heartbeats. Include it in the configuration of each server; nodes are those that have a certificate in the folder, and those named by --node.
-A registrar that is bound to a namespace needs its certificate in the folder.
+		Short: "Print the rights of each role on NATS, as configuration of nats-server",
+		Long: `nats-config prints the parts "tls" and "authorization" of a nats-server's configuration: each role with the subjects that it may use, and each node
+with its own heartbeats. Include them in the configuration of each server. The nodes are the ones with a certificate in the folder, and the
+nodes named by --node. A registrar that is bound to a namespace needs its certificate in the folder.
 
-With --route it also prints the part "cluster". Only servers with the certificate natsroute.crt, of an authority of its own, can join the cluster: who is in it
-reads and publishes everything. Each server needs natsroute.crt, natsroute.key and routes-ca.crt in its folder, and nothing else of the machines does.`,
+With --route it also prints the part "cluster". Only servers with the certificate natsroute.crt can join the cluster. It is issued by an authority of
+its own, because a server in the cluster reads and publishes everything. Each server needs natsroute.crt, natsroute.key and routes-ca.crt in its
+folder; no other program needs these files.`,
 		Example: `  portolan certs nats-config > portolan-nats.conf
   portolan certs nats-config --path /etc/nats/certs --node n7
   portolan certs nats-config --path /etc/nats/certs --route nats1:6222 --route nats2:6222 --route nats3:6222`,
@@ -318,9 +320,7 @@ reads and publishes everything. Each server needs natsroute.crt, natsroute.key a
 // print prints certificates.
 func (f *certsFlags) print(out io.Writer, list []certs.Certificate) error {
 	if f.output == "json" {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(list)
+		return writeJSON(out, list)
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	_, _ = fmt.Fprintln(w, "NAME\tEXPIRES\tWRITTEN\tFILE")

@@ -16,9 +16,9 @@ func newCertsProvision(flags *connection) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "provision -f FILE",
 		Short: "Bring the certificates of a list, and their copies, up to date",
-		Long: `provision reads a list of certificates and of the folders that they belong in, each with an owner. It makes what is missing, the authority
-included, renews what expires soon, copies each certificate with its key to its folder, and writes the configuration of NATS. Run it again at any
-time: it leaves what is as it should be. The compose stack of the repository uses it.`,
+		Long: `provision reads a list of certificates with the folder and the owner of each. It makes missing certificates and, if it is missing, the authority;
+renews certificates that expire soon; copies each certificate with its key to its folder; and writes the configuration of NATS. Run it again at any
+time: it changes only what is not as in the list. The compose stack of the repository uses it.`,
 		Example: `  portolan certs provision -f certs.yaml --certs /var/lib/portolan/certs
 
   # certs.yaml

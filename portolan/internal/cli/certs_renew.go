@@ -79,8 +79,8 @@ func renewFolder(ctx context.Context, flags *connection, names []string, within 
 }
 
 // renewOwn renews the certificate of the command line itself if it has a third of its life left and
-// its folder has the key of the authority. It returns no error: opening the certificate tells what
-// is wrong with it.
+// its folder has the key of the authority. It returns no error, because the command reports an unusable
+// certificate when it opens it.
 func renewOwn(dir string, files identity.Files) {
 	cert, err := certs.ReadCertificate(files.Cert)
 	if err != nil || !certs.HasAuthority(dir) || !identity.Due(cert, time.Now()) {

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -27,7 +26,7 @@ type revokeOptions struct {
 	output, serial, reason string
 }
 
-// revokeResult is what certs revoke did, as its JSON output.
+// revokeResult is the result of certs revoke, as in its JSON output.
 type revokeResult struct {
 	Identity string    `json:"identity,omitempty"`
 	Serial   string    `json:"serial,omitempty"`
@@ -46,12 +45,12 @@ func newCertsRevoke(flags *connection) *cobra.Command {
 		Short: "Make all daemons refuse certificates that have not expired",
 		Long: `revoke writes a Revocation to the registry. All daemons refuse the certificates within seconds, and end their open streams and connections.
 
-With an identity, such as nodeagent/n1, it revokes all certificates that were issued to it until now, wherever they are. Use this if a key was stolen:
-whoever has it may have renewed the certificate. One that is issued two seconds later is accepted. Tokens that stand for the identity, or were made by it, are
-refused too. With a file or --serial it revokes one certificate.
+With an identity, such as nodeagent/n1, it revokes all certificates that were issued to the identity until now. Use this if a key was stolen,
+because the thief may have renewed the certificate. A certificate that is issued at least two seconds later is accepted. Tokens that stand for the
+identity, or were made by it, are refused too. With a file or --serial it revokes one certificate.
 
-In the folder of the authority revoke also records the identity, so that "portolan certs nats-config" leaves it out. NATS lets it in until its
-servers have that configuration.`,
+In the folder of the authority revoke also records the identity, so that "portolan certs nats-config" leaves it out. NATS accepts the identity
+until its servers have the new configuration.`,
 		Example: `  portolan certs revoke nodeagent/n1 --reason "the machine was stolen"
   portolan certs revoke old/operator.crt
   portolan certs revoke --serial 3a:f1:09 --server 10.0.0.1:7400
@@ -72,7 +71,7 @@ servers have that configuration.`,
 	return command
 }
 
-// revokeTarget is what is to be revoked.
+// revokeTarget names the certificates to revoke.
 type revokeTarget struct {
 	spec *corev1.RevocationSpec
 	// identity is the path of the identity, also if one certificate of it is revoked; empty:
@@ -109,8 +108,8 @@ func (o *revokeOptions) target(args []string) (revokeTarget, error) {
 	return target, nil
 }
 
-// revoke stores the Revocation, records it in the folder and prints what was done and what is left
-// to do. It ends with an error if not everything was done.
+// revoke stores the Revocation, records it in the folder, and prints the steps that it has taken and the
+// steps that the operator has to take. It ends with an error if a step failed.
 func (o *revokeOptions) revoke(command *cobra.Command, flags *connection, target revokeTarget) error {
 	result := revokeResult{Identity: target.identity, Serial: target.spec.GetSerial(), Time: time.Now()}
 	stored, err := storeRevocation(command.Context(), flags, target.spec)
@@ -198,12 +197,10 @@ func (r *revokeResult) record(dir string, target revokeTarget, reason string) er
 	return nil
 }
 
-// print prints what was done.
+// print prints the result as text or JSON.
 func (o *revokeOptions) print(out io.Writer, result revokeResult) error {
 	if o.output == "json" {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(result)
+		return writeJSON(out, result)
 	}
 	what := "all certificates of " + result.Identity + " that were issued until " + result.Time.UTC().Format(time.RFC3339)
 	if result.Serial != "" {
@@ -228,8 +225,8 @@ func newCertsList(flags *connection) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "list",
 		Short: "List the certificates of the folder",
-		Long: `list shows the certificates of the folder, with those that "portolan certs revoke" has revoked. "portolan get revocations" shows what the registry
-has, which also revokes the agents of deleted nodes.`,
+		Long: `list shows the certificates of the folder, and which of them "portolan certs revoke" has revoked. "portolan get revocations" shows all Revocations of
+the registry, which also revokes the certificates of deleted nodes.`,
 		Example: "  portolan certs list\n  portolan certs list --certs /root/certs -o json",
 		Args:    arguments(cobra.NoArgs, "no arguments"),
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -253,9 +250,7 @@ has, which also revokes the agents of deleted nodes.`,
 
 func printListed(out io.Writer, list []certs.Listed, output string) error {
 	if output == "json" {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(list)
+		return writeJSON(out, list)
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	_, _ = fmt.Fprintln(w, "NAME\tEXPIRES\tSTATE\tSERIAL\tFILE")

@@ -79,7 +79,7 @@ func TestCertsFromTheCommandLine(t *testing.T) {
 }
 
 // TestRevokeWithoutARegistry revokes an agent's certificate while no registry answers. The command
-// must record it for NATS, say what was not done, and fail.
+// must record it for NATS, name the step that failed, and fail.
 func TestRevokeWithoutARegistry(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "certs")
 	if code, _, errOut := run(t, "", "certs", "init", "--certs", dir, "--node", "n1"); code != 0 {

@@ -84,8 +84,8 @@ every pod, a workload for its own, and by default to the agent at ` + localAgent
 	set := command.Flags()
 	set.StringVarP(&f.request.Namespace, "namespace", "n", object.DefaultNamespace, "namespace of the pod, unless it is in the argument")
 	set.StringVarP(&f.request.Container, "container", "c", "", "container with the ttl check (default: the only one)")
-	set.StringVar(&f.node, "node", "", "node of the pod (default: what the registry says)")
-	set.StringVar(&f.agent, "agent", "", "address of the node agent's API (default: what the node says)")
+	set.StringVar(&f.node, "node", "", "node of the pod (default: as in the registry)")
+	set.StringVar(&f.agent, "agent", "", "address of the node agent's API (default: as the node reports it)")
 	return command
 }
 

@@ -122,8 +122,8 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 	walk(Root())
 }
 
-// TestListsAreLists checks that objects selected by kind are a List whatever their number, and that
-// named or watched ones are not.
+// TestListsAreLists checks that objects selected by kind are printed as a List, even if there is only
+// one, and that named or watched objects are not.
 func TestListsAreLists(t *testing.T) {
 	web := &corev1.Service{Metadata: &corev1.ObjectMeta{Name: "web"}}
 	kind, _ := kinds.Named("svc")

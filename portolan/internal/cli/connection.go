@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -32,10 +31,10 @@ type connection struct {
 	server  string
 	timeout time.Duration
 	certs   string // folder of certificates; empty: none
-	token   string // file of a token; empty: that of the portolan dev in the working directory
+	token   string // file of a token; empty: the file of portolan dev in the working directory
 	files   identity.Files
-	// forPrograms is set by commands that start programs of others. They take the certificate of a
-	// folder that can do least.
+	// forPrograms is set by commands that start programs of others. They use the certificate of the
+	// folder with the fewest rights.
 	forPrograms bool
 	// log is the log of the certificate; nil: none.
 	log    *slog.Logger
@@ -47,16 +46,6 @@ const envCerts = "PORTOLAN_CERTS"
 
 const defaultServer = "127.0.0.1:7400"
 
-// Default ports of the other daemons' APIs.
-const (
-	allocatorPort   = 7401
-	endpointctlPort = 7402
-	dnssvcPort      = 7403
-	kubeapiPort     = 7405
-	edgePort        = 7407
-	registrarPort   = 7408
-)
-
 func (c *connection) register(root *cobra.Command) {
 	root.PersistentFlags().StringVar(&c.server, "server", cmp.Or(os.Getenv("PORTOLAN_SERVER"), defaultServer), "address of the registry (PORTOLAN_SERVER)")
 	set := root.PersistentFlags()
@@ -64,7 +53,7 @@ func (c *connection) register(root *cobra.Command) {
 	set.StringVar(&c.files.Cert, "tls-cert", os.Getenv("PORTOLAN_TLS_CERT"), "instead: file of a certificate (PORTOLAN_TLS_CERT)")
 	set.StringVar(&c.files.Key, "tls-key", os.Getenv("PORTOLAN_TLS_KEY"), "file of its private key (PORTOLAN_TLS_KEY)")
 	set.StringVar(&c.files.CA, "tls-ca", os.Getenv("PORTOLAN_TLS_CA"), "file of the trusted certificate authorities (PORTOLAN_TLS_CA)")
-	set.StringVar(&c.files.TrustDomain, "trust-domain", os.Getenv("PORTOLAN_TRUST_DOMAIN"), "trust domain; empty: that of the certificate (PORTOLAN_TRUST_DOMAIN)")
+	set.StringVar(&c.files.TrustDomain, "trust-domain", os.Getenv("PORTOLAN_TRUST_DOMAIN"), "trust domain; empty: the certificate's (PORTOLAN_TRUST_DOMAIN)")
 	set.StringVar(&c.token, "token-file", os.Getenv("PORTOLAN_TOKEN_FILE"),
 		"file of the token of a portolan dev (PORTOLAN_TOKEN_FILE; default: "+dev.TokenFile(dev.DefaultDataDir)+", if it exists and the address is on loopback)")
 	root.PersistentFlags().DurationVar(&c.timeout, "timeout", 30*time.Second, "how long one request may take")
@@ -189,8 +178,9 @@ func (c *connection) filesOf(dir string) (identity.Files, error) {
 	return identity.Files{}, unbound
 }
 
-// setNamespace sets the namespace of a command, for which the user has given none, to the one that
-// the caller's certificate is bound to. Errors of the certificate are those of the connection.
+// setNamespace sets the namespace of a command to the namespace that the caller's certificate is bound
+// to, unless the user has given one. It ignores errors of the certificate, because the connection reports
+// them.
 func (c *connection) setNamespace(command *cobra.Command) {
 	flag := command.Flags().Lookup("namespace")
 	if flag == nil || flag.Changed || c.certs == "" && c.files.Cert == "" {
@@ -199,20 +189,6 @@ func (c *connection) setNamespace(command *cobra.Command) {
 	if source, err := c.identity(); err == nil && source.ID().Namespace != "" {
 		_ = flag.Value.Set(source.ID().Namespace) // the value of a flag of text is never refused
 	}
-}
-
-// daemonAddress returns the address of another daemon: the given one or, if it is empty, the host
-// of the (first) registry with the daemon's default port.
-func (c *connection) daemonAddress(address string, port int) string {
-	if address != "" {
-		return address
-	}
-	server, _, _ := strings.Cut(c.server, ",")
-	host, _, err := net.SplitHostPort(server)
-	if err != nil {
-		host = server
-	}
-	return net.JoinHostPort(host, strconv.Itoa(port))
 }
 
 // registry connects to the registry. The caller closes the connection.

@@ -60,7 +60,7 @@ Deleting a node revokes the certificates of its agent.`,
 	set.StringVarP(&options.labels, "selector", "l", "", "delete the objects with these labels, such as app=web,tier!=test")
 	set.StringVar(&options.fields, "field-selector", "", "delete the objects with these fields, such as spec.type=NodePort")
 	set.BoolVar(&options.everything, "all", false, "delete every object of the kind, in the namespace unless -A is given")
-	set.Int64Var(&options.grace, "grace-period", -1, "seconds that a running pod has to end; 0: none; negative: what the pod says")
+	set.Int64Var(&options.grace, "grace-period", -1, "seconds that a running pod has to end; 0: none; negative: the pod's own grace period")
 	set.BoolVar(&options.dryRun, "dry-run", false, "check, delete nothing")
 	set.BoolVar(&options.ignoreMissing, "ignore-not-found", false, "an object that is not there is no error")
 	return command

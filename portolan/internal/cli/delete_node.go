@@ -56,7 +56,7 @@ func newestRevocation(ctx context.Context, registry *client.Client, id identity.
 }
 
 // recordDeletedDaemons records the Revocations of a deleted node's daemons in the folder of the authority,
-// if that is here, and says what became of them.
+// if that is on this machine, and prints the result.
 func recordDeletedDaemons(out io.Writer, dir string, revoked []*corev1.Revocation) {
 	if len(revoked) == 0 {
 		return

@@ -12,7 +12,6 @@ import (
 	"portolan.dev/portolan/internal/printer"
 	"portolan.dev/portolan/internal/rollout"
 	"portolan.dev/services/client"
-	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
@@ -23,7 +22,7 @@ func newDescribe(flags *connection) *cobra.Command {
 	namespace, allocator := &namespaceFlags{}, &allocatorFlags{connection: flags}
 	command := &cobra.Command{
 		Use:   "describe KIND NAME",
-		Short: "Show an object in words, with what happened to it",
+		Short: "Show an object in words, with its events",
 		Example: `  portolan describe service web
   portolan describe node n1
   portolan describe pool service-ipv4`,
@@ -117,19 +116,8 @@ func slicesOf(ctx context.Context, registry *client.Client, o object.Object) ([]
 	if _, ok := o.(*corev1.Service); !ok {
 		return nil, nil
 	}
-	kind, _ := kinds.Named("EndpointSlice")
-	found, _, err := registry.List(ctx, kind, client.Query{
+	return listAll[*corev1.EndpointSlice](ctx, registry, "EndpointSlice", client.Query{
 		Namespace: o.GetMetadata().GetNamespace(),
 		Labels:    object.LabelServiceName + "=" + o.GetMetadata().GetName(),
 	})
-	if err != nil {
-		return nil, err
-	}
-	slices := make([]*corev1.EndpointSlice, 0, len(found))
-	for _, item := range found {
-		if slice, ok := item.(*corev1.EndpointSlice); ok {
-			slices = append(slices, slice)
-		}
-	}
-	return slices, nil
 }

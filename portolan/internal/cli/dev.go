@@ -19,9 +19,9 @@ func newDev() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "dev",
 		Short: "Run a whole installation in this process",
-		Long: `dev runs every daemon in one process, on loopback, without root, with everything that is kept in one folder. It says "portolan ready" when all
-daemons are. Virtual IPs are loopback addresses, so only programs of this machine reach them. A service whose port you may not bind gets an
-Event, and "portolan explain" says what to do.
+		Long: `dev runs every daemon in one process, on loopback, without root. All data is in one folder. It prints "portolan ready" when all daemons are ready.
+Virtual IPs are loopback addresses, so only programs of this machine reach them. If you may not bind the port of a service, the service gets an
+Event, and "portolan explain" shows the remedy.
 
 Other users of the machine cannot use the installation: APIs and metrics answer only clients that send the token in the file "token" of the data
 directory, which only your user can read. portolan finds it when it runs in the same folder as dev; elsewhere give --token-file or
@@ -31,8 +31,8 @@ kubectl --kubeconfig .portolan/kubeconfig get services. Services and names are o
 With IPv6 ranges beside those of IPv4 the installation is dual-stack. IPv6 has one loopback address only, so the ranges have to be made local
 first, as root: ip -6 route add local fd00:7f60::/112 dev lo, the same for the pods, and sysctl -w net.ipv6.ip_nonlocal_bind=1.
 
-With --docker the containers of this machine become backends: those with the label portolan.service, and those of compose projects under the
-names of their compose files. See docs/docker.md.
+With --docker, containers of this machine become backends: containers with the label portolan.service, and containers of compose projects under
+the names of their compose files. See docs/docker.md.
 
 On macOS every loopback address other than 127.0.0.1 has to be made first, so take small ranges: --service-cidr 127.96.0.0/27 --pod-cidr
 127.64.0.0/27. dev prints the commands for the addresses that are missing.`,
@@ -52,7 +52,7 @@ On macOS every loopback address other than 127.0.0.1 has to be made first, so ta
 		},
 	}
 	set := command.Flags()
-	set.StringVar(&options.DataDir, "data-dir", dev.DefaultDataDir, "folder of everything that is kept, and of the token that clients need")
+	set.StringVar(&options.DataDir, "data-dir", dev.DefaultDataDir, "folder of all data, and of the token that clients need")
 	set.StringVar(&bind, "bind", "127.0.0.1", "address of the daemons: APIs on ports 7400-7408, metrics and health on 7500-7508")
 	set.StringVar(&services, "service-cidr", "127.96.0.0/16", "range of virtual IPs, or one of each family: the first family is the default")
 	set.StringVar(&pods, "pod-cidr", "127.64.0.0/16", "range of pod addresses, or one of each family")
@@ -62,7 +62,7 @@ On macOS every loopback address other than 127.0.0.1 has to be made first, so ta
 	set.StringVar(&options.Zone, "zone", "cluster.local", "DNS zone")
 	set.StringVar(&options.Node, "node", "dev", "name of the node")
 	set.StringVar(&options.Example, "example", "", "folder whose service.yaml is applied, with three backends")
-	set.BoolVar(&options.Insecure, "insecure", false, "allow addresses that other machines reach, though dev has no TLS and the token crosses the network in clear text; also those in externalIPs")
+	set.BoolVar(&options.Insecure, "insecure", false, "allow addresses that other machines reach, also in externalIPs, though dev has no TLS and the token crosses the network in clear text")
 	set.StringVar(&options.Docker, "docker", "", "register the containers of a Docker engine, given by the path of its socket")
 	set.Lookup("docker").NoOptDefVal = dev.DockerSocket
 	set.StringVar(&level, "log-level", "warn", "debug, info, warn or error")

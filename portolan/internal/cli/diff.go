@@ -29,8 +29,9 @@ func newDiff(flags *connection) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "diff -f FILE|DIR|-",
 		Short: "Show what apply would change",
-		Long: `diff prints, for every object of the manifests that apply would create or change, the difference between what is stored and what would be, as
-a unified diff of YAML. Of the data of Secrets it prints the sizes. With --prune -l SELECTOR it also prints the objects that apply would prune. It changes nothing. The exit code is 0 without differences, 1 with some, and 2 when a manifest cannot be applied.`,
+		Long: `diff prints a unified diff of YAML for every object of the manifests that apply would create or change: the stored object beside the applied
+one. Of the data of Secrets it prints the sizes. With --prune -l SELECTOR it also prints the objects that apply would prune. It changes nothing.
+The exit code is 0 without differences, 1 with some, and 2 when a manifest cannot be applied.`,
 		Example: `  portolan diff -f service.yaml
   portolan diff -f manifests/ || portolan apply -f manifests/`,
 		Args: arguments(cobra.NoArgs, "-f FILE"),
@@ -150,9 +151,9 @@ func diffable(o, other object.Object, version string) ([]byte, error) {
 	return []byte(strings.NewReplacer(masks...).Replace(text.String())), err
 }
 
-// maskSecret replaces each value of a Secret by its size. If the value differs from that of the other
-// version, the word for this version is added, so that the difference is visible. maskSecret returns pairs
-// of texts: the replacement in base64, as a manifest has it, and the replacement in words.
+// maskSecret replaces each value of a Secret by its size. If the other version has another value, the word
+// for this version is added, so that the difference is visible. maskSecret returns pairs of texts: the
+// replacement in base64, as a manifest has it, and the replacement in words.
 func maskSecret(o, other object.Object, version string) (masks []string) {
 	secret, ok := o.(*corev1.Secret)
 	if !ok {

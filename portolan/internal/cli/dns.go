@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,7 +12,6 @@ import (
 	dnsv1 "portolan.dev/api/dns/v1"
 	"portolan.dev/portolan/internal/workload"
 	"portolan.dev/services/client"
-	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/object"
 	"portolan.dev/services/terminal"
 )
@@ -45,17 +43,17 @@ object the answer comes from, or why there is none. The exit code is 0 when ther
 			if len(args) > 1 {
 				request.Type = strings.ToUpper(args[1])
 			}
-			return dnsQuery(command.Context(), command.OutOrStdout(), flags, flags.daemonAddress(api, dnssvcPort), request, why)
+			return dnsQuery(command.Context(), command.OutOrStdout(), flags, api, request, why)
 		},
 	}
 	command.Flags().StringVarP(&request.Namespace, "namespace", "n", object.DefaultNamespace, "namespace that short names belong to")
 	command.Flags().BoolVar(&why, "explain", false, "say where the answer comes from, or why there is none")
-	command.Flags().StringVar(&api, "dnssvc", os.Getenv("PORTOLAN_DNSSVC"), "address of the name server's API (PORTOLAN_DNSSVC; default: port 7403 of the registry's host)")
+	dnssvcPeer.register(command, &api)
 	return command
 }
 
 func dnsQuery(ctx context.Context, out io.Writer, flags *connection, api string, request *dnsv1.QueryRequest, why bool) error {
-	conn, err := flags.dial(api, identity.DNSSvc)
+	conn, err := flags.dialPeer(dnssvcPeer, api)
 	if err != nil {
 		return err
 	}
@@ -86,7 +84,7 @@ func newDNSResolvconf(flags *connection) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "resolvconf",
 		Short: "Print a resolver configuration for programs of a namespace",
-		Long: `resolvconf prints what belongs into /etc/resolv.conf of a program's container or machine, so that it finds services by their short names.
+		Long: `resolvconf prints a file for /etc/resolv.conf of a program's container or machine, by which the program finds services by their short names.
 Resolvers ask port 53 only; the name server must listen there.`,
 		Example: `  portolan dns resolvconf -n shop --nameserver 10.96.0.10`,
 		Args:    arguments(cobra.NoArgs, "no arguments"),

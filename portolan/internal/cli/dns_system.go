@@ -14,7 +14,7 @@ import (
 // zone.
 type hostResolver struct {
 	name  string
-	sign  string // folder whose existence shows that the machine has the resolver
+	sign  string // folder that exists on machines with this resolver
 	steps func(zone string, server netip.AddrPort) string
 }
 

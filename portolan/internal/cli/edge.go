@@ -2,20 +2,18 @@ package cli
 
 import (
 	"cmp"
-	"os"
 
 	"github.com/spf13/cobra"
 
 	edgev1 "portolan.dev/api/edge/v1"
 	"portolan.dev/portolan/internal/printer"
-	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/object"
 )
 
 func newEdge(flags *connection) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "edge",
-		Short:   "Ask an edge, the proxy of load balancers, what it serves",
+		Short:   "Ask an edge, the proxy of load balancers, for its state",
 		Example: "  portolan edge status\n  portolan edge status web -n shop --edge 10.0.0.7:7407",
 	}
 	command.AddCommand(newEdgeStatus(flags))
@@ -26,7 +24,7 @@ func newEdgeStatus(flags *connection) *cobra.Command {
 	namespace, address, output := "", "", ""
 	command := &cobra.Command{
 		Use:   "status [SERVICE]",
-		Short: "Show the ports of an edge, which backends it uses, and what is not as services ask for it",
+		Short: "Show the ports of an edge, the backends that it uses, and its problems",
 		Long: `status asks an edge for its ports: whether each is open, its connections, and each backend with the reason why it is not used. Without a
 service it shows the ports of all services.`,
 		Example: `  portolan edge status
@@ -41,7 +39,7 @@ service it shows the ports of all services.`,
 			if len(args) > 0 {
 				request.Namespace, request.Name = cmp.Or(namespace, object.DefaultNamespace), args[0]
 			}
-			conn, err := flags.dial(flags.daemonAddress(address, edgePort), identity.Edge)
+			conn, err := flags.dialPeer(edgePeer, address)
 			if err != nil {
 				return err
 			}
@@ -50,14 +48,11 @@ service it shows the ports of all services.`,
 			if err != nil {
 				return err
 			}
-			if output != "text" {
-				return printer.Message(command.OutOrStdout(), status, output)
-			}
-			return printer.EdgeStatus(command.OutOrStdout(), status)
+			return printMessage(command, status, output, printer.EdgeStatus)
 		},
 	}
 	command.Flags().StringVarP(&namespace, "namespace", "n", "", "namespace of the service (default: all, and "+object.DefaultNamespace+" for a service)")
-	command.Flags().StringVar(&address, "edge", os.Getenv("PORTOLAN_EDGE"), "address of the edge's API (PORTOLAN_EDGE; default: port 7407 of the registry's host)")
+	edgePeer.register(command, &address)
 	command.Flags().StringVarP(&output, "output", "o", "text", "text, json or yaml")
 	return command
 }

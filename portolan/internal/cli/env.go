@@ -16,7 +16,7 @@ func newEnv(flags *connection) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "env",
 		Short: "Print the discovery variables of a namespace",
-		Long: `env prints what "portolan run" puts into a program's environment: NAME_SERVICE_HOST, NAME_SERVICE_PORT and the older link variables
+		Long: `env prints the variables that "portolan run" adds to a program's environment: NAME_SERVICE_HOST, NAME_SERVICE_PORT and the older link variables
 of every service of the namespace that has a virtual IP.`,
 		Example: `  portolan env
   export $(portolan env -n shop)`,

@@ -2,10 +2,8 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,7 +11,6 @@ import (
 
 	"portolan.dev/portolan/internal/explain"
 	"portolan.dev/services/client"
-	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/object"
 )
 
@@ -47,9 +44,9 @@ the name, and what every node has programmed. The exit code is 0 when the chain 
 	set := command.Flags()
 	set.StringVarP(&options.namespace, "namespace", "n", object.DefaultNamespace, "namespace")
 	set.StringVarP(&options.output, "output", "o", "text", "text or json")
-	set.StringVar(&options.allocator, "allocator", os.Getenv("PORTOLAN_ALLOCATOR"), "address of the allocator (PORTOLAN_ALLOCATOR; default: port 7401 of the registry's host)")
-	set.StringVar(&options.endpoints, "endpointctl", os.Getenv("PORTOLAN_ENDPOINTCTL"), "address of the endpoint controller (PORTOLAN_ENDPOINTCTL; default: port 7402 of the registry's host)")
-	set.StringVar(&options.dns, "dnssvc", os.Getenv("PORTOLAN_DNSSVC"), "address of the name server's API (PORTOLAN_DNSSVC; default: port 7403 of the registry's host)")
+	allocatorPeer.register(command, &options.allocator)
+	endpointctlPeer.register(command, &options.endpoints)
+	dnssvcPeer.register(command, &options.dns)
 	return command
 }
 
@@ -64,13 +61,10 @@ func runExplain(ctx context.Context, command *cobra.Command, flags *connection, 
 		}
 	}()
 	for _, daemon := range []struct {
-		role    identity.Role
+		peer    peer
 		address string
-		port    int
-	}{
-		{identity.Allocator, options.allocator, allocatorPort}, {identity.EndpointCtl, options.endpoints, endpointctlPort}, {identity.DNSSvc, options.dns, dnssvcPort},
-	} {
-		conn, err := flags.dial(flags.daemonAddress(daemon.address, daemon.port), daemon.role)
+	}{{allocatorPeer, options.allocator}, {endpointctlPeer, options.endpoints}, {dnssvcPeer, options.dns}} {
+		conn, err := flags.dialPeer(daemon.peer, daemon.address)
 		if err != nil {
 			return err
 		}
@@ -83,9 +77,7 @@ func runExplain(ctx context.Context, command *cobra.Command, flags *connection, 
 		return err
 	}
 	if options.output == "json" {
-		encoder := json.NewEncoder(command.OutOrStdout())
-		encoder.SetIndent("", "  ")
-		err = encoder.Encode(report)
+		err = writeJSON(command.OutOrStdout(), report)
 	} else {
 		err = report.Write(command.OutOrStdout())
 	}

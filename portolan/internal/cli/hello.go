@@ -16,7 +16,7 @@ func newHello() *cobra.Command {
 	options := helloserver.Options{}
 	command := &cobra.Command{
 		Use:     "hello",
-		Short:   "Serve HTTP and say who answers: the backend of the examples",
+		Short:   "Serve HTTP with the name of the backend in every answer: the backend of the examples",
 		Example: `  portolan run -l app=hello --port http=8080 --ready-http 8080/healthz -- portolan hello`,
 		Hidden:  true,
 		Args:    arguments(cobra.NoArgs, "no arguments"),
@@ -26,7 +26,7 @@ func newHello() *cobra.Command {
 	}
 	command.Flags().StringSliceVar(&options.Addresses, "address", podAddresses(), "addresses to listen on (POD_IPS, POD_IP)")
 	command.Flags().Uint16Var(&options.Port, "port", 8080, "port to listen on")
-	command.Flags().StringVar(&options.Name, "name", cmp.Or(os.Getenv("POD_NAME"), "hello"), "what to call itself")
+	command.Flags().StringVar(&options.Name, "name", cmp.Or(os.Getenv("POD_NAME"), "hello"), "name in the answers")
 	return command
 }
 

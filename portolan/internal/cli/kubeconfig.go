@@ -32,10 +32,11 @@ func newKubeconfig(flags *connection) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "kubeconfig --role ROLE | --certificate",
 		Short: "Write a kubeconfig, with which kubectl uses this installation",
-		Long: `kubeconfig makes a token of a role and writes a kubeconfig with it, with the address of kubeapi and with the authority by which kubectl knows it. Whoever has
+		Long: `kubeconfig makes a token of a role and writes a kubeconfig with the token, the address of kubeapi and the certificate of its authority. Any holder of
 the file has the role, until the token expires or "portolan delete token NAME" revokes it.
 
-With --certificate the file names your own certificate and its key, by their paths, instead of a token. It is good as long as these are renewed there.
+With --certificate the file names the paths of your own certificate and its key instead of a token. It is good as long as the files at these paths
+are renewed.
 
 The certificate of kubeapi must name the host of --kubeapi: portolan certs issue kubeapi --host HOST.`,
 		Example: `  portolan kubeconfig --role viewer --file viewer.kubeconfig
@@ -48,14 +49,14 @@ The certificate of kubeapi must name the host of --kubeapi: portolan certs issue
 	f.register(command)
 	set := command.Flags()
 	set.StringVar(&f.name, "name", "", "name of the token (default: its role and a few random letters)")
-	set.StringVar(&f.kubeapi, "kubeapi", "", "URL or HOST:PORT of kubeapi (default: port "+strconv.Itoa(kubeapiPort)+" of the registry's host)")
+	set.StringVar(&f.kubeapi, "kubeapi", "", "URL or HOST:PORT of kubeapi (default: port "+strconv.Itoa(kubeapiPeer.port)+" of the registry's host)")
 	set.StringVarP(&f.file, "file", "f", "-", "file to write, which only you can read; -: the standard output")
 	set.BoolVar(&f.certificate, "certificate", false, "use the certificate of this command instead of a token")
 	set.BoolVar(&f.force, "force", false, "replace the file if it exists")
 	return command
 }
 
-// run writes the file. A token is made when nothing is left to fail but the registry and the disk.
+// run writes the file. It makes the token last, so that a mistake of the user leaves no token behind.
 func (f *kubeconfigFlags) run(command *cobra.Command, flags *connection) error {
 	config, err := f.config(command, flags)
 	if err != nil {
@@ -95,7 +96,7 @@ func (f *kubeconfigFlags) config(command *cobra.Command, flags *connection) (*ku
 	if config.CA, err = os.ReadFile(files.CA); err != nil {
 		return nil, err
 	}
-	if config.Server, err = kubeapiURL(flags.daemonAddress(f.kubeapi, kubeapiPort)); err != nil {
+	if config.Server, err = kubeapiURL(flags.peerAddress(kubeapiPeer, f.kubeapi)); err != nil {
 		return nil, err
 	}
 	if !f.certificate {
@@ -138,8 +139,8 @@ func (f *kubeconfigFlags) addToken(command *cobra.Command, flags *connection, co
 	return nil
 }
 
-// kubeapiURL returns the URL of kubeapi at a URL or address. One without TLS is refused: a token would cross
-// the network in clear text, and kubeapi looks at none there.
+// kubeapiURL returns the URL of kubeapi at a URL or address. A URL without TLS is refused, because a token
+// would cross the network in clear text, and kubeapi ignores tokens there.
 func kubeapiURL(address string) (string, error) {
 	if _, _, err := net.SplitHostPort(address); err == nil {
 		return "https://" + address, nil

@@ -40,15 +40,15 @@ func newLBRules(flags *connection) *cobra.Command {
 		Use:     "lbrules [SERVICE...]",
 		Aliases: []string{"lbrule"},
 		Short:   "Show the firewall rules that services of type LoadBalancer need at their edges",
-		Long: `lbrules computes what a firewall in front of the nodes must let through, from what the services have now:
+		Long: `lbrules computes the rules of a firewall in front of the nodes from the present state of the services:
 
   health  checks of the load balancer: TCP to the node ports, or to the health check node port with externalTrafficPolicy Local
   client  the traffic of clients, from spec.loadBalancerSourceRanges: to the node ports, and to addresses that nodes or edges serve
   mtu     messages that a packet is too big: ICMP type 3 code 4, ICMPv6 type 2 code 0
 
-Health checks come from the nodes' own addresses unless --lb-networks names others, or from where clients do if no addresses of nodes are
-known. If clients reach nodes only by addresses that nodes or edges serve, as those of the built-in providers, and no other load balancer is in
-front of them, the rules to "nodes" can be left out.`,
+Health checks are allowed from the networks of --lb-networks, by default from the nodes' own addresses, or from the networks of clients if no
+addresses of nodes are known. The rules to "nodes" can be left out if clients reach the nodes only by addresses that nodes or edges serve, such as
+the addresses of the built-in providers, and no other load balancer is in front of them.`,
 		Example: `  portolan get lbrules
   portolan get lbrules web api -n shop
   portolan get lbrules -A -o json
@@ -103,7 +103,7 @@ func getLBRules(command *cobra.Command, names []string, registry *client.Client,
 	}
 	if balancers == nil {
 		nodes, err := listAll[*corev1.Node](command.Context(), registry, "nodes", client.Query{})
-		if err != nil && apierr.Code(err) != codes.PermissionDenied { // who is bound to a namespace may see no nodes
+		if err != nil && apierr.Code(err) != codes.PermissionDenied { // a certificate that is bound to a namespace may not list nodes
 			return err
 		}
 		balancers = lbrules.NodeNetworks(nodes)
@@ -141,8 +141,8 @@ func noRules(svc *corev1.Service) string {
 	return text
 }
 
-// balancerServices returns the services of type LoadBalancer that were asked for, ordered by name.
-// Those of other types are an error if they were asked for by name.
+// balancerServices returns the selected services of type LoadBalancer, ordered by name. A service of
+// another type is left out, or is an error if the user has named it.
 func balancerServices(ctx context.Context, registry *client.Client, names []string, options *lbrulesOptions) ([]*corev1.Service, error) {
 	kind, _ := kinds.Named("services")
 	if len(names) == 0 {
@@ -162,22 +162,6 @@ func balancerServices(ctx context.Context, registry *client.Client, names []stri
 		services = append(services, svc)
 	}
 	return services, nil
-}
-
-// listAll returns all selected objects of a kind as their own type.
-func listAll[T object.Object](ctx context.Context, registry *client.Client, kindName string, query client.Query) ([]T, error) {
-	kind, _ := kinds.Named(kindName)
-	found, _, err := registry.List(ctx, kind, query)
-	if err != nil {
-		return nil, err
-	}
-	all := make([]T, 0, len(found))
-	for _, o := range found {
-		if typed, ok := o.(T); ok {
-			all = append(all, typed)
-		}
-	}
-	return all, nil
 }
 
 func writeRules(out io.Writer, rules []lbrules.Rule, format string) error {

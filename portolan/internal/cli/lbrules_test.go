@@ -93,7 +93,7 @@ func atRegistry(t *testing.T, address string, args ...string) (code int, out, er
 	return code, strings.Join(lines, "\n"), errOut
 }
 
-// TestLBRulesAreShown compares what get lbrules prints, word by word.
+// TestLBRulesAreShown compares the output of get lbrules word by word.
 func TestLBRulesAreShown(t *testing.T) {
 	address := serveRegistry(t, shop())
 	const (

@@ -11,7 +11,6 @@ import (
 
 	dnsv1 "portolan.dev/api/dns/v1"
 	"portolan.dev/portolan/internal/workload"
-	"portolan.dev/services/kit/identity"
 )
 
 // nameserverTimeout is how long the start of a program waits for a name server that does not
@@ -33,8 +32,7 @@ func (c *connection) nameservers(ctx context.Context, given []string, api string
 	if len(given) > 0 {
 		return given, nil
 	}
-	address := c.daemonAddress(api, dnssvcPort)
-	conn, err := c.dial(address, identity.DNSSvc)
+	conn, err := c.dialPeer(dnssvcPeer, api)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +43,7 @@ func (c *connection) nameservers(ctx context.Context, given []string, api string
 	if err != nil {
 		return nil, nil //nolint:nilerr // names are a convenience: the program runs without
 	}
-	host, _, _ := net.SplitHostPort(address)
+	host, _, _ := net.SplitHostPort(c.peerAddress(dnssvcPeer, api))
 	return onPort53(status.GetListen(), host), nil
 }
 

@@ -16,7 +16,6 @@ import (
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/portolan/internal/printer"
 	"portolan.dev/services/client"
-	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/nearest"
 	"portolan.dev/services/object"
@@ -26,7 +25,7 @@ import (
 func newNode(flags *connection) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "node",
-		Short: "Ask node agents what they forward, and tell them to drain or to repair",
+		Short: "Ask node agents for their state, and tell them to drain or to repair",
 		Example: `  portolan node status
   portolan node plan n1 web
   portolan node drain n1`,
@@ -43,7 +42,7 @@ type agentFlags struct {
 
 func (f *agentFlags) register(command *cobra.Command) {
 	command.Flags().StringVarP(&f.output, "output", "o", "text", "text, json or yaml")
-	command.Flags().StringVar(&f.agent, "agent", "", "address of the agent's API (default: what the node says)")
+	command.Flags().StringVar(&f.agent, "agent", "", "address of the agent's API (default: as the node reports it)")
 }
 
 // command completes a command that asks one agent. Its first argument is NODE.
@@ -122,7 +121,7 @@ func locate(ctx context.Context, registry *client.Client, node string) (agentAdd
 		}
 		names = append(names, beat.GetNode())
 	}
-	nodes, err := allNodes(ctx, registry)
+	nodes, err := listAll[*corev1.Node](ctx, registry, "Node", client.Query{})
 	if err != nil {
 		return agentAddress{}, err
 	}
@@ -137,21 +136,6 @@ func locate(ctx context.Context, registry *client.Client, node string) (agentAdd
 		message += fmt.Sprintf("; did you mean %s?", near)
 	}
 	return agentAddress{}, errors.New(message + " See: portolan node status")
-}
-
-func allNodes(ctx context.Context, registry *client.Client) ([]*corev1.Node, error) {
-	kind, _ := kinds.Named("Node")
-	found, _, err := registry.List(ctx, kind, client.Query{})
-	if err != nil {
-		return nil, err
-	}
-	var nodes []*corev1.Node
-	for _, o := range found {
-		if node, ok := o.(*corev1.Node); ok {
-			nodes = append(nodes, node)
-		}
-	}
-	return nodes, nil
 }
 
 // completeNodes completes the names of nodes, then of services.
@@ -169,8 +153,8 @@ func newNodeStatus(flags *connection) *cobra.Command {
 	one := f.command(&cobra.Command{
 		Use:   "status [NODE]",
 		Short: "Show how a node agent is, or all of them by their heartbeats",
-		Long: `status NODE asks the agent of a node: what it has applied, what fails and what to do about it. Without a node it lists what all agents say of
-themselves in their heartbeats, which the registry knows.`,
+		Long: `status NODE asks the agent of a node for the revision that it has applied, its failures and their remedies. Without a node it lists the last
+heartbeats of all agents, which the registry has.`,
 		Example: `  portolan node status
   portolan node status n1
   portolan node status n1 -o yaml`,
@@ -216,9 +200,9 @@ func newNodePlan(flags *connection) *cobra.Command {
 	f, namespace := &agentFlags{connection: flags}, ""
 	command := f.command(&cobra.Command{
 		Use:   "plan NODE [SERVICE]",
-		Short: "Show what a node would do next, or how it forwards a service, and why",
-		Long: `plan NODE compares what the node's kernel has, read anew, with what is planned, and lists the steps between the two with the reason why each is
-not done; nothing is done. plan NODE SERVICE shows the virtual servers of a service, each backend with the reason why it is used or not, and
+		Short: "Show the next steps of a node, or how it forwards a service, and why",
+		Long: `plan NODE reads the state of the node's kernel anew, compares it with the plan, and lists the steps that are missing, each with the reason why it
+is not done. It changes nothing. plan NODE SERVICE shows the virtual servers of a service, each backend with the reason why it is used or not, and
 the steps that are pending for it.`,
 		Example: `  portolan node plan n1
   portolan node plan n1 web -n shop
@@ -243,7 +227,7 @@ func newNodeResync(flags *connection) *cobra.Command {
 	f := &agentFlags{connection: flags}
 	return f.command(&cobra.Command{
 		Use:   "resync NODE",
-		Short: "Compare a node's objects with the registry and its kernel with the plan now, and repair what differs",
+		Short: "Compare a node's objects with the registry and its kernel with the plan now, and repair the differences",
 		Example: `  portolan node plan n1       # what a resync would do
   portolan node resync n1`,
 	}, cobra.ExactArgs(1), "NODE",
@@ -279,8 +263,8 @@ func newNodeDrain(flags *connection, drain bool) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "drain NODE",
 		Short: "Make load balancers leave a node, before it is worked on",
-		Long: `drain makes the node's health checks, those of services and /healthz, fail, so that load balancers send it no new clients. It goes on forwarding
-all the same, and connections stay. undrain, or a restart of the agent, ends it.`,
+		Long: `drain makes the node's health checks fail, for services and at /healthz, so that load balancers send no new clients. The node goes on forwarding,
+and connections stay. undrain, or a restart of the agent, ends the draining.`,
 		Example: "  portolan node drain n1",
 	}
 	if !drain {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -18,7 +17,6 @@ import (
 	"portolan.dev/portolan/internal/balancer"
 	"portolan.dev/portolan/internal/printer"
 	"portolan.dev/services/kit/apierr"
-	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/nearest"
 	"portolan.dev/services/object"
 )
@@ -37,13 +35,12 @@ type allocatorFlags struct {
 }
 
 func (f *allocatorFlags) register(command *cobra.Command) {
-	command.Flags().StringVar(&f.address, "allocator", os.Getenv("PORTOLAN_ALLOCATOR"), "address of the allocator (PORTOLAN_ALLOCATOR; default: port 7401 of the registry's host)")
+	allocatorPeer.register(command, &f.address)
 }
 
 // call runs do with a client of the allocator. An error says which address does not answer.
 func (f *allocatorFlags) call(do func(allocatorv1.AllocatorServiceClient) error) error {
-	address := f.daemonAddress(f.address, allocatorPort)
-	conn, err := f.dial(address, identity.Allocator)
+	conn, err := f.dialPeer(allocatorPeer, f.address)
 	if err != nil {
 		return err
 	}
@@ -52,7 +49,7 @@ func (f *allocatorFlags) call(do func(allocatorv1.AllocatorServiceClient) error)
 	answered := len(status.Convert(err).Details()) > 0 // every error of the allocator has details
 	if code := status.Code(err); !answered && (code == codes.Unavailable || code == codes.DeadlineExceeded) {
 		return fmt.Errorf("the allocator at %s does not answer: %s; is it running, and can it be reached from here? --allocator names another address",
-			address, apierr.Describe(err))
+			f.peerAddress(allocatorPeer, f.address), apierr.Describe(err))
 	}
 	return err
 }
@@ -146,7 +143,7 @@ func poolTarget(args []string) (name string, ok bool, err error) {
 	return name, true, nil
 }
 
-// getPools shows all pools, or the one with the name.
+// getPools prints all pools, or the pool with the name if it is not empty.
 func getPools(command *cobra.Command, f *allocatorFlags, name string, options *getOptions) error {
 	if options.watch || options.labels != "" || options.fields != "" || options.all {
 		return usageError{errors.New("pools have no namespace, labels or fields, and cannot be watched; leave out -A, -l, --field-selector and -w")}

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,8 +17,8 @@ func newPool(flags *connection) *cobra.Command {
 		Use:   "pool",
 		Short: "Create, resize, drain and delete pools of virtual IPs, node ports and other values",
 		Long: `A pool is a range of addresses or ports that the allocator gives to services and pods. Pools of one use do not overlap; a service without a wish
-gets a value of any of them. To move to another range: create a pool with it, drain the old one, recreate or change what has values of the old
-one, retire and delete it.`,
+gets a value of any of them. To move to another range: create a pool with it, drain the old pool, recreate or change the services and pods that have
+values of the old pool, then retire and delete it.`,
 		Example: `  portolan get pools
   portolan pool create more --use cluster-ip --range 10.97.0.0/16
   portolan pool drain service-ipv4`,
@@ -52,12 +53,10 @@ func (c *poolChange) run(command *cobra.Command, done string, change func(alloca
 	if err != nil {
 		return err
 	}
-	out := command.OutOrStdout()
-	if c.output != "text" {
-		return printer.Message(out, p, c.output)
-	}
-	_, err = fmt.Fprintf(out, "%s/%s %s: %s\n", poolKind, p.GetName(), done, printer.PoolSummary(p))
-	return err
+	return printMessage(command, p, c.output, func(out io.Writer, p *allocatorv1.Pool) error {
+		_, err := fmt.Fprintf(out, "%s/%s %s: %s\n", poolKind, p.GetName(), done, printer.PoolSummary(p))
+		return err
+	})
 }
 
 // update changes a pool. Fields that are not set stay as they are.
@@ -137,15 +136,15 @@ func newPoolState(flags *connection, state allocatorv1.PoolState) *cobra.Command
 		command = &cobra.Command{
 			Use:   "drain NAME",
 			Short: "Allocate only values of a pool that are asked for",
-			Long: `drain ends the allocation of values that nobody asked for. What has a value of the pool keeps it, and a value that a service asks for is still
-allocated. activate ends it.`,
+			Long: `drain ends the allocation of values to services and pods that ask for no certain value. A certain value that a service asks for is still allocated.
+Services and pods keep the values that they have. activate ends the draining.`,
 			Example: "  portolan pool drain service-ipv4",
 		}
 	case allocatorv1.PoolState_POOL_STATE_RETIRED:
 		command = &cobra.Command{
 			Use:     "retire NAME",
 			Short:   "Allocate no values of a pool any more, before it is deleted",
-			Long:    "retire ends the allocation of values of a pool, also of those that are asked for. What has a value of the pool keeps it. activate ends it.",
+			Long:    "retire ends the allocation of values of a pool, also of certain values that services ask for. Services and pods keep the values that they have. activate takes the pool into use again.",
 			Example: "  portolan pool retire service-ipv4",
 		}
 	default:

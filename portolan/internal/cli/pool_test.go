@@ -85,7 +85,7 @@ func portolan(t *testing.T, address string, args ...string) (code int, out, errO
 	return code, o.String(), e.String()
 }
 
-// TestPoolsAreShown compares what get and describe print, word by word.
+// TestPoolsAreShown compares the output of get and describe word by word.
 func TestPoolsAreShown(t *testing.T) {
 	address := serveAllocator(t, &fakeAllocator{})
 	const (
@@ -115,7 +115,7 @@ func TestPoolsAreShown(t *testing.T) {
 			"At hand: 20 values in reserves of registries", "Resting: 2 values released lately",
 			"Owners: Service: 2 values", "of the first 4 values only; there are more",
 			"Allocations: 10.96.0.1 confirmed: Service default/web, clusterIPs/IPv4", "10.96.0.1 confirmed: Service default/web, repair/10.96.0.1",
-			"10.96.0.9 confirmed: Service default/web,", // neither the resting value nor that of a reserve
+			"10.96.0.9 confirmed: Service default/web,", // neither the resting value nor the value of a reserve
 		}},
 	} {
 		code, out, errOut := portolan(t, address, c.args...)
@@ -137,7 +137,7 @@ func TestPoolsAreShown(t *testing.T) {
 	}
 }
 
-// TestPoolsAreChanged checks what each command asks the allocator for, and what it prints.
+// TestPoolsAreChanged checks the request of each command to the allocator, and its output.
 func TestPoolsAreChanged(t *testing.T) {
 	update := func(p *allocatorv1.Pool) proto.Message { return &allocatorv1.UpdatePoolRequest{Pool: p} }
 	for _, c := range []struct {

@@ -1,19 +1,16 @@
 package cli
 
 import (
-	"os"
-
 	"github.com/spf13/cobra"
 
 	registrarv1 "portolan.dev/api/registrar/v1"
 	"portolan.dev/portolan/internal/printer"
-	"portolan.dev/services/kit/identity"
 )
 
 func newRegistrar(flags *connection) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "registrar",
-		Short:   "Ask the registrar of a node, which registers containers and units, what it sees",
+		Short:   "Ask the registrar of a node, which registers containers and units, for its state",
 		Example: "  portolan registrar status\n  portolan registrar status --registrar 10.0.0.7:7408",
 	}
 	command.AddCommand(newRegistrarStatus(flags))
@@ -24,7 +21,7 @@ func newRegistrarStatus(flags *connection) *cobra.Command {
 	address, output := "", ""
 	command := &cobra.Command{
 		Use:   "status",
-		Short: "Show the containers and units that a registrar sees, their pods, and what is wrong with them",
+		Short: "Show the containers and units that a registrar sees, their pods, and their problems",
 		Long: `status asks a registrar for its sources (docker, systemd): whether each answers, every container or unit that it sees with its service and
 pod, and the problems: a label that cannot be read, a service without the port, a container without an address. It also shows the folder whose
 manifests the registrar applies.`,
@@ -35,7 +32,7 @@ manifests the registrar applies.`,
 			if err := printer.CheckFormat(output); err != nil {
 				return usageError{err}
 			}
-			conn, err := flags.dial(flags.daemonAddress(address, registrarPort), identity.Registrar)
+			conn, err := flags.dialPeer(registrarPeer, address)
 			if err != nil {
 				return err
 			}
@@ -44,13 +41,10 @@ manifests the registrar applies.`,
 			if err != nil {
 				return err
 			}
-			if output != "text" {
-				return printer.Message(command.OutOrStdout(), status, output)
-			}
-			return printer.RegistrarStatus(command.OutOrStdout(), status)
+			return printMessage(command, status, output, printer.RegistrarStatus)
 		},
 	}
-	command.Flags().StringVar(&address, "registrar", os.Getenv("PORTOLAN_REGISTRAR"), "address of the registrar's API (PORTOLAN_REGISTRAR; default: port 7408 of the registry's host)")
+	registrarPeer.register(command, &address)
 	command.Flags().StringVarP(&output, "output", "o", "text", "text, json or yaml")
 	return command
 }

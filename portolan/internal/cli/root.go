@@ -22,7 +22,7 @@ type exitError struct{ code int }
 
 func (e exitError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
 
-// Main runs the command line and returns its exit code. Whatever it prints is safe for a terminal.
+// Main runs the command line and returns its exit code. Its output is safe for a terminal.
 func Main(ctx context.Context, args []string, in io.Reader, rawOut, rawErr io.Writer) int {
 	out, errOut := terminal.NewWriter(rawOut), terminal.NewWriter(rawErr)
 	defer func() { _ = errors.Join(out.Close(), errOut.Close()) }()
@@ -54,7 +54,7 @@ func Root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "portolan",
 		Short: "Virtual IPs, names and load balancing for any set of machines",
-		Long: `portolan speaks to a Portolan registry: it applies manifests, shows what is there and why, and runs programs as backends.
+		Long: `portolan speaks to a Portolan registry: it applies manifests, shows and explains the objects, and runs programs as backends.
 "portolan dev" runs a whole installation in one process.`,
 		Example: `  portolan dev                                   # everything, on this machine, in this terminal
   portolan apply -f service.yaml

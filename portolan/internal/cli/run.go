@@ -73,7 +73,7 @@ LOCALDOMAIN and RES_OPTIONS have the search path, and the host's resolver has to
 	set.StringVar(&options.ReadyTCP, "ready-tcp", "", "ready when this port, by number or name, accepts a connection")
 	set.StringVar(&options.ReadyHTTP, "ready-http", "", "ready when GET answers 200-399: PORT/PATH")
 	set.StringVar(&options.ReadyGRPC, "ready-grpc", "", "ready when the gRPC health service on this port says so")
-	set.StringVar(&options.Node, "node", "", "node that the program runs on (default: the only one, or the one called like this machine)")
+	set.StringVar(&options.Node, "node", "", "node that the program runs on (default: the only node, or the node with the name of this machine)")
 	set.StringSliceVar(&options.Addresses, "pod-ip", nil, "address that the program has anyway, as in a container, one per family; none is allocated then")
 	set.BoolVar(&options.Replace, "replace", false, "take the place of a pod of the same --name that an earlier run has left behind")
 	set.StringVar(&options.Hostname, "hostname", "", "name in DNS below the service named by --subdomain")
@@ -82,8 +82,8 @@ LOCALDOMAIN and RES_OPTIONS have the search path, and the host's resolver has to
 	set.DurationVar(&options.Grace, "grace", 30*time.Second, "time between asking the program to stop and killing it")
 	set.BoolVar(&options.ServiceLinks, "service-links", true, "services of the namespace in the environment")
 	set.StringSliceVar(&nameservers, "nameserver", nil, "addresses for the program's resolv.conf, which answer on port 53; none: the host's (default: the name server's)")
-	set.StringVar(&dns, "dnssvc", os.Getenv("PORTOLAN_DNSSVC"), "address of the name server's API (PORTOLAN_DNSSVC; default: port 7403 of the registry's host)")
-	set.StringVar(&allocator, "allocator", os.Getenv("PORTOLAN_ALLOCATOR"), "address of the allocator (PORTOLAN_ALLOCATOR; default: port 7401 of the registry's host)")
+	dnssvcPeer.register(command, &dns)
+	allocatorPeer.register(command, &allocator)
 	return command
 }
 
@@ -105,7 +105,7 @@ func asWorkload(flags *connection, options *workload.Options, namespaceGiven boo
 }
 
 func runWorkload(ctx context.Context, command *cobra.Command, flags *connection, registry *client.Client, options workload.Options, allocator string) error {
-	conn, err := flags.dial(flags.daemonAddress(allocator, allocatorPort), identity.Allocator)
+	conn, err := flags.dialPeer(allocatorPeer, allocator)
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ take it within a second, and connections go on.`,
 	f.register(command, false)
 	command.Flags().StringVar(&f.cert, "cert", "", "file of the certificate, PEM")
 	command.Flags().StringVar(&f.key, "key", "", "file of its key, PEM")
-	command.Flags().StringVar(&f.ca, "ca", "", "file with certificates of authorities, PEM: those that backends must be of, where a service names this Secret for that")
+	command.Flags().StringVar(&f.ca, "ca", "", "file with certificates of authorities, PEM: edges check backends against them if a service names this Secret for that")
 	command.Flags().BoolVar(&f.dryRun, "dry-run", false, "check everything, change nothing")
 	_ = errors.Join(command.MarkFlagRequired("cert"), command.MarkFlagRequired("key")) // fails for an unknown flag only
 	return command

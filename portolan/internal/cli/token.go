@@ -40,7 +40,7 @@ type tokenFlags struct {
 func (f *tokenFlags) register(command *cobra.Command) {
 	set := command.Flags()
 	set.StringVar(&f.role, "role", "", "operator, viewer or workload/NODE")
-	set.StringVarP(&f.namespace, "namespace", "n", "", "the one namespace that the token is good for (default: all)")
+	set.StringVarP(&f.namespace, "namespace", "n", "", "namespace that the token is good for (default: all)")
 	set.Var(&f.ttl, "ttl", "time that the token is good for, at most 366d, such as 12h or 90d (default: 30d)")
 }
 
@@ -96,7 +96,7 @@ func newTokenCreate(flags *connection) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "create NAME --role ROLE",
 		Short: "Make a token and print it",
-		Long: `create makes a token and prints it. It is printed once: nobody can read it afterwards. Clients send it as "Authorization: Bearer TOKEN", or have it in a
+		Long: `create makes a token and prints it. It is printed once and cannot be read afterwards. Clients send it as "Authorization: Bearer TOKEN", or have it in a
 kubeconfig, which "portolan kubeconfig" writes.`,
 		Example: `  portolan token create traefik --role viewer > traefik.token
   portolan token create ci --role operator --namespace shop --ttl 12h

@@ -18,8 +18,8 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// slowNode is a registry with one node that advances one revision with every look and cannot be
-// reached for the third.
+// slowNode is a registry with one node. The node has reached a revision more at each request for the agents,
+// and the third request fails.
 type slowNode struct {
 	registryv1.UnimplementedNodeServiceServer
 	registryv1.UnimplementedAgentServiceServer

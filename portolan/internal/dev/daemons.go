@@ -91,7 +91,7 @@ func (i *Installation) lbctl() app.Task {
 	cfg.Common = i.common(lbctlPort)
 	cfg.Registry = i.options.addr(registryPort)
 	cfg.Allocator = i.options.addr(allocatorPort)
-	cfg.Identity = "dev" // as that of endpointctl
+	cfg.Identity = "dev" // as for endpointctl
 	cfg.Announce = false // the addresses are on loopback
 	return daemonTask(i, "lbctl", cfg, cfg.Common, lbctl.New)
 }

@@ -10,9 +10,10 @@
 // Other users of the machine reach the TCP ports too. So the APIs and the metrics answer only
 // clients that send the token in the data directory, which only the user of the process can read.
 // Package token explains why it is a token. Profiles and the log level are not served. The command
-// line finds the token by itself, and clients of Kubernetes find it in a kubeconfig file. Open to every user of the machine are health, reflection, the
-// name server, and the services themselves, as programs on loopback are in general. The token is no
-// protection from users who only want to disturb: they can open connections until none is left.
+// line finds the token by itself, and clients of Kubernetes find it in a kubeconfig file. Health,
+// reflection, the name server, and the services themselves are open to every user of the machine, as
+// programs on loopback are in general. The token does not protect from denial of service: any user of the
+// machine can open connections until no more are accepted.
 //
 // The data plane listens only in the range of the virtual IPs, and on the daemons' address for node
 // ports. An external IP or a load balancer's address that belongs to the machine would otherwise

@@ -11,9 +11,9 @@ import (
 // othersWrite are the permissions by which other users can change a folder.
 const othersWrite = 0o022
 
-// checkFolder returns an error unless only the user can change the data directory. Another user who
-// made it, or who can write to it, could replace what is stored. A symbolic link could lead dev into
-// a folder of the user that was never meant for it.
+// checkFolder returns an error unless only the user can change the data directory. Otherwise another user
+// could replace the token and the database. A symbolic link could lead dev into a folder of the user that
+// was never meant for it.
 func checkFolder(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil {

@@ -13,7 +13,7 @@ func (o *Options) kubeconfig() string { return o.dir("kubeconfig") }
 
 // writeKubeconfig writes the file of an installation with a new token. Only this user can read it, and
 // others cannot write to the folder. The token is in the server's URL, because client-go ignores the users
-// of a kubeconfig whose server has no TLS.
+// of a kubeconfig if the server has no TLS.
 func writeKubeconfig(options *Options, secret *token.Token) error {
 	server := url.URL{Scheme: "http", User: secret.Userinfo(), Host: options.addr(kubeapiPort)}
 	config := kubeconfig.Config{Server: server.String(), User: "dev"}

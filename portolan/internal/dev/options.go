@@ -25,7 +25,7 @@ type Options struct {
 	Zone          string         // DNS zone
 	Node          string         // name of the only node
 	Example       string         // folder of a manifest to apply, with three backends; empty: none
-	Docker        string         // socket of the engine whose containers are registered; empty: none are
+	Docker        string         // socket of a Docker engine, to register its containers; empty: none
 	LogLevel      slog.Level     // of all daemons
 	// Insecure lets other machines reach the daemons, which use no TLS and check the token only, and
 	// the services' external addresses.

@@ -89,7 +89,7 @@ func (i *Installation) ready(ctx context.Context, conn grpc.ClientConnInterface)
 	return nil
 }
 
-// Intervals of await: between two checks, and between two messages about the missing part.
+// Intervals of poll: between two checks, and between two messages about the missing part.
 const (
 	checkInterval  = 10 * time.Millisecond
 	reportInterval = 5 * time.Second

@@ -48,8 +48,8 @@ func withValues(name, ip string, nodePort int32) *corev1.Service {
 	}
 }
 
-// TestDuplicatesAreExplainedOnBothServices checks that for either of the two services the remedy
-// names the one to recreate.
+// TestDuplicatesAreExplainedOnBothServices checks that the explanation of either service names the
+// service to recreate.
 func TestDuplicatesAreExplainedOnBothServices(t *testing.T) {
 	b := &fakeAllocator{
 		owners: map[string][]string{"uid-old": {"10.96.0.1", "30001"}, "uid-young": {"30002"}, "uid-alone": {"10.96.0.9", "30009"}},

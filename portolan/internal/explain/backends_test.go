@@ -28,8 +28,8 @@ func (a *lyingAgent) GetPlan(context.Context, *nodeagentv1.GetPlanRequest) (*nod
 	}}, nil
 }
 
-// TestForeignBackendsBreakTheChain checks that a backend that no slice of the registry has breaks the
-// chain, whatever the agent says about it, and that backends that are being removed do not.
+// TestForeignBackendsBreakTheChain checks that a backend that is in no slice of the registry breaks the
+// chain, even if its agent reports it as ready, and that backends that are being removed do not.
 func TestForeignBackendsBreakTheChain(t *testing.T) {
 	known := &corev1.EndpointSlice{
 		Metadata:  &corev1.ObjectMeta{Name: "web-1", Labels: map[string]string{object.LabelServiceName: "web"}},

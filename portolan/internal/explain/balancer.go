@@ -8,8 +8,9 @@ import (
 	"portolan.dev/portolan/internal/balancer"
 )
 
-// balancer reports the load balancer: its provider and addresses, the nodes that announce them, and
-// what it waits for. Without it the service still works inside.
+// balancer reports the load balancer: its provider and addresses, the nodes that announce them, and the
+// reason if it is not complete. That does not break the chain, because the service still works for clients
+// inside.
 func (c *explainer) balancer(ctx context.Context) Step {
 	step := Step{Title: "load balancer", State: OK}
 	listed, err := allocatorv1.NewAllocatorServiceClient(c.Allocator).ListPools(ctx, &allocatorv1.ListPoolsRequest{})

@@ -132,8 +132,8 @@ func (c *explainer) slices(ctx context.Context) Step {
 	return step
 }
 
-// readSlices reads the service's slices from the registry, and takes their endpoints as the ones that
-// nodes may forward to.
+// readSlices reads the service's slices from the registry, and records their endpoints as the backends
+// that nodes may forward to.
 func (c *explainer) readSlices(ctx context.Context) (*registryv1.ListEndpointSlicesResponse, error) {
 	meta := c.service.GetMetadata()
 	all := &registryv1.ListEndpointSlicesResponse{}

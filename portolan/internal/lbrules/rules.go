@@ -52,7 +52,7 @@ type Message struct {
 	Code uint8 `json:"code"`
 }
 
-// family has what differs between the families.
+// family has the properties in which IPv4 and IPv6 differ.
 type family struct {
 	of     corev1.IPFamily
 	all    netip.Prefix // all addresses
@@ -112,8 +112,8 @@ func ofFamily(svc *corev1.Service, f family, balancers []netip.Prefix) []Rule {
 
 var protocols = []corev1.Protocol{corev1.Protocol_PROTOCOL_TCP, corev1.Protocol_PROTOCOL_UDP, corev1.Protocol_PROTOCOL_SCTP}
 
-// destination is an address, or those of all nodes, with the port that each port of a service has
-// there.
+// destination is an address, or the word for the addresses of all nodes. port returns the port at the
+// destination for a port of the service.
 type destination struct {
 	name string
 	port func(*corev1.ServicePort) int32
@@ -155,8 +155,9 @@ func inFamily(ranges []netip.Prefix, f family) []netip.Prefix {
 	return of
 }
 
-// healthPorts returns the ports that load balancers check by TCP: the one on which nodes tell whether
-// they have endpoints, or else the node ports of TCP. A node port of another protocol answers no check.
+// healthPorts returns the ports that load balancers check by TCP: the health-check node port, on which
+// nodes tell whether they have endpoints, or else the node ports of TCP. A node port of another protocol
+// answers no check.
 func healthPorts(svc *corev1.Service) []int32 {
 	if port := svc.GetSpec().GetHealthCheckNodePort(); port != 0 && spec.NeedsHealthCheckNodePort(svc) {
 		return []int32{port}

@@ -87,10 +87,10 @@ type loadClient struct {
 	answers map[string]int
 }
 
-// maxPause is the longest pause before another attempt. Pauses are random. Without them attempts that wait
-// for a dead backend keep time with the requests: at 20 requests a second, a timeout of 1 s and one
-// of three backends dead there are 30 attempts a second, so that a balancer that takes the backends in turn
-// sends each later attempt of a request to the same backend.
+// maxPause is the longest pause before another attempt. Pauses are random, because attempts at regular
+// times can meet the same dead backend again and again: at 20 requests a second, a timeout of 1 s and one of
+// three backends dead there are 30 attempts a second, and a balancer that takes the backends in turn sends
+// each later attempt of a request to the dead one.
 const maxPause = 100 * time.Millisecond
 
 // request makes one request. A started request continues while the command is being stopped,

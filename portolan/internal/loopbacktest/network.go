@@ -27,7 +27,7 @@ func Claim(t testing.TB) Network {
 	return Network{}
 }
 
-// IP returns the address, or the range, whose last two bytes are host, such as 0.1 or 64.0/18.
+// IP returns the address, or the range, with host as its last two bytes, such as 0.1 or 64.0/18.
 func (n Network) IP(host string) string { return fmt.Sprintf("127.%d.%s", n.octet, host) }
 
 // Addr returns the address with a port.

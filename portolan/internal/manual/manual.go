@@ -47,13 +47,13 @@ var daemons = []daemon{
 // Write writes all pages into a folder: portolan*.1, and one page in section 8 for each daemon. It
 // makes the folder if it does not exist.
 func Write(folder string, root *cobra.Command) error {
-	if err := os.MkdirAll(folder, 0o755); err != nil { // #nosec G301 -- everybody reads the manual
+	if err := os.MkdirAll(folder, 0o755); err != nil { // #nosec G301 -- all users read the manual
 		return err
 	}
 	root.DisableAutoGenTag = true // pages of one version are identical
 	errs := []error{doc.GenManTree(root, &doc.GenManHeader{Title: "PORTOLAN", Section: "1", Source: "Portolan", Manual: "Portolan"}, folder)}
 	for _, d := range daemons {
-		errs = append(errs, os.WriteFile(filepath.Join(folder, d.name+".8"), md2man.Render([]byte(d.page())), 0o644)) // #nosec G306 -- everybody reads the manual
+		errs = append(errs, os.WriteFile(filepath.Join(folder, d.name+".8"), md2man.Render([]byte(d.page())), 0o644)) // #nosec G306 -- all users read the manual
 	}
 	return errors.Join(errs...)
 }

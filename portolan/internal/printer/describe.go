@@ -3,7 +3,6 @@ package printer
 import (
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -133,7 +132,7 @@ func endpointsOf(port *corev1.ServicePort, endpointSlices []*corev1.EndpointSlic
 				continue
 			}
 			for _, endpoint := range slice.GetEndpoints() {
-				if ready := endpoint.GetConditions(); ready != nil && ready.Ready != nil && !ready.GetReady() {
+				if !isReady(endpoint) {
 					continue
 				}
 				found = append(found, net.JoinHostPort(endpoint.GetAddresses()[0], strconv.Itoa(int(p.GetPort()))))
@@ -142,6 +141,12 @@ func endpointsOf(port *corev1.ServicePort, endpointSlices []*corev1.EndpointSlic
 	}
 	slices.Sort(found)
 	return found
+}
+
+// isReady reports whether an endpoint is ready. An endpoint without the condition is.
+func isReady(endpoint *corev1.Endpoint) bool {
+	conditions := endpoint.GetConditions()
+	return conditions == nil || conditions.Ready == nil || conditions.GetReady()
 }
 
 func describePod(d description, p *corev1.Pod) {
@@ -172,9 +177,7 @@ func describeSlice(d description, s *corev1.EndpointSlice) {
 		d.line("Port", "%s  %d/%s", orDash(port.GetName()), port.GetPort(), spec.EnumName(port.GetProtocol()))
 	}
 	for _, endpoint := range s.GetEndpoints() {
-		conditions := endpoint.GetConditions()
-		ready := conditions == nil || conditions.Ready == nil || conditions.GetReady()
-		d.line("Endpoint", "%s  ready=%v  node=%s  %s", strings.Join(endpoint.GetAddresses(), ","), ready, orDash(endpoint.GetNodeName()),
+		d.line("Endpoint", "%s  ready=%v  node=%s  %s", strings.Join(endpoint.GetAddresses(), ","), isReady(endpoint), orDash(endpoint.GetNodeName()),
 			strings.Trim(endpoint.GetTargetRef().GetKind()+"/"+endpoint.GetTargetRef().GetName(), "/"))
 	}
 }
@@ -205,12 +208,4 @@ func describeEvents(d description, events []*corev1.Event, now time.Time) {
 		printf(d.out, "  %s\t%s  %s (%dx, %s)  %s\n", Age(event.GetLastTimestamp().AsTime(), now), spec.EnumName(event.GetType()),
 			event.GetReason(), max(event.GetCount(), 1), event.GetReportingComponent(), event.GetMessage())
 	}
-}
-
-func pairs(labels map[string]string) []string {
-	lines := make([]string, 0, len(labels))
-	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		lines = append(lines, key+"="+labels[key])
-	}
-	return lines
 }

@@ -58,7 +58,7 @@ func PoolState(state allocatorv1.PoolState) string {
 	return strings.ToLower(strings.TrimPrefix(state.String(), "POOL_STATE_"))
 }
 
-// stateMeanings says what is allocated from a pool in a state.
+// stateMeanings explains the states of pools.
 var stateMeanings = map[allocatorv1.PoolState]string{
 	allocatorv1.PoolState_POOL_STATE_ACTIVE:   "values are allocated",
 	allocatorv1.PoolState_POOL_STATE_DRAINING: "only values that are asked for are allocated",
@@ -134,8 +134,8 @@ func countOf(n uint64) string {
 // maxDescribed bounds the allocations that DescribePool lists.
 const maxDescribed = 10
 
-// DescribePool prints a pool in words, with what has its values. listed is the first page of its
-// allocations.
+// DescribePool prints a pool in words, with its allocations and their owners. listed is the first page of
+// the allocations.
 func DescribePool(w io.Writer, p *allocatorv1.Pool, listed *allocatorv1.ListAllocationsResponse) error {
 	d := description{out: tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)}
 	d.line("Name", "%s", p.GetName())

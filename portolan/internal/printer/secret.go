@@ -11,7 +11,7 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// describeSecret prints the sizes of the data, and what a certificate says.
+// describeSecret prints the sizes of the data, and the fields of a certificate.
 func describeSecret(d description, s *corev1.Secret, related Related) {
 	d.line("Type", "%s", s.GetType())
 	if cert := certificateOf(s); cert != nil {

@@ -28,11 +28,16 @@ func printf(out *tabwriter.Writer, format string, args ...any) {
 
 // Labels returns labels in order, in the form of selectors.
 func Labels(labels map[string]string) string {
-	pairs := make([]string, 0, len(labels))
+	return strings.Join(pairs(labels), ",")
+}
+
+// pairs returns labels in order, each as key=value.
+func pairs(labels map[string]string) []string {
+	lines := make([]string, 0, len(labels))
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		pairs = append(pairs, key+"="+labels[key])
+		lines = append(lines, key+"="+labels[key])
 	}
-	return strings.Join(pairs, ",")
+	return lines
 }
 
 func externalAddresses(s *corev1.Service) string {

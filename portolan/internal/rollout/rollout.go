@@ -149,12 +149,20 @@ func (q *Query) askAgent(ctx context.Context, beat *nodeagentv1.Heartbeat) (Stat
 	if err != nil {
 		return Silent, fmt.Sprintf("many services fail there, and its agent at %s does not say which: %s", beat.GetAddress(), apierr.Describe(err))
 	}
-	for _, server := range plan.GetVirtualServers() {
-		if !server.GetProgrammed() {
-			return Failing, server.GetError()
-		}
+	if failure, failing := failureOf(plan); failing {
+		return Failing, failure
 	}
 	return Programmed, ""
+}
+
+// failureOf returns the error of the first virtual server that is not programmed.
+func failureOf(plan *nodeagentv1.GetPlanResponse) (failure string, failing bool) {
+	for _, server := range plan.GetVirtualServers() {
+		if !server.GetProgrammed() {
+			return server.GetError(), true
+		}
+	}
+	return "", false
 }
 
 // DialAgent connects to the agent of a node at an address. It refuses the agent of another node.
@@ -185,11 +193,8 @@ func (p Progress) Explain(ctx context.Context, q Query, maxAgents int) {
 		if err != nil {
 			continue
 		}
-		for _, server := range plan.GetVirtualServers() {
-			if !server.GetProgrammed() {
-				node.Reason = server.GetError()
-				break
-			}
+		if failure, failing := failureOf(plan); failing {
+			node.Reason = failure
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"portolan.dev/services/balancer"
 )
 
-// otherTests are the tests of annotations on which lbctl alone acts, and of the one that is only
-// reported. All others have a test by traffic at an edge.
+// otherTests are the tests of annotations on which lbctl alone acts, and of unknown annotations, which are
+// only reported. All others have a test by traffic at an edge.
 var otherTests = map[string]string{
 	balancer.Prefix + "pool":  "TestPoolsAreChosen",
 	balancer.Prefix + "ips":   "TestRequestedAddresses",
@@ -67,7 +67,7 @@ func shortAlias(name string) string {
 
 var annotationRows = regexp.MustCompile(`(?m)^\| annotation \| values \|.*\n(?:\|.*\n)+`)
 
-// TestReadmeAnnotations compares the table of annotations in the edge's README with that of
+// TestReadmeAnnotations compares the table of annotations in the edge's README with the table in
 // services/balancer, and checks that the tests which it names exist.
 func TestReadmeAnnotations(t *testing.T) {
 	text, want := readme(t, "edge"), annotationTable()

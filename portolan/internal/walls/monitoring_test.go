@@ -53,7 +53,7 @@ func TestPrometheusScrapesTheStack(t *testing.T) {
 			DNS    []struct {
 				Names []string
 				Port  string
-			} `yaml:"dns_sd_configs"` // of what a profile starts
+			} `yaml:"dns_sd_configs"` // of daemons that a profile of the stack starts
 			Scheme string
 			TLS    struct {
 				Cert string `yaml:"cert_file"`

@@ -12,7 +12,7 @@ import (
 	"portolan.dev/services/kit/identity"
 )
 
-// attacks is the package whose tests do what an attacker did.
+// attacks is the package of the tests that repeat the attacks of a review.
 const attacks = "portolan/e2e/attacks"
 
 var testName = regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z][A-Za-z]*)`")
@@ -47,7 +47,7 @@ func TestSecurityPage(t *testing.T) {
 	}
 }
 
-// testFunctions returns the names of all tests, and those of the tests of the package attacks.
+// testFunctions returns the names of all tests, and the names of the tests in the package attacks.
 func testFunctions(t *testing.T) (all, ofAttacks map[string]bool) {
 	t.Helper()
 	all, ofAttacks = map[string]bool{}, map[string]bool{}

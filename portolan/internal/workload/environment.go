@@ -95,8 +95,9 @@ func (r *Runner) environment(ctx context.Context) ([]string, error) {
 	return appendUnset(environment, rendered.GetLines()), nil
 }
 
-// appendUnset appends the variables whose names the environment lacks. A variable of the caller
-// that was left out, such as the PORTOLAN_SERVICE_HOST of a service "portolan", is appended.
+// appendUnset appends the variables with names that the environment lacks. The
+// PORTOLAN_SERVICE_HOST of a service "portolan" is appended, because withoutCredentials has removed the
+// caller's.
 func appendUnset(environment, variables []string) []string {
 	set := make(map[string]bool, len(environment))
 	for _, line := range environment {

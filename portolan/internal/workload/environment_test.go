@@ -14,8 +14,8 @@ func TestProgramsGetNoCredentials(t *testing.T) {
 	}
 }
 
-// TestDiscoveryVariables checks that the caller's variables have precedence over those of services,
-// except for those that the program does not get.
+// TestDiscoveryVariables checks that the caller's variables have precedence over the variables of services,
+// except for variables that are withheld from the program.
 func TestDiscoveryVariables(t *testing.T) {
 	environment := withoutCredentials([]string{"WEB_SERVICE_HOST=mine", "PORTOLAN_SERVICE_HOST=stale", "PORTOLAN_SERVER=r:7400"})
 	got := appendUnset(environment, []string{"WEB_SERVICE_HOST=10.96.0.1", "PORTOLAN_SERVICE_HOST=10.96.0.2", "PORTOLAN_SERVER=tcp://x", "DB_SERVICE_HOST=10.96.0.3"})

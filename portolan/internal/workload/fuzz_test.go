@@ -50,9 +50,9 @@ func FuzzOptions(f *testing.F) {
 	})
 }
 
-// FuzzResolvConf reads any resolv.conf of the host. The search path of a program has no more
-// domains than the C library reads, begins with those of Portolan, and the file that is written for
-// the program has this search path.
+// FuzzResolvConf reads any resolv.conf of the host. The search path of a program has no more domains than
+// the C library reads and begins with Portolan's domains, and the file that is written for the program has
+// this search path.
 func FuzzResolvConf(f *testing.F) {
 	for _, text := range []string{
 		"nameserver 192.0.2.1\n", "domain example.com\nsearch a.example b.example\n", "search .\n", "search a b c d e f g h\n", "search\ta\v b\r\n", "search " + strings.Repeat("x", 1<<17), "search \xff\x00 \u2028",

@@ -149,7 +149,7 @@ func (o *Options) probe() (*corev1.Probe, error) {
 		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
 	if found.GetPeriodSeconds() == 0 && found.GetTtl() == nil {
-		found.PeriodSeconds = 1 // a program that somebody starts by hand should be ready at once
+		found.PeriodSeconds = 1 // a program that a person starts by hand should be ready at once
 	}
 	return found, nil
 }

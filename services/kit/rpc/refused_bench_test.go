@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -23,6 +22,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/kit/obs"
 	"portolan.dev/services/kit/rpc"
+	"portolan.dev/services/kit/yardstick"
 )
 
 // serverFiles is the environment variable with the certificate files of the server of
@@ -74,13 +74,9 @@ func TestServerOfBenchmark(t *testing.T) {
 
 // spent returns the CPU time of the process in microseconds, and the bytes that it allocated.
 func spent() (*text, error) {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		return nil, err
-	}
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
-	return newText(fmt.Sprint((usage.Utime.Nano()+usage.Stime.Nano())/1000, memory.TotalAlloc)), nil
+	return newText(fmt.Sprint(yardstick.CPUOfSelf().Microseconds(), memory.TotalAlloc)), nil
 }
 
 // startServer starts TestServerOfBenchmark and returns its address.

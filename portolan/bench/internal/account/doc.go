@@ -1,5 +1,5 @@
-// Package account divides the CPU time of an operation among kinds of work. A process contributes its
-// CPU time, which is exact, and a CPU profile, which says what shares of it the kinds of work have.
+// Package account divides the CPU time of an operation among kinds of work. The CPU time of a process is
+// exact, and a CPU profile gives the share of each kind of work in it.
 //
 // The invariant is that the parts of a process sum up to its CPU time: each sample of the profile
 // belongs to exactly one kind, and samples that no kind matches belong to [Rest].

@@ -15,11 +15,13 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"portolan.dev/services/kit/yardstick"
 )
 
 // Daemon is a running daemon.
 type Daemon struct {
-	// Addr is the address of its gRPC API, HTTP that of its metrics, Debug that of its profiles.
+	// The addresses of its gRPC API, its metrics, and its profiles.
 	Addr, HTTP, Debug string
 	// DNS are the addresses at which a name server answers.
 	DNS []string
@@ -28,15 +30,10 @@ type Daemon struct {
 	stopped atomic.Bool
 }
 
-// StartDaemon starts one of the built programs and waits until it listens. Close stops it, unless
-// Stop has done so before.
+// StartDaemon starts one of the built programs and waits until it listens. It is stopped at the end of the
+// run, unless Stop has done so before.
 func (r *Rig) StartDaemon(ctx context.Context, name string, args ...string) (*Daemon, error) {
-	return r.StartDaemonOf(ctx, r.bin, name, args...)
-}
-
-// StartDaemonOf is StartDaemon for a program in another folder than that of the rig.
-func (r *Rig) StartDaemonOf(ctx context.Context, bin, name string, args ...string) (*Daemon, error) {
-	path, err := filepath.Abs(filepath.Join(bin, name))
+	path, err := filepath.Abs(filepath.Join(r.Bin, name))
 	if err != nil {
 		return nil, err
 	}
@@ -108,35 +105,33 @@ func (d *Daemon) Stop() {
 }
 
 // CPU returns the CPU time that the daemon has used.
-func (d *Daemon) CPU() time.Duration { return cpuOf(d.cmd.Process.Pid) }
+func (d *Daemon) CPU() time.Duration { return yardstick.CPU(d.cmd.Process.Pid) }
 
 // Resident returns the resident memory of the daemon, in bytes.
-func (d *Daemon) Resident() int64 { return residentOf(d.cmd.Process.Pid) }
+func (d *Daemon) Resident() int64 {
+	now, _ := yardstick.Memory(d.cmd.Process.Pid)
+	return now
+}
 
 // Metrics returns the daemon's metrics by series, such as name{label="value"}.
 func (d *Daemon) Metrics(ctx context.Context) (map[string]float64, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.HTTP+"/metrics", nil)
+	text, err := read(ctx, "http://"+d.HTTP+"/metrics")
 	if err != nil {
 		return nil, err
 	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer answer.Body.Close()
 	values := map[string]float64{}
-	lines := bufio.NewScanner(answer.Body)
-	for lines.Scan() {
-		at := strings.LastIndexByte(lines.Text(), ' ')
-		if value, err := strconv.ParseFloat(lines.Text()[at+1:], 64); at > 0 && err == nil {
-			values[lines.Text()[:at]] = value
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		at := strings.LastIndexByte(line, ' ')
+		if value, err := strconv.ParseFloat(line[at+1:], 64); at > 0 && err == nil {
+			values[line[:at]] = value
 		}
 	}
-	return values, lines.Err()
+	return values, nil
 }
 
-// Profile writes the CPU profile of the next seconds to a file.
-func (d *Daemon) Profile(ctx context.Context, seconds int, path string) error {
+// profile writes the CPU profile of the next seconds to a file.
+func (d *Daemon) profile(ctx context.Context, seconds int, path string) error {
 	content, err := Profile(ctx, d.Debug, seconds)
 	if err != nil {
 		return err
@@ -150,7 +145,7 @@ func Profile(ctx context.Context, addr string, seconds int) ([]byte, error) {
 	return read(ctx, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", addr, seconds))
 }
 
-// read returns what a server answers to a GET.
+// read returns the body of a server's answer to a GET.
 func read(ctx context.Context, url string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

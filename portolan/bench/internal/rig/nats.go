@@ -6,33 +6,40 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"syscall"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"portolan.dev/services/kit/yardstick"
 )
 
 // NATS is a NATS server.
 type NATS struct {
-	// URL is its address for clients, Debug that of its profiles.
+	// URL is its address for clients. Debug is the address of its profiles.
 	URL, Debug string
 
 	cmd *exec.Cmd
 }
 
 // CPU returns the CPU time that the server has used.
-func (n *NATS) CPU() time.Duration { return cpuOf(n.cmd.Process.Pid) }
+func (n *NATS) CPU() time.Duration { return yardstick.CPU(n.cmd.Process.Pid) }
+
+// natsFolder is the environment variable with which a program starts itself as the NATS server. Its value
+// is the folder of the server's data.
+const natsFolder = "PORTOLAN_BENCH_NATS"
 
 // startNATS starts the running program as the NATS server of the change stream. In the program's own
 // process its CPU time and garbage would count as the clients'.
-func (r *Rig) startNATS(ctx context.Context, args []string) (*NATS, error) {
+func (r *Rig) startNATS(ctx context.Context) (*NATS, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	args = append(args[:len(args):len(args)], filepath.Join(r.Dir, "nats"))
-	cmd := exec.CommandContext(ctx, self, args...) // #nosec G204 -- the program itself
+	cmd := exec.CommandContext(ctx, self) // #nosec G204 -- the program itself
+	cmd.Env = append(os.Environ(), natsFolder+"="+filepath.Join(r.Dir, "nats"))
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
@@ -49,9 +56,26 @@ func (r *Rig) startNATS(ctx context.Context, args []string) (*NATS, error) {
 	return n, nil
 }
 
-// ServeNATS is a NATS server with its data in a folder. It prints its URL and the address of its
+// BecomeNATS does nothing in a benchmark's own process. In the process that startNATS starts it serves
+// NATS until a signal arrives, and ends the process.
+func BecomeNATS() {
+	dir := os.Getenv(natsFolder)
+	if dir == "" {
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := serveNATS(ctx, dir)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "nats:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// serveNATS is a NATS server with its data in a folder. It prints its URL and the address of its
 // profiles, and serves until ctx is done.
-func ServeNATS(ctx context.Context, dir string) error {
+func serveNATS(ctx context.Context, dir string) error {
 	srv, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: dir, NoLog: true, NoSigs: true, ProfPort: server.RANDOM_PORT,
 	})

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"portolan.dev/services/kit/yardstick"
 )
 
 // Postgres is a Postgres server with fsync.
@@ -128,6 +130,7 @@ func (p *Postgres) CPU() time.Duration {
 	return user + system
 }
 
-// CPUTimes returns the two parts of CPU: what the programs used themselves, and what the kernel used
-// for them.
-func (p *Postgres) CPUTimes() (user, system time.Duration) { return cpuOfTree(p.cmd.Process.Pid) }
+// CPUTimes returns the two parts of CPU: the time in the programs, and the time in the kernel.
+func (p *Postgres) CPUTimes() (user, system time.Duration) {
+	return yardstick.CPUOfTree(p.cmd.Process.Pid)
+}

@@ -3,11 +3,10 @@ package rig
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"strings"
 )
 
-// Rig holds the servers and daemons of one run. Make it with Start, and call Close at the end.
+// Rig holds the servers and daemons of one run.
 type Rig struct {
 	// Dir is the folder of all data.
 	Dir string
@@ -15,31 +14,29 @@ type Rig struct {
 	Postgres *Postgres
 	// NATS is the server of the change stream.
 	NATS *NATS
+	// Bin is the folder of the programs that StartDaemon starts.
+	Bin string
 
-	bin     string
 	fail    context.CancelCauseFunc
 	cleanup []func()
 	ratios  []string
 }
 
-// Start starts Postgres and NATS. The returned context ends, with the reason as its cause, when a
-// daemon ends that was not stopped. bin is the folder of the built daemons. natsArgs are the arguments
-// with which the running program calls ServeNATS; the folder of the server's data is appended.
-func Start(ctx context.Context, bin string, natsArgs ...string) (*Rig, context.Context, error) {
-	r := &Rig{bin: bin}
+// start starts Postgres and NATS. The returned context ends, with the reason as its cause, when a
+// daemon ends that was not stopped. bin is the folder of the built daemons. The program must call
+// BecomeNATS first in its main function.
+func start(ctx context.Context, bin string) (*Rig, context.Context, error) {
+	r := &Rig{Bin: bin}
 	ctx, r.fail = context.WithCancelCause(ctx)
 	r.Defer(func() { r.fail(nil) })
-	if err := r.start(ctx, natsArgs); err != nil {
-		r.Close()
+	if err := r.startServers(ctx); err != nil {
+		r.close()
 		return nil, ctx, err
 	}
 	return r, ctx, nil
 }
 
-func (r *Rig) start(ctx context.Context, natsArgs []string) (err error) {
-	if r.bin, err = filepath.Abs(r.bin); err != nil {
-		return err
-	}
+func (r *Rig) startServers(ctx context.Context) (err error) {
 	if r.Dir, err = os.MkdirTemp("", "portolan-bench-"); err != nil {
 		return err
 	}
@@ -50,15 +47,15 @@ func (r *Rig) start(ctx context.Context, natsArgs []string) (err error) {
 	if r.Postgres, err = r.startPostgres(ctx); err != nil {
 		return err
 	}
-	r.NATS, err = r.startNATS(ctx, natsArgs)
+	r.NATS, err = r.startNATS(ctx)
 	return err
 }
 
-// Defer makes Close call fn. Close calls the last function first.
+// Defer makes fn run at the end. The last function runs first.
 func (r *Rig) Defer(fn func()) { r.cleanup = append(r.cleanup, fn) }
 
-// Close ends all processes and removes their files.
-func (r *Rig) Close() {
+// close ends all processes and removes their files.
+func (r *Rig) close() {
 	for i := len(r.cleanup) - 1; i >= 0; i-- {
 		r.cleanup[i]()
 	}
