@@ -6,9 +6,12 @@ SHELL := bash
 
 # One set of flags for everything: each other set would fill the build cache a second time.
 export CGO_ENABLED := 0
+# -trimpath keeps the checkout's folder out of the programs, so a clone in another folder finds what this one has compiled.
 # grpcnotrace leaves out gRPC's page of its latest calls, which nothing shows. The page's templates look up methods by name,
 # so with them the linker would have to keep every exported method: 5 MB of each daemon.
-export GOFLAGS += -tags=grpcnotrace
+ifeq ($(findstring grpcnotrace,$(GOFLAGS)),) # make test calls make
+export GOFLAGS += -tags=grpcnotrace -trimpath
+endif
 # Where git cannot read the repository (an archive, another owner), go build would refuse to stamp the revision.
 ifneq ($(shell git rev-parse --is-inside-work-tree 2>/dev/null),true)
 export GOFLAGS += -buildvcs=false
@@ -24,8 +27,16 @@ CLIENTS := tools/kubeclients tools/oldclient
 
 FUZZTIME  ?= 10s
 TESTRUN   := .bin/testrun -alone tools/gen,tools/testrun,tools/mutate,tools/check,tools/release -flakes .ci/flakes -unknown-flakes 2
-# -vet=off: the targets vet and build-alone see to that.
-TESTFLAGS := -vet=off -p 2
+# -vet=off: the target vet sees to that. -timeout: tests that start many processes share two cores with others.
+TESTFLAGS := -vet=off -p 2 -timeout 20m
+# The programs that the target build has built, for the tests of programs.
+test-go test-plain: export PORTOLAN_PROGRAMS := $(CURDIR)/bin
+
+# Packages that are not tested under the race detector: tests of programs, which are built without it, tests that run in an
+# emulated kernel, which has no C library, and tools.
+UNRACED := portolan/e2e,portolan/e2e/replicas,portolan/e2e/announce,portolan/e2e/kubeapi,portolan/e2e/renewal,portolan/e2e/gitops,portolan/internal/walls,nodeagent/dataplane/ipvs,nodeagent/internal/handover,tools/...
+# The packages that take longest, so that none of them is alone at the end. testrun prints the times of a run.
+SLOWEST := @SLOWEST@
 
 .PHONY: help
 help: ## list the targets
@@ -40,23 +51,31 @@ run: ## everything in one process, with an example to try
 	go build -o bin/ ./portolan/cmd/portolan
 	bin/portolan dev --example examples/hello
 
+# What a commit must pass, the quick ones first. ALSO: further targets, which CI adds.
+PHASES := test-tools fmt-check tidy-check resolve walls generate-check proto-lint vet security test-go
+
 .PHONY: test
-test: test-tools generate-check fmt-check walls vet security build-alone build-others test-go kind ## all that CI checks
+test: ## all checks of a commit, and a table of their seconds; ALSO="test-packages test-compose": all that CI runs
+	@tools/phases.sh $(PHASES) $(ALSO)
+
+# Repetition, and whatever takes long and rarely finds something (docs/testing.md says what and why).
+NIGHTLY := test-tools build-alone build-others test-plain kind release-check test-packages test-compose
+
+.PHONY: nightly
+nightly: ## what is too slow for each commit: tests without the race detector, more repetitions, other systems, the release, the whole compose stack
+	PORTOLAN_NIGHTLY=1 tools/phases.sh $(NIGHTLY)
 
 .PHONY: test-tools
 test-tools: ## install what the tests need besides Go, or say what is missing
 	@tools/test-tools.sh
 
 .PHONY: test-go
-test-go: build .bin/testrun ## the tests of every module
-	$(TESTRUN) -- $(TESTFLAGS) -timeout 10m
+test-go: build .bin/testrun ## the tests of every module, once each: under the race detector where that is possible (needs a C compiler)
+	$(TESTRUN) -race -plain $(UNRACED) -first $(SLOWEST) -- $(TESTFLAGS)
 
-# Packages that are not tested under the race detector: tests of programs, which are built without it, and tools. They take most of the time.
-UNRACED := portolan/e2e,portolan/e2e/replicas,portolan/e2e/announce,portolan/e2e/kubeapi,portolan/e2e/renewal,portolan/e2e/gitops,tools/gen,tools/mutate/...,tools/check/...,tools/release/...,portolan/internal/walls
-
-.PHONY: test-race
-test-race: build .bin/testrun ## the same under the race detector (needs a C compiler)
-	CGO_ENABLED=1 $(TESTRUN) -except $(UNRACED) -- $(TESTFLAGS) -race -timeout 30m
+.PHONY: test-plain
+test-plain: build .bin/testrun ## the tests of every module, all without the race detector
+	$(TESTRUN) -first $(SLOWEST) -- $(TESTFLAGS)
 
 .PHONY: test-kernel
 test-kernel: ## the data planes in the kernel alone, by real packets
@@ -64,7 +83,7 @@ test-kernel: ## the data planes in the kernel alone, by real packets
 	go test -count=1 -v ./nodeagent/kerneltest ./nodeagent/dataplane/ipvs ./nodeagent/dataplane/nftables | grep -v level=
 
 .PHONY: test-compose
-test-compose: $(if $(COMPOSE2),.bin/compose2) ## the compose stack of a fresh clone: build images, start, demonstrate, restart everything, stop (needs a Docker engine); COMPOSE2=1: by Compose v2
+test-compose: $(if $(COMPOSE2),.bin/compose2) ## the compose stack of a fresh clone: start, demonstrate, restart each kind of container, stop (needs a Docker engine); COMPOSE2=1: by Compose v2
 	$(if $(COMPOSE2),COMPOSE=$(CURDIR)/.bin/compose2) deploy/compose/test.sh
 
 .PHONY: mutate
@@ -174,6 +193,7 @@ images: ## the images of docker-compose.yml that are ours, by the Go of this mac
 .PHONY: images-offline
 images-offline: ## stand-ins for the images of Postgres, NATS, Go and Prometheus, where none can be pulled
 	deploy/images/build.sh standins
+	deploy/images/build.sh compiler
 
 .PHONY: up
 up: images ## the compose stack, with images by the Go of this machine; OFFLINE=1 with stand-ins for the others
@@ -211,10 +231,14 @@ security-code: .bin/check ## gosec's rules for all code in the programs (see too
 vuln: build .bin/check ## known vulnerabilities in the programs' modules and in Go, by vuln.go.dev or VULNDB=file:///FOLDER
 	.bin/check vulnerabilities -db '$(VULNDB)' bin/portolan $(addprefix bin/,$(DAEMONS))
 
+.PHONY: resolve
+resolve: ## does each module find all packages without the workspace, and the command line those of other systems? (seconds; nightly builds them)
+	for m in $(MODULES) $(TOOLS) $(CLIENTS); do GOWORK=off go -C $$m list -deps -test ./... >/dev/null; done
+	for os in darwin windows; do GOOS=$$os go list -deps ./portolan/cmd/portolan >/dev/null; done
+
 .PHONY: build-alone
 build-alone: ## does each module build without the workspace?
-	for m in $(MODULES) $(TOOLS); do GOWORK=off go -C $$m build -o /dev/null ./...; GOWORK=off go -C $$m vet ./...; done
-	for m in $(CLIENTS); do GOWORK=off go -C $$m build -o /dev/null ./...; done # minutes, which would count as time of the tests
+	for m in $(MODULES) $(TOOLS) $(CLIENTS); do GOWORK=off go -C $$m build -o /dev/null ./...; done
 
 .PHONY: build-others
 build-others: ## does the command line build for other systems?

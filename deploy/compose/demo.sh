@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
 # Shows the stack at work: a service, its name, its virtual IP, traffic, and what is noticed when parts of it die.
-# Exit code 0: each stage had new requests, none of them failed, and few attempts were repeated.
+# Exit code 0: each stage had new requests, none of them failed, and few attempts were repeated. BRIEF=1: allocators are away
+# for a shorter time.
 . "$(dirname "$0")/lib.sh"
+
+away=$([ -n "${BRIEF:-}" ] && echo 10 || echo 30) # seconds
 
 # write_for SECONDS PAUSE creates services for that long, with a pause after each. The script ends if one cannot be created.
 written=()
@@ -137,20 +140,20 @@ write_for 5 0
 wait $restart
 passed 100
 
-say "An allocator is killed and away for half a minute, while services are written; then the other"
+say "An allocator is killed and away for $away seconds, while services are written; then the other"
 stage
 for n in 1 2; do
 	quietly compose kill -s KILL "allocator$n"
-	write_for 30 0.5
+	write_for "$away" 0.5
 	quietly compose start "allocator$n"
 	await "health of allocator$n" healthy "allocator$n"
 done
 passed 100
 
-say "Both allocators are away for half a minute: each registry has at least 16 addresses at hand"
+say "Both allocators are away for $away seconds: each registry has at least 16 addresses at hand"
 stage
 quietly compose kill -s KILL allocator1 allocator2
-write_for 30 2.5
+write_for "$away" 2.5
 quietly compose start allocator1 allocator2
 for n in 1 2; do await "health of allocator$n" healthy "allocator$n"; done
 passed 100

@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
-# All of it from a fresh clone to the end, with nothing pulled: what CI does where there is a Docker engine.
+# All of it from a fresh clone to the end, with nothing pulled: what CI does where there is a Docker engine. Under make nightly
+# Compose builds the images, in containers; the demonstration waits as long as for people; and every container is restarted.
 export OFFLINE=1 COMPOSE_PROJECT_NAME=portolan-test PORTOLAN_TAG=test PROMETHEUS_PORT=
 . "$(dirname "$0")/lib.sh"
 
 deploy/images/build.sh standins
+nightly=${PORTOLAN_NIGHTLY:-}
+if [ -n "$nightly" ]; then deploy/images/build.sh compiler; else export BRIEF=1; fi
 clone=$(mktemp -d)
 trap 'rm -rf "$clone"' EXIT
 # What git knows, and nothing that was built here. The checkout may belong to another user.
@@ -32,7 +35,12 @@ trap ended EXIT
 forget
 
 began=$SECONDS
-say "A fresh clone, without make and Go: Compose builds what it starts"
+if [ -n "$nightly" ]; then
+	say "A fresh clone, without make and Go: Compose builds what it starts"
+else
+	say "A fresh clone, with images by the Go of this machine"
+	deploy/images/build.sh ours
+fi
 DOCKER_BUILDKIT=0 deploy/compose/up.sh
 tell "up after $((SECONDS - began)) s"
 deploy/compose/demo.sh

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds images, and pulls nothing: `build.sh ours` those of Portolan, from this checkout and with the host's Go, `build.sh
-# standins` ones that stand in for Postgres, NATS, Go and Prometheus where no image can be pulled. PORTOLAN_TAG is the tag of ours (dev).
+# Builds images, and pulls nothing. `build.sh ours` builds those of Portolan, from this checkout and with the host's Go. `build.sh
+# standins` builds replacements for Postgres, NATS and Prometheus, and `build.sh compiler` one for Go, with which Compose builds
+# ours. PORTOLAN_TAG is the tag of ours (dev).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -44,12 +45,11 @@ need() {
 standins() {
 	standin_nats
 	standin_postgres
-	standin_go
 	standin_prometheus
 }
 
-# standin_go makes the image again if the host has another Go or the programs need other modules.
-standin_go() {
+# compiler makes the image again if the host has another Go or the programs need other modules.
+compiler() {
 	local root content
 	root=$(go env GOROOT)
 	content=$(cat "$root/VERSION" "$here/go/Dockerfile" portolan/go.mod portolan/go.sum | sha256sum | cut -c 1-16)
@@ -111,6 +111,6 @@ standin_postgres() {
 }
 
 case ${1:-} in
-ours | standins) "$1" ;;
-*) sed -n '2,3s/^# //p' "$0" >&2; exit 2 ;;
+ours | standins | compiler) "$1" ;;
+*) sed -n '2,4s/^# //p' "$0" >&2; exit 2 ;;
 esac

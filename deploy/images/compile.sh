@@ -4,9 +4,9 @@
 set -eu
 cd "$(dirname "$0")/../../portolan"
 
-# The module of the command line requires those of all daemons, so that the workspace, which has more, is not needed. The
-# same sources and the same Go make the same binaries in any folder. The Makefile explains grpcnotrace.
-CGO_ENABLED=0 GOWORK=off GOFLAGS= go build -tags grpcnotrace -trimpath -buildvcs=false -ldflags "-s -w -buildid=" -o "$1/" ./cmd/portolan \
+# The module of the command line requires the modules of all daemons, because a container has no workspace. The host has one,
+# and its build cache has the packages as the workspace compiles them. The Makefile explains grpcnotrace.
+CGO_ENABLED=0 GOFLAGS= go build -tags grpcnotrace -trimpath -buildvcs=false -ldflags "-s -w -buildid=" -o "$1/" ./cmd/portolan \
 	portolan.dev/registry/cmd/registry portolan.dev/allocator/cmd/allocator portolan.dev/endpointctl/cmd/endpointctl \
 	portolan.dev/lbctl/cmd/lbctl portolan.dev/dnssvc/cmd/dnssvc portolan.dev/edge/cmd/edge portolan.dev/kubeapi/cmd/kubeapi \
 	portolan.dev/nodeagent/cmd/nodeagent portolan.dev/registrar/cmd/registrar

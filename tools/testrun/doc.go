@@ -1,11 +1,16 @@
-// Command testrun runs the tests of all modules, one module after the other, and prints a single
-// report: go test's own line for each package, the whole output of failed tests, every skipped test
-// with its reason, and the closing line
+// Command testrun runs the tests of all modules and prints a single report: go test's own line for
+// each package, the whole output of failed tests, every skipped test with its reason, the times of the
+// slowest packages, and the closing line
 //
 //	N passed, N failed, N skipped
 //
 // Tests, subtests, examples and fuzz seeds each count as one. The exit code is 0 only if nothing
 // failed.
+//
+// With -race each package is tested once: with the race detector, or without it if -plain names the
+// package. One go test runs all packages of the workspace that have the same build flags, and the two
+// of them run side by side. The alternative, one go test per module, leaves a processor idle at the end
+// of each module, while its slowest package waits for a timer.
 //
 // The invariant: nothing is hidden. A package that fails is run once more, alone, so that the
 // report says whether the failure recurs. A test that then passes is reported as FLAKY, immediately

@@ -16,7 +16,9 @@ import (
 
 type options struct {
 	modules []module
-	except  []string // packages that are not tested: the ends of their paths, or of those of all below with /...
+	race    bool     // test with the race detector, except for the packages of plain
+	plain   []string // packages that are tested without the race detector: the ends of their paths, or those of all below with /...
+	first   []string // the ends of the paths of packages that start before all others, in this order
 	goFlags []string // passed to go test
 	fuzz    time.Duration
 	flakes  flakeList // tests that may fail once
@@ -25,30 +27,31 @@ type options struct {
 }
 
 func main() {
+	var o options
 	alone := flag.String("alone", "", "comma list of folders with modules outside the workspace, tested as well with GOWORK=off")
-	except := flag.String("except", "", "comma list of packages that are not tested, such as portolan/e2e, or portolan/e2e/... with those below")
-	fuzz := flag.Duration("fuzz", 0, "instead of testing, run every fuzz target for this long")
+	flag.BoolVar(&o.race, "race", false, "test with the race detector")
+	plain := flag.String("plain", "", "comma list of packages that are tested without the race detector, such as portolan/e2e, or portolan/e2e/... with those below")
+	first := flag.String("first", "", "comma list of packages that start before all others, the slowest first")
+	flag.DurationVar(&o.fuzz, "fuzz", 0, "instead of testing, run every fuzz target for this long")
 	flakes := flag.String("flakes", "", "file with the tests that may fail once, and the reasons")
-	unknown := flag.Int("unknown-flakes", 0, "how many tests may fail once although -flakes does not list them")
+	flag.IntVar(&o.unknown, "unknown-flakes", 0, "how many tests may fail once although -flakes does not list them")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: testrun [-alone DIR,…] [-except PACKAGE,…] [-flakes FILE] [-unknown-flakes N] [-fuzz DURATION] [-- flags of go test]")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: testrun [-race] [-plain PACKAGE,…] [-first PACKAGE,…] [-alone DIR,…] [-flakes FILE] [-unknown-flakes N] [-fuzz DURATION] [-- flags of go test]")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
+	o.plain, o.first, o.goFlags = commaList(*plain), commaList(*first), flag.Args()
+	o.strict = os.Getenv("PORTOLAN_REQUIRE_REAL") == "1"
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	modules, err := workspace(ctx, *alone)
-	if err != nil {
+	var err error
+	if o.modules, err = workspace(ctx, *alone); err != nil {
 		exit(err)
 	}
-	known, err := readFlakes(*flakes)
-	if err != nil {
+	if o.flakes, err = readFlakes(*flakes); err != nil {
 		exit(err)
 	}
-	ok := run(ctx, os.Stdout, options{
-		modules: modules, except: commaList(*except), goFlags: flag.Args(), fuzz: *fuzz,
-		flakes: known, unknown: *unknown, strict: os.Getenv("PORTOLAN_REQUIRE_REAL") == "1",
-	})
+	ok := run(ctx, os.Stdout, o)
 	stop()
 	if !ok {
 		os.Exit(1)
@@ -62,21 +65,18 @@ func exit(err error) {
 
 // run tests or fuzzes the modules and reports whether nothing failed.
 func run(ctx context.Context, out io.Writer, o options) bool {
-	r := &runner{out: out, except: o.except, goFlags: o.goFlags, flakes: o.flakes, total: totals{seen: map[string]bool{}}}
-	for _, m := range o.modules {
-		if ctx.Err() != nil {
-			break
-		}
-		if o.fuzz > 0 {
+	r := &runner{out: out, flakes: o.flakes, total: totals{seen: map[string]bool{}}}
+	if o.fuzz > 0 {
+		for _, m := range o.modules {
 			r.fuzz(ctx, m, o.fuzz)
-		} else {
-			r.module(ctx, m)
 		}
+	} else {
+		r.test(ctx, o)
 	}
 	if ctx.Err() != nil {
 		r.problem("interrupted")
 	}
-	if o.fuzz == 0 && len(o.except) == 0 && !slices.ContainsFunc(o.goFlags, excludesTests) {
+	if o.fuzz == 0 && !slices.ContainsFunc(o.goFlags, excludesTests) {
 		for _, name := range o.flakes.outdated(r.total.seen) {
 			r.problem("the list of flakes names " + name + ", which is no test: remove the entry")
 		}

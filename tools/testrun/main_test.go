@@ -198,17 +198,65 @@ go: no line of the stream
 	wantIn(t, out.String(), "half done\n", "go: no line of the stream\n")
 }
 
-// TestExcept checks that excepted packages are not tested, and that those below go only if asked for.
-func TestExcept(t *testing.T) {
-	ok, output := testrun(t, "mixed", options{except: []string{"mixed/fail", "mixed/nobuild/..."}})
-	if !ok {
-		t.Error("a module failed by an excepted package")
+// TestSuites checks that each package is in one suite, and that it starts where the lists say.
+func TestSuites(t *testing.T) {
+	o := options{
+		modules: []module{{dir: "testdata/mixed", alone: true}, {dir: "testdata/fuzzy", alone: true}},
+		race:    true, plain: []string{"mixed/fail"}, first: []string{"mixed/pass", "mixed/fail"},
 	}
-	wantIn(t, output, "ok  \texample.org/mixed/pass\t")
-	r := &runner{except: []string{"a/b", "c/..."}}
+	got, problems := suites(t.Context(), o)
+	if len(problems) > 0 || len(got) != 2 {
+		t.Fatalf("got %+v, %v", got, problems)
+	}
+	want := []string{"example.org/mixed/pass", "example.org/mixed/fail", "example.org/mixed/empty", "example.org/mixed/nobuild"}
+	if got[0].race || !slices.Equal(got[0].packages, want) {
+		t.Errorf("got %+v, want %v without the race detector", got[0], want)
+	}
+	if !got[1].race || len(got[1].packages) != 2 {
+		t.Errorf("got %+v, want both packages of fuzzy with the race detector", got[1])
+	}
+}
+
+// TestSuitesOfTheWorkspace checks that the packages of all its modules are in two suites.
+func TestSuitesOfTheWorkspace(t *testing.T) {
+	folder := t.TempDir()
+	for name, text := range map[string]string{
+		"go.work": "go 1.26.0\nuse ./a\nuse ./b\n", "a/go.mod": "module example.org/a\ngo 1.26.0\n", "b/go.mod": "module example.org/b\ngo 1.26.0\n",
+		"a/a.go": "package a", "a/below/below.go": "package below", "b/b.go": "package b", "b/slow/slow.go": "package slow",
+	} {
+		file := filepath.Join(folder, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := options{
+		modules: []module{{dir: filepath.Join(folder, "a")}, {dir: filepath.Join(folder, "b")}},
+		race:    true, plain: []string{"a/below"}, first: []string{"b/slow"},
+	}
+	got, problems := suites(t.Context(), o)
+	if len(problems) > 0 || len(got) != 2 {
+		t.Fatalf("got %+v, %v", got, problems)
+	}
+	if want := []string{"example.org/b/slow", "example.org/a", "example.org/b"}; !got[0].race || !slices.Equal(got[0].packages, want) {
+		t.Errorf("got %+v, want %v with the race detector", got[0], want)
+	}
+	if want := []string{"example.org/a/below"}; got[1].race || !slices.Equal(got[1].packages, want) {
+		t.Errorf("got %+v, want %v without it", got[1], want)
+	}
+	o.race = false
+	if got, _ = suites(t.Context(), o); len(got) != 1 || got[0].race || len(got[0].packages) != 4 {
+		t.Errorf("without the race detector: got %+v, want one suite", got)
+	}
+}
+
+func TestMatches(t *testing.T) {
+	patterns := []string{"a/b", "c/..."}
 	for path, want := range map[string]bool{"x/a/b": true, "x/a/b/d": false, "x/aa/b": false, "x/c": true, "x/c/d": true, "x/cc": false} {
-		if r.isExcepted(path) != want {
-			t.Errorf("%s: excepted %v", path, !want)
+		if matchesAny(path, patterns) != want {
+			t.Errorf("%s: matches %v", path, !want)
 		}
 	}
 }

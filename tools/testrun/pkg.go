@@ -4,6 +4,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"time"
 )
 
 // event is one line of go test -json; see go doc cmd/test2json.
@@ -13,6 +14,7 @@ type event struct {
 	Test        string
 	Output      string
 	FailedBuild string
+	Elapsed     float64 // seconds
 }
 
 type state int
@@ -29,6 +31,7 @@ type pkg struct {
 	path        string
 	state       state
 	unbuildable bool
+	elapsed     time.Duration
 	tests       map[string]state
 	order       []string // names of the tests, in the order of their start
 	lines       []line
@@ -65,6 +68,7 @@ func (p *pkg) take(e event) (ended bool) {
 		return false
 	}
 	p.state, p.unbuildable = s, e.FailedBuild != ""
+	p.elapsed = time.Duration(e.Elapsed * float64(time.Second))
 	return true
 }
 

@@ -9,66 +9,75 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 )
 
 type runner struct {
 	out     io.Writer
-	except  []string
 	goFlags []string
 	flakes  flakeList
-	total   totals
+
+	mu    sync.Mutex // guards out, total and failed while suites run side by side
+	total totals
+	// failed has the packages that failed in their first run, and the suites to which they belong.
+	failed []failure
 }
 
-// module tests all packages of a module, and runs the failed ones again.
-func (r *runner) module(ctx context.Context, m module) {
-	tested, err := r.tested(ctx, m)
-	if err != nil {
-		r.problem(fmt.Sprintf("%s: list the packages: %v", m.dir, err))
+type failure struct {
+	suite suite
+	pkg   *pkg
+}
+
+// test runs all packages, and the failed ones once more. The first suite, with most of the packages,
+// and all others run side by side: the suites have different build flags, so one go test cannot run them
+// all, and many of their tests wait for timers rather than for a processor.
+func (r *runner) test(ctx context.Context, o options) {
+	r.goFlags = o.goFlags
+	all, problems := suites(ctx, o)
+	for _, problem := range problems {
+		r.problem(problem)
+	}
+	var lanes sync.WaitGroup
+	for _, lane := range [][]suite{all[:min(1, len(all))], all[min(1, len(all)):]} {
+		lanes.Go(func() {
+			for _, s := range lane {
+				r.suite(ctx, s)
+			}
+		})
+	}
+	lanes.Wait()
+	for _, f := range r.failed {
+		if ctx.Err() != nil {
+			r.total.add(f.pkg)
+			continue
+		}
+		r.again(ctx, f.suite, f.pkg)
+	}
+}
+
+// suite tests the packages of a suite, and records those that failed.
+func (r *runner) suite(ctx context.Context, s suite) {
+	if len(s.packages) == 0 || ctx.Err() != nil {
 		return
 	}
-	if len(tested) == 0 {
-		return
-	}
-	packages, err := r.goTest(ctx, m, tested...)
-	var again []*pkg
+	packages, err := r.goTest(ctx, s, s.packages...)
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, p := range packages {
-		if p.state == failed && !p.unbuildable && ctx.Err() == nil {
-			again = append(again, p)
+		if p.state == failed && !p.unbuildable {
+			r.failed = append(r.failed, failure{s, p})
 			continue
 		}
 		r.total.add(p)
 	}
 	if err != nil && !slices.ContainsFunc(packages, func(p *pkg) bool { return p.state == failed }) {
-		r.problem(fmt.Sprintf("%s: go test ./...: %v", m.dir, err))
-	}
-	for _, p := range again {
-		r.again(ctx, m, p)
+		r.problemLocked(fmt.Sprintf("%s: go test: %v", s.module.dir, err))
 	}
 }
 
-// tested returns the packages of a module that are tested, as arguments of go test.
-func (r *runner) tested(ctx context.Context, m module) ([]string, error) {
-	if len(r.except) == 0 {
-		return []string{"./..."}, nil
-	}
-	list, err := m.command(ctx, "list", "./...").Output()
-	if err != nil {
-		return nil, fmt.Errorf("%w%s", err, stderrOf(err))
-	}
-	return slices.DeleteFunc(strings.Fields(string(list)), r.isExcepted), nil
-}
-
-// isExcepted reports whether the path of a package ends in that of an excepted one, or is below it.
-func (r *runner) isExcepted(path string) bool {
-	return slices.ContainsFunc(r.except, func(except string) bool {
-		root, withBelow := strings.CutSuffix(except, "/...")
-		return strings.HasSuffix(path, "/"+root) || withBelow && strings.Contains(path+"/", "/"+root+"/")
-	})
-}
-
-func (r *runner) again(ctx context.Context, m module, first *pkg) {
+func (r *runner) again(ctx context.Context, s suite, first *pkg) {
 	fmt.Fprintf(r.out, "AGAIN %s: failed (above); running it once more, alone\n", first.path)
-	second, err := r.goTest(ctx, m, "-p", "1", "-count", "1", first.path)
+	second, err := r.goTest(ctx, s, "-p", "1", "-count", "1", first.path)
 	if len(second) != 1 {
 		r.total.add(first)
 		r.problem(fmt.Sprintf("%s: second run: %d packages reported, want 1 (%v)", first.path, len(second), err))
@@ -85,16 +94,21 @@ func (r *runner) again(ctx context.Context, m module, first *pkg) {
 }
 
 // problem records a failure that belongs to no package.
-func (r *runner) problem(what string) {
-	fmt.Fprintln(r.out, "FAIL\t"+what)
-	r.total.failures = append(r.total.failures, what)
+func (r *runner) problem(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.problemLocked(text)
+}
+
+func (r *runner) problemLocked(text string) {
+	fmt.Fprintln(r.out, "FAIL\t"+text)
+	r.total.failures = append(r.total.failures, text)
 }
 
 // goTest runs go test -json and returns the packages in the order in which they ended. It prints
 // each package when it ends.
-func (r *runner) goTest(ctx context.Context, m module, args ...string) ([]*pkg, error) {
-	// The given flags come first, because later flags such as -p and -count take precedence.
-	cmd := m.command(ctx, slices.Concat([]string{"test", "-json"}, r.goFlags, args)...)
+func (r *runner) goTest(ctx context.Context, s suite, args ...string) ([]*pkg, error) {
+	cmd := s.command(ctx, r.goFlags, args...)
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
@@ -115,7 +129,7 @@ func (r *runner) read(stream io.Reader) []*pkg {
 		line, err := lines.ReadBytes('\n')
 		if len(line) > 0 {
 			if p := r.line(open, line); p != nil {
-				p.print(r.out)
+				r.print(p)
 				ended = append(ended, p)
 			}
 		}
@@ -126,21 +140,34 @@ func (r *runner) read(stream io.Reader) []*pkg {
 	// A package that has not ended was killed together with go test.
 	for _, p := range open {
 		p.state = failed
-		p.print(r.out)
+		r.print(p)
 		ended = append(ended, p)
 	}
 	return ended
+}
+
+func (r *runner) print(p *pkg) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p.print(r.out)
+}
+
+// write passes on a line that is not part of a test's output.
+func (r *runner) write(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	io.WriteString(r.out, text)
 }
 
 // line takes one line of the stream and returns the package that it ends, if any.
 func (r *runner) line(open map[string]*pkg, line []byte) *pkg {
 	var e event
 	if json.Unmarshal(line, &e) != nil {
-		r.out.Write(line) // output of other programs is passed on unchanged
+		r.write(string(line)) // output of other programs is passed on unchanged
 		return nil
 	}
 	if strings.HasPrefix(e.Action, "build-") {
-		io.WriteString(r.out, e.Output)
+		r.write(e.Output)
 		return nil
 	}
 	p := open[e.Package]

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"time"
 )
 
 // totals is the sum over all packages. A package that was run twice counts with its second run.
@@ -13,11 +16,21 @@ type totals struct {
 	skips    []skip
 	flakes   []flake
 	seen     map[string]bool // PACKAGE TEST, for all top-level tests
+	times    []packageTime
 }
+
+type packageTime struct {
+	path    string
+	elapsed time.Duration
+}
+
+// slowest is the number of packages whose times are printed.
+const slowest = 20
 
 type skip struct{ test, reason string }
 
 func (t *totals) add(p *pkg) {
+	t.times = append(t.times, packageTime{p.path, p.elapsed})
 	for _, name := range p.order {
 		t.seen[p.path+" "+name] = true
 		switch p.tests[name] {
@@ -35,6 +48,7 @@ func (t *totals) summarize(out io.Writer, o options) bool {
 	failures := len(t.failures)
 	skips := 0
 	fmt.Fprintln(out)
+	t.summarizeTimes(out)
 	for _, s := range t.skips {
 		if o.strict && !strings.HasPrefix(s.reason, "allowed:") {
 			failures++
@@ -50,6 +64,16 @@ func (t *totals) summarize(out io.Writer, o options) bool {
 	}
 	fmt.Fprintf(out, "%d passed, %d failed, %d skipped\n", t.passed, failures, skips)
 	return failures == 0
+}
+
+// summarizeTimes writes the times of the slowest packages, if any took a second.
+func (t *totals) summarizeTimes(out io.Writer) {
+	slices.SortStableFunc(t.times, func(a, b packageTime) int { return cmp.Compare(b.elapsed, a.elapsed) })
+	for _, one := range t.times[:min(slowest, len(t.times))] {
+		if one.elapsed >= time.Second {
+			fmt.Fprintf(out, "TIME\t%5.0f s  %s\n", one.elapsed.Seconds(), one.path)
+		}
+	}
 }
 
 // summarizeFlakes writes the flakes and returns the number of those that are failures: all that are
