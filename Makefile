@@ -20,7 +20,7 @@ endif
 # In dependency order, which is the order that tidy needs.
 DAEMONS := registry allocator endpointctl lbctl dnssvc edge kubeapi nodeagent registrar
 MODULES := api services $(DAEMONS) portolan faults
-# Outside the workspace; tools/buf is left out of everything but proto-lint, since it takes minutes to build.
+# Outside the workspace.
 TOOLS   := tools/gen tools/testrun tools/mutate tools/check tools/release
 # Clients that the tests of kubeapi build.
 CLIENTS := tools/kubeclients tools/oldclient
@@ -145,7 +145,7 @@ bench-node-death: ## a node's death to the last packet sent to it, five times, i
 .PHONY: bench-announce
 bench-announce: ## load-balancer addresses when nodes, agents, leaders and edges die: on a LAN, and by BGP, in network namespaces (as root)
 	@tools/test-tools.sh || true
-	go test -count=1 -timeout 30m -v -p 1 ./portolan/e2e/announce ./portolan/e2e/bgp ./portolan/e2e/edge | grep '_seconds: '
+	PORTOLAN_NIGHTLY=1 go test -count=1 -timeout 30m -v -p 1 ./portolan/e2e/announce ./portolan/e2e/bgp ./portolan/e2e/edge | grep '_seconds: '
 
 .PHONY: bench-edge
 bench-edge: ## the edge beside HAProxy (Debian: haproxy): requests, connections, handshakes and bytes per CPU second; QUICK=1 for a look
@@ -254,15 +254,15 @@ fmt-check: ## are all Go files formatted?
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "run make fmt for:"; echo "$$unformatted"; exit 1; }
 
 # The messages of each change, object, allocation and heartbeat get methods without reflection.
-GEN := .bin/gen -fast portolan/core $(foreach f,registry/v1/changes.proto registry/v1/bulk.proto allocator nodeagent/v1/heartbeat.proto,-coded portolan/$(f))
+GEN := .bin/gen -kinds services/kinds/table.go -fast portolan/core $(foreach f,registry/v1/changes.proto registry/v1/bulk.proto allocator nodeagent/v1/heartbeat.proto,-coded portolan/$(f))
 OPENAPI := go run ./kubeapi/internal/openapi/generate
 
 .PHONY: kind
-kind: .bin/gen ## whether a new kind takes 4 files: adds one to a copy of the tree, and tests it
+kind: .bin/gen ## whether a new kind takes 3 files: adds one to a copy of the tree, and tests it
 	tools/kind.sh
 
 .PHONY: generate
-generate: .bin/gen ## write the Go code of the contract (api/**/*.pb.go), and the OpenAPI documents of kubeapi
+generate: .bin/gen ## write the services of kinds (proto/portolan/registry/v1), the Go code of the contract (api/**/*.pb.go), and the OpenAPI documents of kubeapi
 	$(GEN)
 	$(OPENAPI)
 
@@ -272,24 +272,24 @@ generate-check: .bin/gen ## is the generated code what the contract says, and ar
 	$(OPENAPI) -check
 
 .PHONY: proto-lint
-proto-lint: .bin/buf ## buf's rules for the contract (the first use builds buf: minutes)
-	cd proto && ../.bin/buf lint
+proto-lint: .bin/gen ## buf's rules for the contract
+	.bin/protolint
 
 .PHONY: tidy
 tidy: ## go mod tidy in every module
-	for m in $(MODULES) $(TOOLS) $(CLIENTS) tools/buf tools/grpcurl tools/compose2; do GOWORK=off go -C $$m mod tidy; done
+	for m in $(MODULES) $(TOOLS) $(CLIENTS) tools/grpcurl tools/compose2; do GOWORK=off go -C $$m mod tidy; done
 
 .PHONY: tidy-check
 tidy-check: ## would tidy change anything?
-	for m in $(MODULES) $(TOOLS) $(CLIENTS) tools/buf tools/grpcurl tools/compose2; do GOWORK=off go -C $$m mod tidy -diff; done
+	for m in $(MODULES) $(TOOLS) $(CLIENTS) tools/grpcurl tools/compose2; do GOWORK=off go -C $$m mod tidy -diff; done
 
 .PHONY: clean
 clean: ## remove what was built
 	rm -rf bin .bin dist
 
 # The tools are pinned by their go.mod. Builds of one name stand in .bin, because go tool knows only modules of the workspace.
-.bin/gen: tools/gen/go.mod tools/gen/go.sum $(wildcard tools/gen/*.go)
-	cd tools/gen && GOWORK=off GOBIN=$(CURDIR)/.bin go install . tool
+.bin/gen: tools/gen/go.mod tools/gen/go.sum $(wildcard tools/gen/*.go tools/gen/*/*.go)
+	cd tools/gen && GOWORK=off GOBIN=$(CURDIR)/.bin go install ./... tool
 
 .bin/testrun: tools/testrun/go.mod $(wildcard tools/testrun/*.go)
 	cd tools/testrun && GOWORK=off GOBIN=$(CURDIR)/.bin go install .
@@ -302,9 +302,6 @@ clean: ## remove what was built
 
 .bin/release: tools/release/go.mod tools/release/go.sum $(wildcard tools/release/*.go)
 	cd tools/release && GOWORK=off GOBIN=$(CURDIR)/.bin go install .
-
-.bin/buf: tools/buf/go.mod tools/buf/go.sum
-	cd tools/buf && GOWORK=off GOBIN=$(CURDIR)/.bin go install tool
 
 # Compose v2 as a program of its own: three minutes of CPU at the first use.
 .bin/compose2: tools/compose2/go.mod tools/compose2/go.sum

@@ -73,7 +73,7 @@ func queryType(req *dnsv1.QueryRequest) (uint16, apierr.Violations) {
 	}
 	rrtype, ok := dns.StringToType[text]
 	if !ok || rrtype == dns.TypeAXFR || rrtype == dns.TypeIXFR || rrtype == dns.TypeOPT {
-		violations.Add("type", apierr.ReasonNotSupported, "%q is no type that can be asked for; try A, AAAA, SRV, PTR or CNAME", req.GetType())
+		violations.Add("type", apierr.ReasonNotSupported, "%q is no type that can be asked for; try %s", req.GetType(), zone.TypeNames("or"))
 	}
 	return rrtype, violations
 }

@@ -121,8 +121,8 @@ func (c *Config) zone() zone.Config {
 	}
 }
 
-// nameservers returns the addresses of this name server for its own zones: those of -advertise,
-// otherwise the specific addresses of -listen.
+// nameservers returns the addresses of this name server in its own zones: -advertise, or the
+// specific addresses of -listen if -advertise is empty.
 func (c *Config) nameservers() []netip.Addr {
 	if len(c.Advertise) > 0 {
 		return c.Advertise

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	edgev1 "portolan.dev/api/edge/v1"
 	"portolan.dev/services/kit/apierr"
@@ -27,8 +28,9 @@ func (a *api) GetStatus(_ context.Context, req *edgev1.GetStatusRequest) (*edgev
 		return nil, apierr.FailedPrecondition("a name needs a namespace: set namespace, or leave out the name")
 	}
 	d := a.daemon
+	age := d.viewAge()
 	res := &edgev1.GetStatusResponse{
-		Node: d.name, Zone: d.view.Zone(), ViewRevision: d.view.Revision(), Synced: d.follower.Synced(), ViewAgeSeconds: d.viewAge().Seconds(),
+		Node: d.name, Zone: d.view.Zone(), ViewRevision: d.view.Revision(), Synced: d.follower.Synced(), ViewAgeSeconds: age.Seconds(), ViewAge: durationpb.New(age),
 		Stopping: d.stopping.Load(), AgentError: d.local.Disconnected(), Warnings: d.host.Health.Warnings(),
 	}
 	ports := d.server.Status(func(namespace, name string) bool {

@@ -15,7 +15,7 @@ import (
 	"portolan.dev/services/lease"
 )
 
-// nodesShard is the shard whose holder leads: it also sets the readiness of nodes.
+// nodesShard is the shard of the leader. Its holder also sets the readiness of nodes.
 const nodesShard = 0
 
 // holding is this replica's part of the shards. It is safe for concurrent use.
@@ -24,7 +24,7 @@ type holding struct {
 
 	mu     sync.Mutex
 	epochs map[int]uint64 // guarded by mu: the epochs of the leases of the shards that are held
-	waits  string         // guarded by mu: why no shards are taken, or empty
+	waits  string         // guarded by mu: reason for which no shards are taken, or empty
 }
 
 func (h *holding) add(shard int, epoch uint64) {

@@ -45,7 +45,7 @@ func New(_ context.Context, cfg Config, host app.Host) (*Daemon, error) {
 	return d, nil
 }
 
-// followed returns the kinds that Kubernetes has.
+// followed returns the names of the kinds that Kubernetes has.
 func followed() []string {
 	var names []string
 	for _, kind := range kinds.All {
@@ -95,7 +95,7 @@ func (d *Daemon) apply(_ context.Context, batch []changes.Change, revision uint6
 	return nil
 }
 
-// Run works until ctx is done.
+// Run serves until ctx is done.
 func (d *Daemon) Run(ctx context.Context) error {
 	d.log.Info("kubeapi listens", "addr", d.listener.Addr().String())
 	defer context.AfterFunc(ctx, d.server.EndWatches)()

@@ -8,12 +8,12 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"time"
 
 	"portolan.dev/allocator"
 	"portolan.dev/allocator/internal/dump"
 	"portolan.dev/allocator/store"
+	"portolan.dev/services/kit/atomicfile"
 	"portolan.dev/services/kit/config"
 	"portolan.dev/services/kit/obs"
 )
@@ -55,15 +55,15 @@ func runExport(ctx context.Context, args []string, stdout, report io.Writer) err
 	if c.File == "-" {
 		return writeExport(ctx, c, stdout, report)
 	}
-	file, err := os.CreateTemp(filepath.Dir(c.File), ".allocator-export-*")
+	file, err := atomicfile.Create(c.File, 0o600)
 	if err != nil {
 		return err
 	}
-	defer os.Remove(file.Name()) // already renamed if all went well
-	if err := errors.Join(writeExport(ctx, c, file, report), file.Sync(), file.Close()); err != nil {
+	defer file.Discard()
+	if err := writeExport(ctx, c, file, report); err != nil {
 		return err
 	}
-	return os.Rename(file.Name(), c.File)
+	return file.Commit()
 }
 
 func writeExport(ctx context.Context, c exportConfig, out, report io.Writer) error {

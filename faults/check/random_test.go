@@ -124,8 +124,8 @@ func (s *simulation) apply(c *history.Call) {
 	c.Result = s.state.version
 }
 
-// TestLinearizableAtRandom checks that the search ends soon for a correct register, whatever
-// outcomes its clients have, and that a read of an outdated version is found.
+// TestLinearizableAtRandom checks that the search ends soon for a correct register with random
+// outcomes, and that a read of an outdated version is found.
 func TestLinearizableAtRandom(t *testing.T) {
 	for seed := range uint64(8) {
 		h := simulate(seed)

@@ -12,7 +12,7 @@ import (
 // caller makes the calls of one client and records them.
 type caller struct {
 	name     string
-	runID    string // makes write IDs different from those of other runs
+	runID    string // part of each write ID, so that no other run has the same ID
 	recorder *history.Recorder
 	writes   int
 }

@@ -7,6 +7,5 @@
 // difference. Only counters are ignored.
 //
 // A lab on a kernel without IPVS has no foreign virtual servers. Package kerneltest emulates a
-// kernel with IPVS, and the scenario "what is somebody else's" of package dataplanetest tests
-// foreign virtual servers there.
+// kernel with IPVS, and package dataplanetest tests foreign virtual servers there.
 package foreign

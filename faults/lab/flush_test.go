@@ -72,8 +72,8 @@ func checkSlowCommits(t *testing.T, l *Lab) {
 	}
 }
 
-// awaitFastCommits waits until no commit on the primary is delayed. It does not measure commits: a
-// machine whose disk is busy has slow ones of its own.
+// awaitFastCommits waits until no commit on the primary is delayed. It does not measure commits,
+// because commits are slow also on a machine with a busy disk.
 func awaitFastCommits(t *testing.T, l *Lab) {
 	t.Helper()
 	awaitCommitDelay(t, l, 0)

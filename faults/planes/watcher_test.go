@@ -109,8 +109,8 @@ func TestFailedReadings(t *testing.T) {
 }
 
 // TestRestarted checks when a restarted agent must have removed the frontends of an earlier one:
-// after it has applied the next revision after the one at which its view was first reported to be
-// from the registry.
+// after it has applied a later revision than the first one at which it reported a view from the
+// registry.
 func TestRestarted(t *testing.T) {
 	a := &agent{}
 	w := newWatcher(a)

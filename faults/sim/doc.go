@@ -7,7 +7,7 @@
 //	go test ./faults/sim -run TestEndpoints -args -seed 7 -loud   one schedule, with the daemons' logs
 //	make bugs                                                     check that deliberate bugs (testdata/bugs) are found
 //
-// # What is real
+// # Real and simulated parts
 //
 // The daemons are complete and unchanged, with their New and Run functions, follower, relay, queue,
 // lease and the NATS client library. These parts are simulated:
@@ -36,8 +36,8 @@
 // agent may die between any two of these operations. At each operation the test checks that every
 // server follows the sequence of its plans: its backends lie between two successive plans, it never
 // returns to an earlier plan, and new backends are added before old ones are removed. Draining
-// backends keep their connections for the whole drain timeout, also across restarts. The plans are
-// those of plan.Build, which has its own tests.
+// backends keep their connections for the whole drain timeout, also across restarts. The plans come
+// from plan.Build, which has its own tests.
 //
 // An alternative design was considered: an interface for the transport of messages in
 // services/changes and in each daemon, and pure state machines that one loop drives step by step.

@@ -42,7 +42,7 @@ type planHistory struct {
 	services map[object.Name]*corev1.Service
 	slices   map[object.Name]map[string]*corev1.EndpointSlice
 	table    *plan.Table
-	byServer map[serverKey][]version // by revision; the first version is that of revision 0
+	byServer map[serverKey][]version // by revision; the first version is of revision 0
 }
 
 func newPlanHistory(facts plan.Facts) *planHistory {

@@ -98,7 +98,7 @@ func parseMessage(r *loadbalancerv1.AnnounceRequest) (Message, apierr.Violations
 	var v apierr.Violations
 	m := Message{
 		Node: r.GetNode(), Instance: r.GetInstance(), Sequence: r.GetSequence(), Followed: r.GetFollowedAnswer(), FormerSince: r.GetFormerSince().AsDuration(),
-		State: State{Ready: r.GetReady(), Draining: r.GetDraining(), Restarting: r.GetRestarting(), Stays: r.GetForwardsAlone(), AwaitsProxy: r.GetAwaitsProxy()},
+		State: parseStates(r),
 	}
 	if m.Node == "" || len(m.Node) > maxName {
 		v.Add("node", "INVALID", "must have 1 to %d bytes", maxName)
@@ -132,6 +132,22 @@ func parseMessage(r *loadbalancerv1.AnnounceRequest) (Message, apierr.Violations
 		})
 	}
 	return m, v
+}
+
+// parseStates returns the states that a message lists. If it lists none, parseStates reads the
+// deprecated fields, which agents of earlier releases set.
+func parseStates(r *loadbalancerv1.AnnounceRequest) State {
+	if len(r.GetStates()) == 0 {
+		return State{Ready: r.GetReady(), Draining: r.GetDraining(), Restarting: r.GetRestarting(), Stays: r.GetForwardsAlone(), AwaitsProxy: r.GetAwaitsProxy()}
+	}
+	is := func(state loadbalancerv1.AnnounceState) bool { return slices.Contains(r.GetStates(), state) }
+	return State{
+		Ready:       is(loadbalancerv1.AnnounceState_ANNOUNCE_STATE_READY),
+		Draining:    is(loadbalancerv1.AnnounceState_ANNOUNCE_STATE_DRAINING),
+		Restarting:  is(loadbalancerv1.AnnounceState_ANNOUNCE_STATE_RESTARTING),
+		Stays:       is(loadbalancerv1.AnnounceState_ANNOUNCE_STATE_FORWARDS_ALONE),
+		AwaitsProxy: is(loadbalancerv1.AnnounceState_ANNOUNCE_STATE_AWAITS_PROXY),
+	}
 }
 
 func parseAddrs(v *apierr.Violations, field string, texts []string) (addrs []netip.Addr) {

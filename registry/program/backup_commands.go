@@ -9,7 +9,6 @@ import (
 	"iter"
 	"log/slog"
 	"os"
-	"path/filepath"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/encoding/protodelim"
@@ -19,6 +18,7 @@ import (
 	"portolan.dev/registry/internal/backup"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/daemon"
+	"portolan.dev/services/kit/atomicfile"
 	"portolan.dev/services/kit/config"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/obs"
@@ -71,15 +71,15 @@ func runExport(ctx context.Context, args []string, stdout io.Writer) error {
 		return err
 	}
 	if s.File != "-" {
-		file, err := os.CreateTemp(filepath.Dir(s.File), ".registry-backup-*")
+		file, err := atomicfile.Create(s.File, 0o600)
 		if err != nil {
 			return err
 		}
-		defer os.Remove(file.Name()) // already renamed if all went well
-		if err := errors.Join(writeBackup(ctx, s, file), file.Sync(), file.Close()); err != nil {
+		defer file.Discard()
+		if err := writeBackup(ctx, s, file); err != nil {
 			return err
 		}
-		return os.Rename(file.Name(), s.File)
+		return file.Commit()
 	}
 	return writeBackup(ctx, s, stdout)
 }

@@ -116,7 +116,7 @@ func TestCutOff(t *testing.T) {
 	if err != nil || len(left) > 0 {
 		t.Errorf("the failed export left %v, %v", left, err)
 	}
-	if left, err = filepath.Glob(filepath.Join(dir, ".registry-backup-*")); err != nil || len(left) > 0 {
+	if left, err = filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(left) > 0 {
 		t.Errorf("the failed export left %v, %v", left, err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // CheckClaim returns an error if the caller may not claim a value of this use in this slot. lbctl
-// claims load-balancer addresses, in slots of its own. Other callers of Allocate claim everything.
+// claims load-balancer addresses, in slots of its own. Other callers of Allocate may claim every value.
 func CheckClaim(ctx context.Context, use allocatorv1.Use, slot string) error {
 	if id, err := identity.Caller(ctx); err != nil || id.Role != identity.LBCtl {
 		return nil //nolint:nilerr // without TLS there are no roles
@@ -23,8 +23,9 @@ func CheckClaim(ctx context.Context, use allocatorv1.Use, slot string) error {
 	return checkBalancerSlot(slot)
 }
 
-// CheckSettlement returns an error if the caller may not confirm or release these slots of an owner,
-// and these values of reserves. lbctl has to name its slots, and has no values of reserves.
+// CheckSettlement returns an error if the caller may not confirm or release these slots of an owner.
+// values is the number of reserved values in the same call. lbctl has to name its slots, and reserves
+// no values.
 func CheckSettlement(ctx context.Context, slots []string, values int) error {
 	if id, err := identity.Caller(ctx); err != nil || id.Role != identity.LBCtl {
 		return nil //nolint:nilerr // without TLS there are no roles

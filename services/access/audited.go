@@ -2,8 +2,8 @@ package access
 
 import "strings"
 
-// reads are the methods that change nothing, besides those whose names begin with Get, List or
-// Watch, and the exporting ones.
+// reads lists the methods that change nothing, although their names do not begin with Get, List or
+// Watch.
 var reads = map[string]bool{
 	"/portolan.registry.v1.ChangeService/Verify":                      true,
 	"/portolan.registry.v1.DiscoveryService/RenderEnv":                true,
@@ -14,10 +14,10 @@ var reads = map[string]bool{
 	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo":  true,
 }
 
-// Audited reports whether the audit log has calls of a method that succeed: calls that change
-// something, calls that read objects of a private kind, and Export and Snapshot, each of which reads
-// everything that the caller may read. A method that this package does not know is one, so that a new
-// method is recorded until it is listed as a read.
+// Audited reports whether the audit log records successful calls of a method. It records calls that
+// change something, calls that read objects of a private kind, and Export and Snapshot, each of which
+// reads all objects that the caller may read. It also records methods that this package does not know,
+// so that a new method is recorded until it is listed as a read.
 func Audited(method string) bool {
 	service, name, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
 	if kind := kindOfService(service); kind != nil && kind.Private {

@@ -12,7 +12,7 @@ import (
 	"portolan.dev/services/access"
 )
 
-// TestAudited compares the methods whose calls are always in the audit log with a list. A new
+// TestAudited compares the methods that are always recorded in the audit log with a list. A new
 // method that only reads belongs into the table of reads.
 func TestAudited(t *testing.T) {
 	var list strings.Builder

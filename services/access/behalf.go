@@ -11,12 +11,12 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// representedRoles are the roles on whose behalf kubeapi makes calls: those of people and of programs
-// that register objects. Daemons have the registry's own API, so nobody acts for them.
+// representedRoles are the roles that kubeapi may represent: the roles of people and of programs that
+// register objects. Daemons are not among them, because they call the registry's own API.
 var representedRoles = spec.TokenRoles()
 
 // cannotRepresent returns the reason why an identity may not call a method on behalf of another one,
-// or "" if it may. The call then also needs the permission of the identity that is represented.
+// or "" if it may. The call also needs the permission of the represented identity.
 func cannotRepresent(actor, represented identity.ID, service, method string) string {
 	switch {
 	case actor.Role != identity.KubeAPI:
@@ -29,8 +29,8 @@ func cannotRepresent(actor, represented identity.ID, service, method string) str
 	return ""
 }
 
-// kubernetesHas reports whether a method is one that kubeapi needs for its clients: the methods of
-// the kinds that Kubernetes has, except Watch, because kubeapi serves watches from its own view.
+// kubernetesHas reports whether kubeapi needs a method for its clients. It needs the methods of the
+// kinds that Kubernetes has, except Watch, because kubeapi serves watches from its own view.
 func kubernetesHas(service, method string) bool {
 	name, ok := strings.CutPrefix(service, "portolan.registry.v1.")
 	if !ok {

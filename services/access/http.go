@@ -13,8 +13,8 @@ var observers = addRoles(readers, identity.Monitor)
 
 // Observe returns an error unless the caller may read the metrics and health of the daemon with the
 // identity server. The daemon itself may, for its health check in a container. Other daemons and
-// workloads may not: metrics have the names of nodes, pools and methods, and whoever holds the key
-// of one machine has no use for those of the others.
+// workloads may not, because metrics have the names of nodes, pools and methods, and a stolen key of
+// one machine must not show the names of all machines.
 func Observe(caller, server identity.ID) error {
 	if caller == server || caller.Namespace == "" && slices.Contains(observers, caller.Role) {
 		return nil

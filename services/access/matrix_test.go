@@ -145,7 +145,7 @@ func column(id identity.ID) string {
 }
 
 // TestEveryRoleTriesEveryMethod calls every method of the contract with every role. The admitted
-// calls must be the ones listed in testdata/matrix.txt, which is changed by hand on purpose. The
+// calls must be equal to the list in testdata/matrix.txt, which is changed by hand on purpose. The
 // error of a refused call must name the refused role and the roles that may make the call.
 func TestEveryRoleTriesEveryMethod(t *testing.T) {
 	certs := kittest.NewCertificates(t)
@@ -209,8 +209,8 @@ func TestEveryRoleTriesEveryMethod(t *testing.T) {
 	}
 }
 
-// TestReadersOnlyRead checks the table against the names of methods: the viewer role may call no
-// method that changes anything, and all that read, except those of private kinds.
+// TestReadersOnlyRead checks the table against the names of methods. The viewer role may call all methods
+// that only read, except the methods of private kinds, and no other method.
 func TestReadersOnlyRead(t *testing.T) {
 	reading := []string{"Get", "List", "Watch", "Explain", "Query", "Render", "Snapshot", "Verify"}
 	writes := 0

@@ -46,7 +46,7 @@ func Methods() Table {
 		"portolan.registry.v1.ApplyService":  {"Apply": operators},
 		"portolan.registry.v1.BulkService":   {"Write": bulkWriters},
 		"portolan.registry.v1.BackupService": {"Export": operators, "Import": operators},
-		// Whoever may call it gets its own certificate anew, and no other.
+		// Renew issues only a certificate of the caller's own identity.
 		"portolan.registry.v1.CertificateService": {"Renew": identity.Renewing()},
 		"portolan.registry.v1.ChangeService":      {"GetHead": logReaders, "Snapshot": logReaders, "ListChanges": logReaders, "Verify": logReaders},
 		"portolan.registry.v1.AgentService":       {"ListAgents": readers},
@@ -65,12 +65,12 @@ func Methods() Table {
 		"portolan.dns.v1.DNSService":                      {"Query": readers, "GetStatus": readers},
 		"portolan.nodeagent.v1.NodeAgentService": {
 			"GetStatus": readers, "GetPlan": readers, "Resync": operators, "SetDraining": operators,
-			// The agent also checks that the pod is one that the caller may write (CheckReport).
+			// The agent also checks that the caller may write the pod (CheckReport).
 			"ReportCheck": addRoles(operators, identity.Workload, identity.Registrar),
 		},
 		"portolan.edge.v1.EdgeService":           {"GetStatus": readers},
 		"portolan.registrar.v1.RegistrarService": {"GetStatus": readers},
-		// The agent also checks that the edge is that of its own node.
+		// The agent also checks that the edge runs on the agent's node.
 		"portolan.nodeagent.v1.LocalProxyService":   {"Serve": {identity.Edge}},
 		"portolan.loadbalancer.v1.AnnouncerService": {"Announce": {identity.NodeAgent}},
 

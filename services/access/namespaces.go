@@ -15,9 +15,9 @@ import (
 )
 
 // boundMethods lists the methods that operators and viewers of one namespace may call, if Methods
-// lists their role, besides the methods of the kinds with namespaces. Each of them limits its answer
-// to the caller's namespace, or has nothing of any namespace in it. A name server answers
-// everybody over DNS, so Query gives nothing away.
+// lists their role, besides the methods of the kinds with namespaces. Each method limits its answer
+// to the caller's namespace, or its answer has no contents of namespaces. Query is listed because a
+// name server answers the same question to every client over DNS.
 var boundMethods = map[string][]string{
 	"portolan.registry.v1.ApplyService":               {"Apply"},
 	"portolan.registry.v1.BulkService":                {"Write"},
@@ -30,13 +30,13 @@ var boundMethods = map[string][]string{
 	"grpc.reflection.v1alpha.ServerReflection":        {"ServerReflectionInfo"},
 }
 
-// isBound reports whether an identity is an operator's or a viewer's of one namespace.
+// isBound reports whether an identity is an operator or a viewer of one namespace.
 func isBound(id identity.ID) bool {
 	return id.Namespace != "" && (id.Role == identity.Operator || id.Role == identity.Viewer)
 }
 
-// boundMay reports whether operators and viewers of one namespace may call a method, if their role
-// may.
+// boundMay reports whether operators and viewers of one namespace may call a method that their role
+// may call.
 func boundMay(service, method string) bool {
 	if kind := kindOfService(service); kind != nil {
 		return kind.Namespaced
@@ -44,7 +44,8 @@ func boundMay(service, method string) bool {
 	return slices.Contains(boundMethods[service], method)
 }
 
-// kindOfService returns the kind whose objects a service has, or nil.
+// kindOfService returns the kind that a gRPC service of the registry reads and writes, or nil if the
+// service does not belong to a kind.
 func kindOfService(service string) *kinds.Kind {
 	if name, ok := strings.CutPrefix(service, "portolan.registry.v1."); ok {
 		for _, kind := range kinds.All {
@@ -57,8 +58,8 @@ func kindOfService(service string) *kinds.Kind {
 }
 
 // CheckNamespace returns an error if the caller is bound to another namespace than the given one.
-// An empty namespace is "default". Callers of it ask before they look an object up, so that the
-// error does not depend on whether the object exists.
+// An empty namespace is "default". Servers call it before they look an object up, so that the error
+// does not depend on whether the object exists.
 func CheckNamespace(ctx context.Context, namespace string) error {
 	id, err := identity.Caller(ctx)
 	if err != nil {
@@ -70,9 +71,9 @@ func CheckNamespace(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// ListNamespace returns the namespace that a list or watch reads. An empty one means all namespaces
-// that the caller may read, which is the own one of a caller that is bound to a namespace. The error
-// is that of CheckNamespace.
+// ListNamespace returns the namespace that a list or watch reads. If the request names no namespace, a
+// bound caller reads its own namespace, and other callers read all of them, for which ListNamespace
+// returns "". It returns the error of CheckNamespace for a namespace that the caller may not read.
 func ListNamespace(ctx context.Context, namespace string) (string, error) {
 	if namespace != "" {
 		return namespace, CheckNamespace(ctx, namespace)
@@ -84,7 +85,7 @@ func ListNamespace(ctx context.Context, namespace string) (string, error) {
 	return id.Namespace, nil
 }
 
-// otherNamespace returns the reason why an identity is not of a namespace, or "" if it is.
+// otherNamespace returns an error text if an identity is bound to another namespace, otherwise "".
 func otherNamespace(id identity.ID, namespace string) string {
 	if id.Namespace == "" || id.Namespace == namespace {
 		return ""
@@ -94,9 +95,9 @@ func otherNamespace(id identity.ID, namespace string) string {
 
 // boundOperator allows writes to the objects of the operator's namespace, except Leases and new
 // addresses of load balancers. Leases decide which replica of a controller leads, for all
-// namespaces. Every node takes the traffic for the address of a load balancer, also if the machine
-// with that address is somebody else's, and unlike external IPs these addresses have no range. Edges
-// do the same with addresses that nodes leave alone.
+// namespaces. Every node takes the traffic for the address of a load balancer, even if the address
+// belongs to a machine of another owner, and no range limits these addresses as it limits external
+// IPs. Edges take the traffic for addresses that nodes leave to the provider.
 func boundOperator(id identity.ID, updated, old object.Object) string {
 	for _, o := range []object.Object{old, updated} {
 		if o == nil {
@@ -120,8 +121,8 @@ func boundOperator(id identity.ID, updated, old object.Object) string {
 	return ""
 }
 
-// addsBalancerAddress reports whether a write gives a service an address of a load balancer that it
-// did not have, or has nodes forward one that they left to the provider.
+// addsBalancerAddress reports whether a write adds an address of a load balancer to a service, or
+// changes the ipMode of an address, which decides whether nodes take its traffic.
 func addsBalancerAddress(updated, old object.Object) bool {
 	svc, _ := updated.(*corev1.Service)
 	before, _ := old.(*corev1.Service)

@@ -22,12 +22,12 @@ type WriteLimit func(updated, old object.Object) error
 // objectRule returns the reason why an identity may not make a write, or "" if it may.
 type objectRule func(id identity.ID, updated, old object.Object) string
 
-// objectRules returns the rules of the roles that may write some objects only. Of the other roles,
-// operators of all namespaces may write every object and the rest none.
+// objectRules returns the rules of the roles that may write some objects only. Operators of all
+// namespaces may write every object. Roles without a rule may write none.
 func objectRules() map[identity.Role]objectRule {
 	return map[identity.Role]objectRule{
 		identity.NodeAgent: nodeAgent, identity.EndpointCtl: endpointCtl, identity.Allocator: allocator, identity.LBCtl: lbCtl,
-		identity.Edge: edge, identity.Workload: workload, identity.Registrar: registrar, identity.Operator: boundOperator,
+		identity.Edge: edge, identity.Workload: ownPods, identity.Registrar: registrar, identity.Operator: boundOperator,
 	}
 }
 
@@ -63,16 +63,16 @@ func IsOperator(ctx context.Context) bool {
 	return err == nil && id.Role == identity.Operator
 }
 
-// MayNameOwners reports whether the caller's writes may name the owners of an object's fields, which decide
-// what a later apply removes. Operators and workloads may, and everybody if there is no TLS. Controllers and
-// agents write a part of an object, so the registry alone keeps the owners.
+// MayNameOwners reports whether the caller's writes may name the owners of an object's fields. Owners decide
+// which fields a later apply removes. Operators and workloads may name them, and every caller if there is no
+// TLS. Controllers and agents write a part of an object, so the registry keeps the owners for them.
 func MayNameOwners(ctx context.Context) bool {
 	id, err := identity.Caller(ctx)
 	return err != nil || id.Role == identity.Operator || id.Role == identity.Workload
 }
 
-// nodeAgent allows writes to the agent's own Node except for its pod ranges, to the readiness of the pods on that node, and
-// to Events in the agent's name.
+// nodeAgent allows writes to the agent's own Node, to the readiness of the pods on that node, and to
+// Events in the agent's name. It refuses a new Node with pod ranges.
 func nodeAgent(id identity.ID, updated, old object.Object) string {
 	switch o := updated.(type) {
 	case *corev1.Node:
@@ -106,7 +106,7 @@ func endpointCtl(_ identity.ID, updated, old object.Object) string {
 	}
 	switch o := updated.(type) {
 	case nil, *corev1.EndpointSlice, *corev1.Endpoints, *corev1.Lease:
-		return "" // notControllers has checked it
+		return "" // checked by notControllers
 	case *corev1.Node:
 		before, _ := old.(*corev1.Node)
 		return onlyConditions(o.GetStatus(), before.GetStatus(), object.ConditionReady)
@@ -116,8 +116,8 @@ func endpointCtl(_ identity.ID, updated, old object.Object) string {
 	return "the controller writes slices, Endpoints, its Lease, the readiness of nodes and Events only"
 }
 
-// notControllers returns the reason why an object does not belong to the endpoint controller. It
-// returns "" if the object belongs to it, and for kinds that are not owned by controllers.
+// notControllers returns the reason why the endpoint controller does not own an object. It returns
+// "" if the controller owns the object, and for kinds that controllers do not own.
 func notControllers(o object.Object) string {
 	switch o := o.(type) {
 	case *corev1.EndpointSlice, *corev1.Endpoints:
@@ -133,7 +133,7 @@ func notControllers(o object.Object) string {
 }
 
 // allocator allows writes to Events in the allocator's name, and the deletion of the Leases that
-// fence the values at hand at registries.
+// fence the values which registries have reserved.
 func allocator(_ identity.ID, updated, old object.Object) string {
 	if event, ok := updated.(*corev1.Event); ok {
 		return checkReporter(event, "allocator", "")
@@ -147,9 +147,9 @@ func allocator(_ identity.ID, updated, old object.Object) string {
 	return "the allocator writes Events, and deletes Leases of registries, only"
 }
 
-// lbCtl allows writes to what the controller of load balancers reports of a service: its addresses,
-// the conditions about them, the controller's finalizer, and the annotation that names the provider.
-// It also allows the controller's Leases and Events in its name.
+// lbCtl allows the controller of load balancers to change these parts of a service: the addresses of
+// its load balancer, the conditions about them, the controller's finalizer, and the annotation that
+// names the provider. It also allows the controller's Leases and Events in its name.
 func lbCtl(_ identity.ID, updated, old object.Object) string {
 	switch o := updated.(type) {
 	case *corev1.Service:
@@ -174,8 +174,8 @@ func lbCtl(_ identity.ID, updated, old object.Object) string {
 	return "the controller of load balancers writes the state of services, its Lease and Events only"
 }
 
-// withoutBalancer returns a copy of a service without what lbCtl allows to change, and without what the
-// registry changes with it.
+// withoutBalancer returns a copy of a service without the parts that lbCtl allows to change, and
+// without the metadata that the registry changes in the same write.
 func withoutBalancer(svc *corev1.Service) *corev1.Service {
 	out := svc.CloneVT()
 	if out.Metadata == nil {
@@ -183,7 +183,7 @@ func withoutBalancer(svc *corev1.Service) *corev1.Service {
 	}
 	meta := out.Metadata
 	meta.ResourceVersion, meta.Generation = 0, 0
-	meta.ManagedFields = nil // the registry takes the fields that change from their owners; see MayNameOwners
+	meta.ManagedFields = nil // the registry sets them for this role; see MayNameOwners
 	meta.Finalizers = slices.DeleteFunc(meta.Finalizers, func(f string) bool { return f == object.FinalizerLoadBalancer })
 	delete(meta.Annotations, object.AnnotationBalancerProvider)
 	out.Status, _ = withoutConditions(svc.GetStatus(), spec.BalancerConditions()).(*corev1.ServiceStatus)
@@ -213,8 +213,8 @@ type status interface {
 	GetConditions() []*corev1.Condition
 }
 
-// onlyConditions returns an error text if a status differs from the one before in more than the
-// given conditions, otherwise "".
+// onlyConditions returns an error text if a write changes more of a status than the given conditions,
+// otherwise "".
 func onlyConditions[S status](updated, before S, types ...string) string {
 	if proto.Equal(withoutConditions(updated, types), withoutConditions(before, types)) {
 		return ""

@@ -47,7 +47,7 @@ func ReadLimitOf(ctx context.Context) ReadLimit {
 // agentReads reports whether the agent of a node may read an object.
 func agentReads(node string, o object.Object) bool {
 	switch o := o.(type) {
-	case *corev1.Service, *corev1.EndpointSlice, *corev1.Revocation: // an agent refuses what is revoked, too
+	case *corev1.Service, *corev1.EndpointSlice, *corev1.Revocation: // the agent's API refuses revoked certificates
 		return true
 	case *corev1.Pod:
 		return o.GetSpec().GetNodeName() == node
@@ -64,8 +64,8 @@ func kubeAPIReads(o object.Object) bool {
 	return !kind.Private || kind.Name == "Token"
 }
 
-// edgeReads reports whether an edge may read an object. Of Secrets it reads certificates and keys only,
-// but those of all namespaces: any edge may serve any service.
+// edgeReads reports whether an edge may read an object. It reads Secrets only if they are certificates
+// with keys, and in all namespaces, because any edge may serve any service.
 func edgeReads(o object.Object) bool {
 	switch o := o.(type) {
 	case *corev1.Service, *corev1.EndpointSlice, *corev1.Node, *corev1.Revocation:

@@ -41,10 +41,11 @@ func registrar(id identity.ID, updated, old object.Object) string {
 	return fmt.Sprintf("a registrar creates a %s, and changes and deletes none", kind)
 }
 
-// newService returns the reason why a registrar may not create a service, or "" if it may. A service may
-// have none of the fields by which nodes, edges or providers take traffic from elsewhere, or by which it
-// gets a value of the client's choice. It has no annotation but the one that says who made it: the others
-// choose classes, pools and addresses, as soon as somebody gives the service the type LoadBalancer.
+// newService returns the reason why a registrar may not create a service, or "" if it may. The service
+// may have none of the fields by which nodes, edges or providers take traffic from outside, or by which
+// the client chooses an address or port. It has the annotation that names the registrar, and no other,
+// because annotations choose classes, pools and addresses once an operator changes the type to
+// LoadBalancer.
 func newService(id identity.ID, svc *corev1.Service) string {
 	if reason := otherNamespace(id, cmp.Or(svc.GetMetadata().GetNamespace(), object.DefaultNamespace)); reason != "" {
 		return reason
@@ -76,8 +77,8 @@ func newService(id identity.ID, svc *corev1.Service) string {
 	return ""
 }
 
-// newNamespace returns the reason why a registrar may not create a namespace, or "" if it may. Labels of
-// namespaces may be what others select by, so it has nothing but a name.
+// newNamespace returns the reason why a registrar may not create a namespace, or "" if it may. The
+// namespace may have a name only, because selectors may choose namespaces by their labels.
 func newNamespace(id identity.ID, namespace *corev1.Namespace) string {
 	if id.Namespace != "" {
 		return fmt.Sprintf("%s is bound to the namespace %q: an operator creates namespaces, or a registrar of all namespaces", id, id.Namespace)
@@ -91,9 +92,9 @@ func newNamespace(id identity.ID, namespace *corev1.Namespace) string {
 	return ""
 }
 
-// notSigned returns the reason why the metadata of a new object is not as a registrar may write it, or ""
-// if it is. The registrar cannot change the object afterwards, so a finalizer would keep it from being
-// deleted by anybody.
+// notSigned returns the reason why a registrar may not create an object with this metadata, or "" if it
+// may. Finalizers are refused because the registrar could not remove them later, so they would keep the
+// object from being deleted.
 func notSigned(id identity.ID, meta *corev1.ObjectMeta) string {
 	annotations := meta.GetAnnotations()
 	switch {
@@ -118,7 +119,7 @@ func registrarReads(id identity.ID, o object.Object) bool {
 		return otherNamespace(id, meta.GetName()) == ""
 	case *corev1.Node:
 		return meta.GetName() == id.Name
-	case *corev1.Revocation: // a registrar refuses what is revoked, too
+	case *corev1.Revocation: // the registrar's API refuses revoked certificates
 		return true
 	}
 	return false

@@ -24,7 +24,7 @@ func limitsOf(t *testing.T, path string) (access.WriteLimit, access.ReadLimit) {
 	return access.WriteLimitOf(ctx), access.ReadLimitOf(ctx)
 }
 
-// signed returns the metadata of an object that says who made it.
+// signed returns the metadata of an object with the annotation that names its creator.
 func signed(namespace, name, owner string) *corev1.ObjectMeta {
 	return &corev1.ObjectMeta{Namespace: namespace, Name: name, Annotations: map[string]string{object.AnnotationWorkload: owner}}
 }
@@ -37,12 +37,11 @@ func serviceOf(owner string, spec *corev1.ServiceSpec) *corev1.Service {
 	return &corev1.Service{Metadata: signed("shop", "web", owner), Spec: spec}
 }
 
-// write is a write of a registrar with the certificate who, and a part of the reason why it is refused, or
-// "" if it is allowed.
+// write is a write of a registrar.
 type write struct {
-	who          string
+	who          string // path of the registrar's identity
 	updated, old object.Object
-	reason       string
+	reason       string // a part of the reason for which the write is refused; "": it is allowed
 }
 
 // TestRegistrarWrites tries the writes of a registrar of all namespaces and of one.
@@ -108,8 +107,8 @@ func TestRegistrarWrites(t *testing.T) {
 	}
 }
 
-// TestRegistrarsServicesStayInside sets each field of a service's spec, and its ports, alone. A field that
-// is added to services is refused by this test until somebody has decided on it.
+// TestRegistrarsServicesStayInside sets each field of a service's spec, and its ports, alone. The test
+// fails for a new field until the field is added to its table.
 func TestRegistrarsServicesStayInside(t *testing.T) {
 	const owner = "registrar/n1"
 	may, _ := limitsOf(t, owner)

@@ -10,9 +10,10 @@ import (
 )
 
 // Review returns the reason why the caller of ctx may not call the method of a verb for objects of a kind
-// in a namespace, or "" if it may. It asks the same table and limits as a call does, before there is one.
-// An empty namespace means all of them; a list or watch of all gives those that the caller may read. What
-// depends on the object's other fields, such as which pods are a workload's own, only the call decides.
+// in a namespace, or "" if it may. It checks the table and the limits that a call checks. An empty
+// namespace means all namespaces; a list or watch of all namespaces is allowed if the caller may read one
+// of them. Review does not check rules that depend on other fields of the object, such as whether a pod is
+// a workload's own.
 func Review(ctx context.Context, kind *kinds.Kind, verb kinds.Verb, namespace string) string {
 	id, err := identity.Caller(ctx)
 	if err != nil {

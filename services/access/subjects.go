@@ -11,8 +11,8 @@ import (
 // permits none.
 type Permissions struct{ Publish, Subscribe []string }
 
-// SubjectsOf returns the permissions that a NATS server should give an identity. Only a registry,
-// with its relay, publishes changes, and only a node's agent publishes the node's heartbeats.
+// SubjectsOf returns the permissions that a NATS server should give an identity. Only a registry's
+// relay publishes changes, and only a node's agent publishes the node's heartbeats.
 // Followers send no requests to NATS, so only registries can make the server write into the stream.
 func SubjectsOf(prefix string, id identity.ID) (Permissions, error) {
 	names, err := changes.NewSubjects(prefix)

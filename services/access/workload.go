@@ -10,8 +10,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// CheckReport returns an error unless the caller may report the outcome of a check of a pod: a
-// workload and a registrar for their own pods, an operator for those of the namespaces that it may write.
+// CheckReport returns an error unless the caller may report the outcome of a check of a pod. A workload
+// and a registrar may report for their own pods, an operator for the pods that it may write.
 func CheckReport(ctx context.Context, pod *corev1.Pod) error {
 	limit := WriteLimitOf(ctx)
 	if limit == nil {
@@ -20,13 +20,7 @@ func CheckReport(ctx context.Context, pod *corev1.Pod) error {
 	return limit(pod, pod)
 }
 
-// workload allows writes to the workload's own pods.
-func workload(id identity.ID, updated, old object.Object) string {
-	return ownPods(id, updated, old)
-}
-
-// ownPods allows writes to the own pods of a workload or a registrar: pods that are its own before and
-// after the write.
+// ownPods allows writes to pods that belong to a workload or a registrar before and after the write.
 func ownPods(id identity.ID, updated, old object.Object) string {
 	for _, o := range []object.Object{old, updated} {
 		if o == nil {

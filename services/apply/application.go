@@ -16,7 +16,7 @@ type Application struct {
 	manifest object.Object
 	fields   *fieldpath.Set
 
-	stored object.Object // the last one whose owners were read
+	stored object.Object // object from which owners was read
 	owners []*owner
 }
 

@@ -11,14 +11,14 @@ import (
 	"portolan.dev/services/object"
 )
 
-// apiVersions are the versions of Kubernetes' API whose names the fields of a kind have. Other kinds
-// have "v1".
+// apiVersions has the version of Kubernetes' API for the paths of a kind's fields. Other kinds have
+// "v1".
 var apiVersions = map[protoreflect.FullName]string{
 	nameOf(&corev1.EndpointSlice{}): "discovery.k8s.io/v1",
 	nameOf(&corev1.Lease{}):         "coordination.k8s.io/v1",
 }
 
-// apiVersionOf returns the version of Kubernetes' API whose names the fields of an object have.
+// apiVersionOf returns the version of Kubernetes' API for the paths of an object's fields.
 func apiVersionOf(o object.Object) string {
 	if version, ok := apiVersions[nameOf(o)]; ok {
 		return version

@@ -53,7 +53,7 @@ func ownersOf(o object.Object) []*owner {
 // isApply reports whether the owner is ApplyService.
 func (o *owner) isApply() bool { return isOfApply(o.ManagedFields) }
 
-// isOfApply reports whether an entry is that of ApplyService.
+// isOfApply reports whether ApplyService wrote an entry.
 func isOfApply(entry *corev1.ManagedFields) bool {
 	return entry.GetManager() == Manager && entry.GetOperation() != opUpdate && entry.GetSubresource() == ""
 }
@@ -100,7 +100,8 @@ func store(owners []*owner, of object.Object, now time.Time) []*corev1.ManagedFi
 	return sorted(stored)
 }
 
-// sorted sorts entries by what identifies them, so that lists with the same entries are equal.
+// sorted returns entries in the order of their identifying fields, so that lists with the same entries
+// are equal.
 func sorted(list []*corev1.ManagedFields) []*corev1.ManagedFields {
 	return slices.SortedFunc(slices.Values(list), func(a, b *corev1.ManagedFields) int {
 		return cmp.Or(
@@ -125,10 +126,11 @@ func Current(o object.Object) []*corev1.ManagedFields {
 	return store(owners, o, o.GetMetadata().GetCreationTimestamp().AsTime())
 }
 
-// AfterUpdate returns the managed fields of an object after an update, or after one of the status. sent
-// are the entries of the request if it names a version, otherwise none: they are stored unless they are
-// those of the stored object, which a client sends that writes back what it has read. Fields that the
-// update changes are taken from the entries that the request does not determine.
+// AfterUpdate returns the managed fields of an object after an update, or after an update of the status
+// only. sent has the entries of the request if the request names a version, otherwise none. If they differ
+// from the entries of the stored object, they replace these. A client that writes back an object that it
+// has read sends equal entries. The fields that the update changes are removed from all entries that the
+// request has not replaced.
 func AfterUpdate(stored, updated object.Object, sent []*corev1.ManagedFields, status bool, now time.Time) []*corev1.ManagedFields {
 	had := stored.GetMetadata().GetManagedFields()
 	determined := len(sent) > 0 && !equal(sorted(sent), sorted(had))

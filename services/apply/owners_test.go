@@ -109,7 +109,7 @@ func TestOwnersOfApplications(t *testing.T) {
 	})
 }
 
-// TestOwnersOfUpdates checks for any update that a manager keeps exactly the fields whose value stays.
+// TestOwnersOfUpdates checks for any update that a manager keeps exactly the fields with unchanged values.
 func TestOwnersOfUpdates(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		stored, updated := drawService(t, "stored"), drawService(t, "updated")

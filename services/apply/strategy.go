@@ -42,8 +42,8 @@ var values = map[protoreflect.FullName]bool{
 // isValue reports whether a message is merged as one value.
 func isValue(m protoreflect.Message) bool { return values[m.Descriptor().FullName()] }
 
-// strategyOverrides lists the fields whose strategy does not follow from their type. A selector has
-// a meaning only as a whole; finalizers and networks are independent of each other.
+// strategyOverrides has the strategies that do not follow from the field's type. A selector has a
+// meaning only as a whole. Finalizers are independent of each other, and so are networks.
 var strategyOverrides = map[protoreflect.FullName]mergeStrategy{
 	nameOf(&corev1.ServiceSpec{}).Append("selector"):  whole,
 	nameOf(&corev1.ObjectMeta{}).Append("finalizers"): set,

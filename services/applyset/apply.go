@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// fewObjects is the number of objects of one kind below which each has a call of its own.
+	// fewObjects is the number of objects of one kind below which each object is applied by its own call.
 	fewObjects = 10
 	// mostObjects and mostBytes limit one bulk call. They are below the registry's limits, so that the
 	// progress is reported more often.
@@ -23,7 +23,7 @@ const (
 	mostBytes   = 2 << 20
 )
 
-// Action is what happened to an object.
+// Action is the change that was made to an object.
 type Action string
 
 // The actions. They are the words that the command line prints.
@@ -38,11 +38,11 @@ const (
 type Result struct {
 	// Object is the object of the set as it was applied, or the stored object that was pruned.
 	Object object.Object
-	// Action is what happened. It is empty if Err is set.
+	// Action is the change. It is empty if Err is set.
 	Action Action
-	// Warnings are the registry's, for people.
+	// Warnings are the warnings of the registry, for people.
 	Warnings []string
-	// Err is why the object could not be applied or pruned.
+	// Err is the error if the object could not be applied or pruned.
 	Err error
 }
 

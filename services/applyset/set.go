@@ -12,7 +12,8 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// Set is the objects of manifests that belong together, and the selector by which they are found again.
+// Set has the objects of manifests that belong together, and the selector by which later versions of the
+// set find them.
 type Set struct {
 	keys       map[object.Key]bool
 	selector   spec.Selector
@@ -35,7 +36,7 @@ type SetOptions struct {
 type Fault struct {
 	// Object is the object.
 	Object object.Object
-	// Message says what is wrong and what to do.
+	// Message describes the problem and its remedy.
 	Message string
 }
 

@@ -16,9 +16,9 @@ func Violations(svc *corev1.Service) []Problem {
 	return ofKind(problems, Invalid)
 }
 
-// Ignored returns the annotations of a service that have no effect, or not the one that they ask for.
-// What other classes do is known to their providers only, except that Portolan's own names must be in
-// the table.
+// Ignored returns the problems of a service's annotations that have no effect, or another effect than
+// their value. If another provider implements the service's class, only the provider knows the effects.
+// Then Ignored checks only that annotations with Portolan's prefix are in the table.
 func Ignored(svc *corev1.Service) []Problem {
 	if !isBalancer(svc) {
 		return nil

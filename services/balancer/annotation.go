@@ -32,13 +32,13 @@ type Annotation struct {
 	// sentence, for people.
 	Values, Default, Effect string
 	By                      Actor
-	set                     setter // nil: whoever acts on it reads the value
+	set                     setter // nil: the actor reads the value itself
 }
 
 // Alias is a name that a cloud gives an annotation.
 type Alias struct {
 	Name   string
-	Values string // its own syntax; "": that of the row
+	Values string // syntax of its values; "": the syntax of the row
 	set    setter
 }
 
@@ -52,7 +52,7 @@ const (
 	ByNobody                // only clouds
 )
 
-// setter sets what a value says. It returns the rule that the value violates, or "".
+// setter changes the settings according to a value. It returns the rule that the value violates, or "".
 type setter func(r *reader, text string) string
 
 // reader reads the annotations of one service into settings.

@@ -3,17 +3,17 @@
 // edge or a provider acts on them.
 //
 // [Parse] reads the annotations of a service into [Settings]. The invariant is that it always returns
-// settings that can be used, together with a [Problem] for everything that is not as the annotations
-// ask for it. A value that is not valid leaves the default, unless the default is less safe: a
-// certificate that is not valid still means that the port speaks TLS, with which every handshake fails.
+// usable settings, together with a [Problem] for each annotation that they do not follow. The default
+// replaces an invalid value, unless the default is less safe: with an invalid certificate the port still
+// speaks TLS, and every handshake fails.
 //
-// Portolan's own name of an annotation decides if it is there. The names of clouds are read so that
-// their manifests work as they are, with the ranges that the clouds allow. Where Portolan allows more,
-// only its own name takes it.
+// If a service has both Portolan's name and a cloud's name of an annotation, Portolan's name decides. The
+// names of clouds are read so that manifests for these clouds work unchanged. Their values have the ranges
+// that the clouds allow. If Portolan allows more values, only its own name accepts them.
 //
-// Package spec imports this package and not the reverse, because admission has to ask for the problems
-// of a service, and everything that this package needs of a service is in the message itself. lbctl and
-// the edge import it too. It knows neither of them: it is the contract between the writer of a service
-// and whatever serves it. The settings are annotations and no fields, because manifests stay valid in
-// Kubernetes then, and because the manifests of clouds have them there.
+// Package spec imports this package and not the reverse, because admission reports the problems of a
+// service, and this package needs only the message of the service. lbctl and the edge import it too. This
+// package does not depend on them: it is the contract between the writer of a service and the load
+// balancers. The settings are annotations and not fields, so that manifests stay valid in Kubernetes, and
+// because manifests for clouds have them as annotations.
 package balancer

@@ -16,7 +16,7 @@ import (
 type Problem struct {
 	// Annotation is the name that the service has.
 	Annotation string
-	// Message says what is wrong, with the remedy.
+	// Message describes the problem and its remedy.
 	Message string
 	Kind    ProblemKind
 }
@@ -32,8 +32,8 @@ const (
 	NotHonoured
 )
 
-// Parse returns the settings of a service for the edge, and what is wrong with its annotations. Problems
-// are in the order of the table.
+// Parse returns the settings of a service for the edge, and the problems of its annotations in the order of
+// the table.
 func Parse(svc *corev1.Service) (Settings, []Problem) {
 	p := parser{svc: svc, settings: defaults(svc), names: map[string]string{}}
 	for i := range table {
@@ -90,7 +90,8 @@ func (p *parser) read(row *Annotation) {
 	}
 }
 
-// readOthers reads further aliases of a row, which must say the same as the one that was read.
+// readOthers reads further aliases of a row. It reports a problem if one of them would change the settings
+// that the first alias has set.
 func (p *parser) readOthers(row *Annotation, others []given) {
 	for _, other := range others {
 		next := p.settings
@@ -118,7 +119,7 @@ func (p *parser) inferCheckProtocol() {
 	}
 }
 
-// checkTogether reports what is wrong with annotations that are right one by one.
+// checkTogether reports combinations of annotations that are invalid or have no effect.
 func (p *parser) checkTogether() {
 	s := &p.settings
 	if s.Check.Timeout >= s.Check.Interval {
@@ -158,7 +159,7 @@ func (p *parser) hasEffect(ok bool, why string, names ...string) {
 // maxUnknown is the number of unknown annotations that are reported. A service can have thousands.
 const maxUnknown = 10
 
-// checkUnknown reports annotations that begin as those of the table and are not in it.
+// checkUnknown reports annotations with one of the prefixes that are not in the table.
 func (p *parser) checkUnknown(prefixes ...string) {
 	reported := 0
 	for _, name := range slices.Sorted(maps.Keys(p.svc.GetMetadata().GetAnnotations())) {
@@ -187,8 +188,8 @@ func prefixOf(name string) string {
 	return ""
 }
 
-// known has all names of the table, and that of the annotation which lbctl itself writes. knownBelow
-// has the parts of the names after their prefix.
+// known has all names of the table and the name of the annotation that lbctl writes. knownBelow has the
+// parts of these names after their prefix, by prefix.
 var known, knownBelow = func() (map[string]bool, map[string][]string) {
 	all, below := map[string]bool{object.AnnotationBalancerProvider: true}, map[string][]string{}
 	for _, row := range table {

@@ -118,7 +118,7 @@ func TestDrainOfTheSpec(t *testing.T) {
 	}
 }
 
-// TestProblems checks what is wrong with annotations: the kind, the name and a part of the message.
+// TestProblems checks the kind, the name and a part of the message of each problem.
 func TestProblems(t *testing.T) {
 	for _, test := range []struct {
 		annotations []string
@@ -235,7 +235,7 @@ func TestEndsTLS(t *testing.T) {
 	}
 }
 
-// TestTable checks that each name is there once, and that each row says what it is.
+// TestTable checks that each name is in the table once, and that each row is described.
 func TestTable(t *testing.T) {
 	seen := map[string]bool{}
 	for _, row := range Annotations() {

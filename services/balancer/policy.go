@@ -10,14 +10,14 @@ type TLSPolicy struct {
 	Name string
 	// MinVersion and MaxVersion are constants of crypto/tls.
 	MinVersion, MaxVersion uint16
-	// Suites are the cipher suites of TLS 1.0 to 1.2, which Go puts into an order of its own. The suites
-	// of TLS 1.3 are always the three that Go has, because crypto/tls lets nobody choose among them.
+	// Suites are the cipher suites of TLS 1.0 to 1.2. Go chooses their order. The suites of TLS 1.3 are
+	// always the three of Go, because crypto/tls has no setting for them.
 	Suites []uint16
 	// LeftOut names the suites, as OpenSSL writes them, that the policy has in the cloud and Go lacks.
 	LeftOut []string
 }
 
-// DefaultPolicy is the name of the policy of a service that names none.
+// DefaultPolicy is the policy of a service that does not choose a policy.
 const DefaultPolicy = "intermediate"
 
 // PolicyOf returns the policy of a name. An empty name is DefaultPolicy.
@@ -54,7 +54,7 @@ var (
 		tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA, tls.TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA,
 		tls.TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA, tls.TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA,
 	}
-	// The suites whose keys are exchanged by RSA, without forward secrecy.
+	// The suites with key exchange by RSA, which have no forward secrecy.
 	rsaGCM    = []uint16{tls.TLS_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_RSA_WITH_AES_256_GCM_SHA384}
 	rsaSHA256 = []uint16{tls.TLS_RSA_WITH_AES_128_CBC_SHA256}
 	rsaSHA    = []uint16{tls.TLS_RSA_WITH_AES_128_CBC_SHA, tls.TLS_RSA_WITH_AES_256_CBC_SHA}
@@ -69,8 +69,8 @@ var (
 	ecdheAndRSACBC = []string{"ECDHE-ECDSA-AES256-SHA384", "ECDHE-RSA-AES256-SHA384", "AES256-SHA256"}
 )
 
-// policies is the table of all policies. The names of the cloud promise versions and suites, so their
-// policies have exactly those, also where they are old: a policy whose name lacks TLS13 ends at TLS 1.2.
+// policies is the table of all policies. A policy with a cloud's name has exactly the versions and suites
+// of that cloud's policy, even if they are old. Without TLS13 in its name its highest version is TLS 1.2.
 var policies = []TLSPolicy{
 	{"modern", tls.VersionTLS13, tls.VersionTLS13, nil, nil},
 	{"intermediate", tls.VersionTLS12, tls.VersionTLS13, slices.Concat(ecdheGCM, ecdheChaCha), nil},

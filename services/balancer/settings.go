@@ -11,22 +11,23 @@ import (
 
 // Settings are the settings of a service's load balancer.
 type Settings struct {
-	// Internal reports whether only the own network should reach the load balancer.
+	// Internal reports whether only clients of the internal network should reach the load balancer.
 	Internal bool
 
-	// ProxyProtocol is the PROXY header that each connection to a backend begins with, at all ports. With
-	// HTTP there is none.
+	// ProxyProtocol is the version of the PROXY header at the beginning of each connection to a backend, at
+	// all ports. It is not sent if the backend protocol is an HTTP one.
 	ProxyProtocol ProxyProtocol
-	// ProxyFrom are the clients whose connections begin with a PROXY header. Others send none.
+	// ProxyFrom has the addresses of clients that begin their connections with a PROXY header. Other
+	// clients do not send it.
 	ProxyFrom []netip.Prefix
 
-	// TLS reports whether ports speak TLS to clients. It is true without a valid certificate if the
-	// annotation has an invalid one, so that no client sends in the clear what should be encrypted.
+	// TLS reports whether ports speak TLS to clients. It is also true if the annotation has only invalid
+	// certificates, so that no client sends data unencrypted by mistake.
 	TLS          bool
 	Certificates []CertificateRef
 	// TLSPorts are the numbers or names of the ports that speak TLS; empty: all.
 	TLSPorts []string
-	// TLSPolicy is the name of the versions and cipher suites; "": the default.
+	// TLSPolicy is the name of the TLSPolicy; "": the default.
 	TLSPolicy string
 
 	BackendProtocol BackendProtocol
@@ -39,12 +40,12 @@ type Settings struct {
 	Drain     Drain
 	// IdleTimeout is the time after which a connection without traffic is closed.
 	IdleTimeout time.Duration
-	// CrossZone reports whether backends of all zones are equal. Otherwise those of the own zone come
-	// first.
+	// CrossZone reports whether backends of all zones are equal. Otherwise backends in the zone of the load
+	// balancer are preferred.
 	CrossZone bool
 	Check     Check
-	// SourceGroups are the names of ranges of the edge's configuration, whose clients are allowed
-	// besides those of the service's source ranges.
+	// SourceGroups are names of address ranges in the edge's configuration. Clients in these ranges are
+	// allowed, in addition to clients in the service's source ranges.
 	SourceGroups []string
 	// Tags are recorded in the access log.
 	Tags map[string]string
@@ -64,7 +65,7 @@ const (
 type CertificateRef struct {
 	Kind CertificateKind
 	Name string
-	// Port is the number or name of the port that it is for; "": all.
+	// Port is the number or name of the port that uses the certificate; "": all ports.
 	Port string
 }
 
@@ -126,7 +127,8 @@ type AccessLog struct {
 	Enabled bool
 	// Interval is the time after which a file is finished and the next one begun: 5 or 60 minutes.
 	Interval time.Duration
-	// Directory is the folder of the files, below that of the edge; Prefix is a folder below it.
+	// Directory is the folder of the files, below the edge's folder of access logs. Prefix is a folder
+	// below Directory.
 	Directory, Prefix string
 	Format            LogFormat
 }
@@ -136,13 +138,14 @@ type LogFormat int
 
 // Formats of access logs.
 const (
-	LogELB  LogFormat = iota // that of AWS' classic load balancers
+	LogELB  LogFormat = iota // the format of AWS' classic load balancers
 	LogJSON                  // an object a line
 )
 
-// Drain says what becomes of the connections of a backend that is removed.
+// Drain has the settings for the connections of a removed backend.
 type Drain struct {
-	// Enabled reports whether they may continue. Otherwise they are closed at once.
+	// Enabled reports whether the connections may continue until the timeout. Otherwise they are closed
+	// at once.
 	Enabled bool
 	Timeout time.Duration
 }
@@ -152,11 +155,11 @@ type Check struct {
 	Enabled  bool
 	Protocol CheckProtocol
 	Path     string // of HTTP and HTTPS; of gRPC, the name of the service after a slash
-	Port     int    // 0: the one that traffic goes to
+	Port     int    // 0: the port of the traffic
 	// Interval is the time between two checks of a backend, Timeout the longest time for an answer.
 	Interval, Timeout time.Duration
-	// Healthy is the number of successes after which a backend is used, Unhealthy the number of
-	// failures after which it is not.
+	// Healthy is the number of successes after which a backend is used. Unhealthy is the number of
+	// failures after which it is no longer used.
 	Healthy, Unhealthy int
 }
 
@@ -172,11 +175,12 @@ const (
 	CheckGRPC                       // the method Check of grpc.health.v1, for the service that the path names
 )
 
-// defaultDrain is the time that connections of removed backends have. It is also that of node agents.
+// defaultDrain is the time for which connections of removed backends may continue. Node agents have the
+// same default.
 const defaultDrain = 300 * time.Second
 
-// The times after which a connection without traffic is closed. Connections of layer 4 have the longer
-// one, because protocols such as those of databases are silent for long.
+// The times after which a connection without traffic is closed. The time for layer 4 is longer, because
+// connections to databases, for example, are silent for long.
 const (
 	idleHTTP = time.Minute
 	idleTCP  = time.Hour

@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// Prefix is that of Portolan's own names.
+	// Prefix is the prefix of Portolan's own names.
 	Prefix = "loadbalancer.portolan.dev/"
-	// awsPrefix is that of the names of AWS.
+	// awsPrefix is the prefix of the names of AWS.
 	awsPrefix = "service.beta.kubernetes.io/aws-load-balancer-"
 	// beta is the prefix of names of several clouds.
 	beta = "service.beta.kubernetes.io/"
@@ -55,7 +55,7 @@ var internal = Annotation{
 	},
 }
 
-// aws returns the alias of AWS, whose values are those of the row if values is "".
+// aws returns the alias of AWS. If values is "", the alias has the values of the row.
 func aws(name, values string, set setter) []Alias {
 	return []Alias{{Name: awsPrefix + name, Values: values, set: set}}
 }

@@ -54,7 +54,7 @@ var (
 	cloudLogIntervals = logIntervals[3:]
 )
 
-// oneOf sets a field to one of some values, whose names are not case-sensitive.
+// oneOf sets a field to one of the given values. Their names are not case-sensitive.
 func oneOf[T any](field func(*Settings) *T, values []named[T]) setter {
 	rule := "must be one of " + namesOf(values)
 	if len(values) == 1 {
@@ -192,8 +192,8 @@ func parseRef(text string) (CertificateRef, string) {
 // maxName is the longest name of a certificate or a folder in bytes.
 const maxName = 253
 
-// isFileName reports whether a name can be that of a file in a folder: it leads nowhere else, and is
-// not hidden.
+// isFileName reports whether a name can be the name of a file in a folder. It is not a path, and the
+// file is not hidden.
 func isFileName(name string) bool {
 	if name == "" || len(name) > maxName || name[0] == '.' {
 		return false
@@ -309,7 +309,7 @@ func setCheckPath(r *reader, text string) string {
 	return ""
 }
 
-// setCheckPort sets the port of checks. Clouds call the one that traffic goes to traffic-port.
+// setCheckPort sets the port of checks. traffic-port is the clouds' name for the port of the traffic.
 func setCheckPort(r *reader, text string) string {
 	if text == "traffic-port" {
 		r.settings.Check.Port = 0
@@ -321,8 +321,8 @@ func setCheckPort(r *reader, text string) string {
 	return ""
 }
 
-// setSourceGroups sets the groups. A name that is not valid stays: it is that of no group, and allows
-// no client.
+// setSourceGroups sets the groups. It keeps invalid names. No group has such a name, so they allow no
+// client.
 func setSourceGroups(r *reader, text string) string {
 	groups := split(text)
 	if len(groups) == 0 {

@@ -12,8 +12,8 @@ import (
 
 // LoggedChange is a change with its encoding.
 type LoggedChange struct {
-	// Change is the change. Its object is complete if it is a Pod, whose message depends on its
-	// contents. Of other kinds it may have only the identity: namespace, name, UID and
+	// Change is the change. If its object is a Pod, the object is complete, because the message depends
+	// on its contents. Objects of other kinds may have only the identity: namespace, name, UID and
 	// resource_version.
 	*registryv1.Change
 	// Payload is the encoding of the change that messages carry. It must be the same bytes at each
@@ -25,7 +25,7 @@ type LoggedChange struct {
 // MaxVerify is the largest number of revisions that one call of Verify compares.
 const MaxVerify = 10_000
 
-// taken says what a follower took of a change from the stream. Its values are bytes of
+// taken is the part of a change that a follower took from the stream. Its values are bytes of
 // VerifyRequest.taken.
 type taken byte
 
@@ -73,9 +73,9 @@ func (d *digester) sum(form taken, revision uint64, subject string, rest []byte)
 	return sum
 }
 
-// digests are the two digests of a logged change. whole is zero, which no message has, if the object is
-// private: its message has no payload, and whoever may compare digests must not find out a password by
-// guessing.
+// digests are the two digests of a logged change. If the object is private, whole is zero, which is the
+// digest of no message. The message of a private object has no payload, and a client that compares digests
+// must not find out a password by guessing.
 type digests struct {
 	revision    uint64
 	whole, fact [sha256.Size]byte

@@ -256,7 +256,7 @@ func TestNewEpoch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := following(t, 0)
-			// Revisions 4 and 5 become other changes than the ones that the follower has.
+			// The log now has other changes at revisions 4 and 5 than the follower.
 			d.log.Restore(2)
 			d.log.Put(service("other", 1), node("n1"))
 			if _, err := d.log.NewEpoch(t.Context()); err != nil {

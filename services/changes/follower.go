@@ -43,8 +43,8 @@ type FollowerConfig struct {
 	// an object, the object is passed to Apply as deleted. The result may depend only on the
 	// object. If Keep is nil, all objects are kept.
 	Keep func(object.Object) bool
-	// Node is the node whose pods the follower keeps, if it keeps no others. It then does not read the
-	// contents of other nodes' pods, which the registry would not give it.
+	// Node is set if the follower keeps only the pods of this node. Then it does not read the contents of
+	// other nodes' pods, which the registry would refuse.
 	Node string
 	// Trim removes the parts of an object that the daemon does not need. The follower calls it once
 	// for each object that it has read and keeps, before it stores the object and compares it with
@@ -74,8 +74,8 @@ type FollowerConfig struct {
 	// revision.
 	//
 	// After Apply has returned nil, everything up to revision counts as applied. An error from
-	// Apply ends Run, so Apply itself must retry whatever can be retried. Apply may keep the slice,
-	// but the objects in it are shared.
+	// Apply ends Run, so Apply itself must retry temporary failures. Apply may keep the slice, but the
+	// objects in it are shared.
 	Apply func(ctx context.Context, changes []Change, revision uint64) error
 
 	// BookmarkEvery is the time between two bookmarks of the relay; 0 means 2 s. After three
@@ -155,12 +155,12 @@ type Follower struct {
 	verifyFailures     int
 	verifyOutage       obs.Outage
 	behind             toldHead  // a head that the view had not reached when it was told
-	lastTold, longTold toldHead  // the newest one at about every StaleAfter, and the one before it
+	lastTold, longTold toldHead  // lastTold is replaced by a new head after StaleAfter, and becomes longTold
 	distrustedUntil    time.Time // until then messages from NATS are ignored
 	distrustReason     error
-	// healing says that the next snapshot replaces a view that may be wrong. The first one that is
-	// asked for must not be older than minSnapshotRevision, so that the view does not go back further
-	// than the truth. A later one may, because a log that was set back never reaches the revision.
+	// healing is set if the next snapshot replaces a view that may be wrong. The first requested snapshot
+	// must not be older than minSnapshotRevision, so that the view does not go back behind a correct
+	// revision. Later snapshots may be older, because a log that was set back never reaches the revision.
 	healing             bool
 	minSnapshotRevision uint64
 	corrected           int // number of objects in which the view was wrong

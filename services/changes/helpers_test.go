@@ -126,7 +126,7 @@ func viewOf(f *changes.Follower) map[object.Key]object.Object {
 // same returns an error with the difference if two states differ in content.
 func same(want, got map[object.Key]object.Object) error {
 	if maps.EqualFunc(want, got, object.Equal) {
-		return nil // said at once, since finding out what differs takes much longer
+		return nil // computing the difference takes much longer
 	}
 	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
 		return errors.New("states differ (-want +got):\n" + diff)

@@ -8,14 +8,15 @@ import (
 	"portolan.dev/services/object"
 )
 
-// isPrivate reports whether an object has parts that not every reader of the stream may see. These
-// are all objects of private kinds, and pods with an environment, a command, headers of a probe, or
-// annotations of their owner, any of which may hold a password. NATS gives every reader of the stream all changes, so the stream has
-// only the fact of such a change. The registry limits who reads its contents from the log.
+// isPrivate reports whether the contents of an object must not be on the stream. These are objects of
+// private kinds, and pods with an environment, a command, headers of a probe, or annotations of their
+// owner, because each of these may hold a password. Every reader of the stream receives all changes, so
+// the stream has only the fact of such a change. Followers read the contents from the log, within the
+// limits of the registry.
 //
-// Two other shapes were rejected. With the node in the subject, a node agent could be limited to
-// the pods of its node, but it could not tell the revisions of other pods from lost messages. With
-// the private parts removed, followers would store something else than the log has.
+// Two alternatives were rejected. With the node in the subject, a node agent could be limited to
+// the pods of its node, but it could not distinguish the revisions of other pods from lost messages. With
+// the private parts removed, the objects of followers would differ from the log.
 func isPrivate(o object.Object) (private bool) {
 	pod, ok := o.(*corev1.Pod)
 	if !ok {

@@ -9,8 +9,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// TestPrivateObjects checks which objects are not on the stream, and that nobody can find out the
-// contents of such a change by guessing them and comparing digests.
+// TestPrivateObjects checks which objects are not on the stream, and that the contents of such a change
+// cannot be found out by guessing them and comparing digests.
 func TestPrivateObjects(t *testing.T) {
 	pod := func(change func(*corev1.Pod)) *corev1.Pod {
 		p := &corev1.Pod{Metadata: &corev1.ObjectMeta{Name: "x"}, Spec: &corev1.PodSpec{Containers: []*corev1.Container{{}}}}

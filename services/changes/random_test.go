@@ -25,10 +25,10 @@ func evenVersions(o object.Object) bool {
 // TestWhateverTheStreamDoes loses, repeats, swaps, forges and delays messages, and makes the
 // registry fail, also in the middle of a snapshot, and the log be pruned, set back and given a new
 // epoch, in any order. At every moment the view must equal the state of the log at the view's
-// revision in the view's epoch, must have all that the log had when the view is said to have been
-// complete, and must equal what was handed over, where no change comes twice. Once the registry
-// answers, the view must equal the log's current state. Objects that Keep excludes are left out of
-// these comparisons.
+// revision in the view's epoch. It must have all changes that the log had at the time at which the
+// follower reports the view as complete. It must equal the result of the changes passed to Apply, none
+// of which comes twice. Once the registry answers, the view must equal the log's current state. Objects
+// that Keep excludes are left out of these comparisons.
 func TestWhateverTheStreamDoes(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t, rt)

@@ -102,11 +102,11 @@ func (r *Relay) feed(ctx context.Context, epoch string, last uint64) error {
 }
 
 // publish sends one batch and waits until the stream has taken all of it. Every message names the
-// sequence that it must follow, so that a lost, late or foreign message makes the stream refuse all
-// later ones. The stream has therefore taken the whole batch once it has acknowledged the last
-// message, and only that one asks for it: an acknowledgement is a message in itself, and costs the
-// server and the relay a good part of what a change does. After a failure each message of the next
-// batch asks, so that the error is the one of the message that fails.
+// sequence that it must follow, so that the stream refuses all messages after a lost, late or foreign
+// message. Therefore the stream has taken the whole batch once it has acknowledged the last message. Only
+// the last message asks for an acknowledgement, because an acknowledgement is a message itself, which costs
+// the server and the relay nearly as much as a change. After a failure each message of the next batch asks
+// for one, so that the error belongs to the message that fails.
 func (r *Relay) publish(ctx context.Context, epoch string, last uint64, batch []LoggedChange) error {
 	err := r.send(ctx, epoch, last, batch)
 	r.cautious = err != nil

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// verifierSlots is the number of the newest changes whose digests are kept. It is more than one
+	// verifierSlots is the number of digests that are kept, of the newest changes. It is more than one
 	// call compares.
 	verifierSlots = 16384
 	// verifierBatch is the number of changes that are read from the log at once.
@@ -37,7 +37,7 @@ type Verifier struct {
 // NewVerifier returns a Verifier of a log.
 func NewVerifier(log Log) *Verifier { return &Verifier{log: log} }
 
-// Verify answers a request of ChangeService. Its errors have gRPC codes, except those of the log.
+// Verify answers a request of ChangeService. Its errors have gRPC codes, except errors of the log.
 func (v *Verifier) Verify(ctx context.Context, req *registryv1.VerifyRequest) (*registryv1.VerifyResponse, error) {
 	if n := len(req.GetTaken()); n > MaxVerify {
 		var found apierr.Violations

@@ -24,7 +24,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// forged checks the number of forgeries that the follower has reported, by what was forged.
+// forged checks the numbers of forged changes, messages and heads that the follower has reported.
 func (d *driven) forged(inChanges, inMessage, inHead int) {
 	d.t.Helper()
 	const name = "portolan_changes_forged_total"
@@ -62,14 +62,14 @@ func (d *driven) with(m *nats.Msg, alter func(change *registryv1.Change)) *nats.
 	return altered
 }
 
-// TestTampering lets an attacker who has full power over NATS forge, alter, replace, suppress,
-// repeat and swap messages. After the next comparisons with the registry's log the view must be the
-// log's, and everything that made the view differ from it must have been reported.
+// TestTampering lets an attacker with full power over NATS forge, alter, replace, suppress, repeat and
+// swap messages. After the next comparisons with the registry's log the view must be equal to the log,
+// and every attack that made the view differ must have been reported.
 func TestTampering(t *testing.T) {
 	label := func(change *registryv1.Change) { change.GetObject().GetService().Metadata.Labels["app"] = "evil" }
 	for name, test := range map[string]struct {
 		attack                 func(d *driven)
-		changes, message, head int // reports; none means that nothing of it was believed
+		changes, message, head int // numbers of reports; 0: the attack did not change the view
 	}{
 		"a forged new revision": {attack: func(d *driven) {
 			forged := d.with(d.sent(6), func(c *registryv1.Change) { c.Revision = 7; label(c) })
@@ -175,7 +175,7 @@ func TestTrueChangesAreVerified(t *testing.T) {
 	d.asked(1, 0)
 	putMany(d.log, 1)
 	d.receive(d.sent(11))
-	for _, nodeName := range []string{"n2", "n1", ""} { // the one of n1 is read from the log
+	for _, nodeName := range []string{"n2", "n1", ""} { // the pod of n1 is read from the log
 		revision := d.log.Put(&corev1.Pod{
 			Metadata: &corev1.ObjectMeta{Namespace: "default", Name: "pod-of-" + nodeName},
 			Spec:     &corev1.PodSpec{NodeName: nodeName, Containers: []*corev1.Container{{Command: []string{"serve"}}}},
@@ -297,8 +297,8 @@ func TestSuppressedChangesAreRead(t *testing.T) {
 	})
 }
 
-// TestUnverifiedChangesAreLimited checks that a follower takes no changes from NATS that nobody has
-// verified for long, and reads the log as soon as the registry answers.
+// TestUnverifiedChangesAreLimited checks that a follower stops taking changes from NATS if the registry
+// does not verify them, and reads the log as soon as the registry answers.
 func TestUnverifiedChangesAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := changestest.New(t)

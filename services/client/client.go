@@ -5,8 +5,6 @@ import (
 	"fmt"
 
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
 
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
@@ -28,7 +26,7 @@ func (c *Client) Conn() grpc.ClientConnInterface { return c.conn }
 
 // Get returns one object.
 func (c *Client) Get(ctx context.Context, kind *kinds.Kind, namespace, name string) (object.Object, error) {
-	return c.one(ctx, kind, kind.Method(kinds.Get), map[string]any{"namespace": namespace, "name": name})
+	return c.one(ctx, kind, kinds.Get, map[string]any{"namespace": namespace, "name": name})
 }
 
 // Deletion selects an object to be deleted, and the way of its deletion.
@@ -48,7 +46,7 @@ func (c *Client) Delete(ctx context.Context, d Deletion) (object.Object, error) 
 	if d.Grace != nil {
 		fields["grace_period_seconds"] = *d.Grace
 	}
-	return c.one(ctx, kind, kind.Method(kinds.Delete), fields)
+	return c.one(ctx, kind, kinds.Delete, fields)
 }
 
 // Apply creates or updates an object.
@@ -63,8 +61,8 @@ type Applied struct {
 	Err      error // why the object was not applied; the other fields are empty then
 }
 
-// ApplyMany creates or updates objects by one call, at most 1000. It returns a result for each, in
-// their order. The error is that of the call.
+// ApplyMany creates or updates at most 1000 objects by one call. It returns a result for each object, in
+// their order. It returns an error if the call as a whole fails.
 func (c *Client) ApplyMany(ctx context.Context, objects []object.Object, dryRun bool) ([]Applied, error) {
 	request := &registryv1.WriteRequest{Operations: make([]*registryv1.WriteOperation, len(objects)), DryRun: dryRun, Brief: true}
 	for i, o := range objects {
@@ -120,55 +118,10 @@ func (c *Client) Events(ctx context.Context, key object.Key) ([]*corev1.Event, e
 }
 
 // one calls a method that names an object and returns it.
-func (c *Client) one(ctx context.Context, kind *kinds.Kind, method string, fields map[string]any) (object.Object, error) {
-	request := newMessage(method + "Request")
-	setFields(request, fields)
-	return c.call(ctx, kind, method, request)
-}
-
-func (c *Client) call(ctx context.Context, kind *kinds.Kind, method string, request protoreflect.Message) (object.Object, error) {
-	response := newMessage(method + "Response")
-	if err := c.conn.Invoke(ctx, fullMethod(kind, method), request.Interface(), response.Interface()); err != nil {
+func (c *Client) one(ctx context.Context, kind *kinds.Kind, verb kinds.Verb, values map[string]any) (object.Object, error) {
+	response, err := Call(ctx, c.conn, kind, verb, values)
+	if err != nil {
 		return nil, err
 	}
-	o, _ := response.Get(objectField(response.Descriptor(), kind)).Message().Interface().(object.Object)
-	return o, nil
-}
-
-const registryPackage = "portolan.registry.v1"
-
-// fullMethod returns the path of a method.
-func fullMethod(kind *kinds.Kind, method string) string {
-	return fmt.Sprintf("/%s.%s/%s", registryPackage, kind.ServiceName(), method)
-}
-
-// newMessage returns an empty message of the API. It panics for a name that the API lacks, because
-// that is a bug in the build.
-func newMessage(name string) protoreflect.Message {
-	messageType, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName(registryPackage + "." + name))
-	if err != nil {
-		panic(fmt.Sprintf("the contract has no message %s: %v", name, err))
-	}
-	return messageType.New()
-}
-
-// objectField returns the field, single or repeated, that carries objects of the kind.
-func objectField(message protoreflect.MessageDescriptor, kind *kinds.Kind) protoreflect.FieldDescriptor {
-	want := kind.New().ProtoReflect().Descriptor().FullName()
-	for i := range message.Fields().Len() {
-		if field := message.Fields().Get(i); field.Message() != nil && field.Message().FullName() == want {
-			return field
-		}
-	}
-	panic(fmt.Sprintf("message %s carries no %s", message.FullName(), want))
-}
-
-// setFields sets the fields that the message has. Kinds without namespaces, for example, have no
-// field for one.
-func setFields(message protoreflect.Message, fields map[string]any) {
-	for name, value := range fields {
-		if field := message.Descriptor().Fields().ByName(protoreflect.Name(name)); field != nil {
-			message.Set(field, protoreflect.ValueOf(value))
-		}
-	}
+	return ObjectIn(response, kind), nil
 }

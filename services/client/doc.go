@@ -1,6 +1,6 @@
-// Package client is a client of the registry for programs that learn the kind of an object at run
-// time: the command line, and what applies manifests. It has the registry's verbs for every kind,
-// without a switch over kinds.
+// Package client is a client of the registry for code that learns the kind of an object at run time: the
+// command line, and package applyset. It has the registry's verbs for every kind, without a switch over
+// kinds.
 //
 // The registry has one gRPC service per kind, which suits programs that use the generated stubs of
 // fixed kinds. This package builds calls from the API's descriptors instead: the names of methods

@@ -26,27 +26,20 @@ func (q Query) fields() map[string]any {
 
 // List returns all matching objects, from all pages, and the revision at which they were read.
 func (c *Client) List(ctx context.Context, kind *kinds.Kind, query Query) ([]object.Object, uint64, error) {
-	method := kind.Method(kinds.List)
-	request := newMessage(method + "Request")
-	setFields(request, query.fields())
-	setFields(request, map[string]any{"page_size": int32(1000)})
+	values := query.fields()
+	values["page_size"] = int32(1000)
 	var found []object.Object
 	for {
-		response := newMessage(method + "Response")
-		if err := c.conn.Invoke(ctx, fullMethod(kind, method), request.Interface(), response.Interface()); err != nil {
+		response, err := Call(ctx, c.conn, kind, kinds.List, values)
+		if err != nil {
 			return nil, 0, err
 		}
-		list := response.Get(objectField(response.Descriptor(), kind)).List()
-		for i := range list.Len() {
-			if o, ok := list.Get(i).Message().Interface().(object.Object); ok {
-				found = append(found, o)
-			}
-		}
+		found = append(found, ObjectsIn(response, kind)...)
 		token := response.Get(response.Descriptor().Fields().ByName("next_page_token")).String()
 		if token == "" {
 			return found, response.Get(response.Descriptor().Fields().ByName("revision")).Uint(), nil
 		}
-		setFields(request, map[string]any{"page_token": token})
+		values["page_token"] = token
 	}
 }
 
@@ -67,7 +60,7 @@ func (c *Client) Watch(ctx context.Context, kind *kinds.Kind, query Query, after
 		request := newMessage(method + "Request")
 		setFields(request, query.fields())
 		setFields(request, map[string]any{"from_revision": after})
-		stream, err := c.open(ctx, kind, method, request)
+		stream, err := c.open(ctx, kind, request)
 		for err == nil {
 			response := newMessage(method + "Response")
 			if err = stream.RecvMsg(response.Interface()); err != nil {
@@ -90,8 +83,8 @@ func (c *Client) Watch(ctx context.Context, kind *kinds.Kind, query Query, after
 }
 
 // open starts a stream on which the client sends one message.
-func (c *Client) open(ctx context.Context, kind *kinds.Kind, method string, request protoreflect.Message) (grpc.ClientStream, error) {
-	stream, err := c.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, fullMethod(kind, method))
+func (c *Client) open(ctx context.Context, kind *kinds.Kind, request protoreflect.Message) (grpc.ClientStream, error) {
+	stream, err := c.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, kind.FullMethod(kinds.Watch))
 	if err != nil {
 		return nil, fmt.Errorf("watch: %w", err)
 	}
@@ -106,10 +99,9 @@ func changesIn(response protoreflect.Message, kind *kinds.Kind) iter.Seq[Change]
 		list := response.Get(response.Descriptor().Fields().ByName("changes")).List()
 		for i := range list.Len() {
 			message := list.Get(i).Message()
-			o, _ := message.Get(objectField(message.Descriptor(), kind)).Message().Interface().(object.Object)
 			changeType := message.Get(message.Descriptor().Fields().ByName("type")).Enum()
 			revision := message.Get(message.Descriptor().Fields().ByName("revision")).Uint()
-			if !yield(Change{Type: registryv1.ChangeType(changeType), Object: o, Revision: revision}) {
+			if !yield(Change{Type: registryv1.ChangeType(changeType), Object: ObjectIn(message, kind), Revision: revision}) {
 				return
 			}
 		}

@@ -47,7 +47,7 @@ func (a *Audit) openAudit(name string, host app.Host) (*audit.Log, error) {
 	})
 }
 
-// auditOf returns what the gRPC server of a daemon records.
+// auditOf returns the audit settings for the gRPC server of a daemon.
 func auditOf(host app.Host) rpc.Audit {
 	if host.Audit == nil {
 		return rpc.Audit{}

@@ -33,7 +33,7 @@ func recordHTTP(log *audit.Log, source *identity.Source, next http.Handler) http
 		if reads && !answer.refused() && !log.Reads() {
 			return
 		}
-		e.Code, e.Reason, e.Seconds = answer.code(), answer.reason, time.Since(e.Time).Seconds()
+		e.Code, e.Reason, e.Seconds = audit.CodeOfHTTP(answer.status), answer.reason, time.Since(e.Time).Seconds()
 		log.Record(&e)
 	})
 }
@@ -66,19 +66,4 @@ func (r *recorder) Write(text []byte) (int, error) {
 // refused reports whether the client may not make the request.
 func (r *recorder) refused() bool {
 	return r.status == http.StatusUnauthorized || r.status == http.StatusForbidden || r.status == http.StatusMisdirectedRequest
-}
-
-// code returns the outcome as the gRPC code with the same meaning.
-func (r *recorder) code() string {
-	switch {
-	case r.status < http.StatusBadRequest:
-		return "OK"
-	case r.status == http.StatusUnauthorized:
-		return "UNAUTHENTICATED"
-	case r.refused():
-		return "PERMISSION_DENIED"
-	case r.status < http.StatusInternalServerError:
-		return "INVALID_ARGUMENT"
-	}
-	return "UNAVAILABLE"
 }

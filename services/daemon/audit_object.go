@@ -146,7 +146,7 @@ func describeStored(o *audit.Object, meta *corev1.ObjectMeta, revision uint64) {
 	}
 }
 
-// describeResponse adds what only a response has: the UID and the revision.
+// describeResponse adds the UID and the revision, which only a response has.
 func describeResponse(o *audit.Object, response any) {
 	switch r := response.(type) {
 	case *registryv1.ApplyResponse:

@@ -10,8 +10,8 @@ import (
 	"portolan.dev/services/kit/audit"
 )
 
-// TestObjectOfCalls covers the methods whose messages differ from those of the kinds. The tests of
-// the registry cover the others.
+// TestObjectOfCalls covers the methods that do not belong to a kind. The tests of the registry cover
+// the methods of kinds.
 func TestObjectOfCalls(t *testing.T) {
 	owner := &allocatorv1.Owner{Kind: "Service", Namespace: "shop", Name: "web", Uid: "u"}
 	for name, tt := range map[string]struct {

@@ -64,8 +64,8 @@ func ignoreMissing(err error) error {
 }
 
 // listenUnix listens on a Unix socket that only the user of this process, and root, can connect to.
-// It makes the socket in a folder of its own and renames it, so that nobody connects before its mode
-// is set, and so that the socket of a killed process is replaced.
+// It makes the socket in a private folder and renames it, so that no other user connects before its mode
+// is set, and so that it replaces the socket of a killed process.
 func listenUnix(path string) (net.Listener, error) {
 	dir, err := os.MkdirTemp(filepath.Dir(path), ".debug-")
 	if err != nil {

@@ -83,8 +83,8 @@ func authorize(source *identity.Source, next http.Handler) http.Handler {
 	})
 }
 
-// clientOf returns the identity of the client of a request, whose certificate is valid now. The error
-// continues a sentence about the certificate.
+// clientOf returns the identity of the client of a request. It returns an error unless the client's
+// certificate is valid now. The error continues a sentence about the certificate.
 func clientOf(source *identity.Source, r *http.Request) (identity.ID, error) {
 	id, err := source.Client(*r.TLS)
 	if err != nil {
@@ -115,10 +115,10 @@ func requireToken(secret *token.Token, next http.Handler) http.Handler {
 	})
 }
 
-// checkHost serves only requests whose Host header names this server. A page on the web can make a
-// browser send requests to any address by a name of its own (DNS rebinding), but it cannot choose
-// the header. The server's names are the address of the connection, the host of addr, the hosts in
-// the certificate, and localhost on connections over loopback or a Unix socket.
+// checkHost refuses requests unless their Host header names this server. A web page can make a browser
+// send requests to any address by a name that the page's owner controls (DNS rebinding), but then the
+// header has that name. The server's names are the address of the connection, the host of addr, the hosts
+// in the certificate, and localhost on connections over loopback or a Unix socket.
 func checkHost(addr string, source *identity.Source, next http.Handler) http.Handler {
 	own, _, _ := net.SplitHostPort(addr) //nolint:errcheck // a Unix socket has no host
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

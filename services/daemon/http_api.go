@@ -17,10 +17,10 @@ import (
 // have.
 const drainTimeout = 5 * time.Second
 
-// HTTPAPI serves an API over HTTP, versions 1.1 and 2. Without TLS only clients that begin with version 2
-// have it. With an identity it uses TLS, and asks clients for a certificate. Client tells whose it is; what
-// the client may do, and what a client without a certificate may do, is the handler's to decide. Without an
-// identity it requires the host's token, if there is one.
+// HTTPAPI serves an API over HTTP, versions 1.1 and 2. Without TLS it serves version 2 only to clients that
+// begin with it. With an identity it uses TLS, and asks clients for a certificate. Client returns the identity
+// of the client. The handler decides about the permissions of clients with and without a certificate. Without
+// an identity it requires the host's token, if there is one.
 type HTTPAPI struct {
 	host app.Host
 	addr string
@@ -93,7 +93,7 @@ func (a *HTTPAPI) Serve(ctx context.Context, lis net.Listener, handler http.Hand
 	return nil
 }
 
-// withHTTP2 adds the protocols to TLS settings whose certificate is chosen for each connection.
+// withHTTP2 adds the protocols to TLS settings that choose a certificate for each connection.
 func withHTTP2(config *tls.Config) *tls.Config {
 	protocols := []string{"h2", "http/1.1"}
 	perConnection := config.GetConfigForClient

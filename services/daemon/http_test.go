@@ -59,7 +59,7 @@ func portOf(t *testing.T, c *child) string {
 	return port
 }
 
-// TestHTTPOffLoopbackIsMutualTLS checks who may read metrics and health at an address that other
+// TestHTTPOffLoopbackIsMutualTLS checks which roles may read metrics and health at an address that other
 // machines reach.
 func TestHTTPOffLoopbackIsMutualTLS(t *testing.T) {
 	certs := kittest.NewCertificates(t)

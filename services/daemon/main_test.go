@@ -107,7 +107,7 @@ func (c *child) event(t *testing.T, msg string) map[string]any {
 	return nil
 }
 
-// end reads the rest of the log and waits for the process. It returns the exit code and the rest.
+// end reads the log to its end and waits for the process. It returns the exit code and the lines read.
 func (c *child) end(t *testing.T) (int, string) {
 	t.Helper()
 	var rest strings.Builder

@@ -21,8 +21,8 @@ const apiService = "kubernetes"
 type Options struct {
 	// Namespace is the namespace of the workload. The default is "default".
 	Namespace string
-	// NoServiceLinks leaves out the services of the namespace, because those of a large namespace
-	// do not fit into an environment.
+	// NoServiceLinks leaves out the services of the namespace. It is for large namespaces, because their
+	// services do not fit into an environment.
 	NoServiceLinks bool
 	// Selector selects among the services of the namespace.
 	Selector spec.Selector

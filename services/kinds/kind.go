@@ -20,11 +20,11 @@ type Kind struct {
 	// Private says that the contents of objects are for operators only, and for the roles that package
 	// access names: viewers read none of them, and messages on the change stream lack the contents.
 	Private bool
-	// InKubernetes is set if Kubernetes has the kind and kubeapi serves it. Private kinds are left out, so
-	// that whoever holds kubeapi's key reads none of them.
+	// InKubernetes is set if Kubernetes has the kind and kubeapi serves it. It is not set for private
+	// kinds, so that a stolen key of kubeapi does not show their objects.
 	InKubernetes bool
-	// Lasting says that objects are not pruned when a set of manifests no longer has them, because
-	// deleting them does more than to take back what a manifest said.
+	// Lasting is set if objects are not pruned when a set of manifests no longer has them, because their
+	// deletion has more effects than undoing a manifest.
 	Lasting bool
 	// MaxBytes is the largest encoded size of an object.
 	MaxBytes int

@@ -8,7 +8,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Operation is what an operation of BulkService does.
+// Operation is the write of an operation of BulkService.
 type Operation struct {
 	// Kind is the kind of the object. It is nil if the operation has no write or no object of a known
 	// kind.
@@ -22,7 +22,7 @@ type Operation struct {
 	Key object.Key
 }
 
-// OperationOf returns what an operation does.
+// OperationOf returns the write of an operation.
 func OperationOf(operation *registryv1.WriteOperation) Operation {
 	switch write := operation.GetWrite().(type) {
 	case *registryv1.WriteOperation_Create:

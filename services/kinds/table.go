@@ -116,8 +116,8 @@ var All = []*Kind{
 	}.kind(),
 }
 
-// eventFields returns the fields of events to select by, which are those of Kubernetes. The fields of an
-// event's object, and its reporter, have their current and their older name.
+// eventFields returns the fields of events to select by, as in Kubernetes. The fields of an event's object
+// and its reporter have their current and their older name.
 func eventFields() map[string]func(*corev1.Event) string {
 	fields := map[string]func(*corev1.Event) string{
 		"reason": func(e *corev1.Event) string { return e.GetReason() },

@@ -8,19 +8,19 @@ import (
 // moves are the shards that a replica takes and gives up.
 type moves struct {
 	take, give []int
-	short      bool // it is to have more shards than can be taken now
+	short      bool // the replica's part has more shards than it can take now
 }
 
-// balance returns what a member takes and gives up, so that all members have the same number of
-// shards, or one more. holders has the holder of each shard, and "" for one that can be taken. Members
-// that have the same view choose different shards. As few shards as possible move.
+// balance returns the shards that the member me takes and gives up, so that the numbers of shards of all
+// members differ by at most one. holders has the holder of each shard, and "" for a shard that can be
+// taken. Members that have the same view choose different shards. As few shards as possible move.
 func balance(me string, members, holders []string) moves {
 	counts := map[string]int{}
 	for _, holder := range holders {
 		counts[holder]++
 	}
 	members = slices.Clone(members)
-	// Those that hold the most keep one more than the others, so that it does not have to move.
+	// The members with the most shards get the remainder of the division, so that these shards do not move.
 	slices.SortFunc(members, func(a, b string) int { return cmp.Or(counts[b]-counts[a], cmp.Compare(a, b)) })
 	var move moves
 	free := shardsOf("", holders)
@@ -34,7 +34,7 @@ func balance(me string, members, holders []string) moves {
 			move.take = free[:wanted]
 			move.short = counts[me]+wanted < target
 			mine := shardsOf(me, holders)
-			move.give = mine[min(target, len(mine)):] // keeps shard 0, if it has it
+			move.give = mine[min(target, len(mine)):] // keeps the first shards, and so shard 0
 		}
 		free = free[wanted:]
 	}

@@ -25,8 +25,8 @@ func (g *Group) count() int {
 	return max(1, int(g.shards[0].seen.GetSpec().GetShards()))
 }
 
-// isInForce reports whether the number of shards is that of this replica. The holder of shard 0 knows
-// it better than a registry that may be behind.
+// isInForce reports whether this replica's number of shards is in force. The holder of shard 0 does not
+// depend on the lease that it read, because a registry that lags returns an old one.
 func (g *Group) isInForce() bool { return g.holds(g.shards[0]) || g.count() == g.cfg.Shards }
 
 // isOpen reports whether a lease can be taken by a replica with this number of shards. The lease of
@@ -42,9 +42,9 @@ func (g *Group) isForeign(e *elector) bool {
 	return shards != 0 && shards != stored(g.cfg.Shards)
 }
 
-// changeCount puts this replica's number of shards in force if no replica with another number holds
-// a shard. Otherwise this replica takes none. If it holds any, a replica of an earlier release, which
-// knows no shards, has taken the lease of shard 0.
+// changeCount puts this replica's number of shards in force if no replica with another number holds a
+// shard. Otherwise this replica takes no shards, and gives up the shards that it holds. It holds some only
+// if a replica of a release without shards has taken the lease of shard 0.
 func (g *Group) changeCount(ctx context.Context) bool {
 	first, count := g.shards[0], g.count()
 	if count != 0 {

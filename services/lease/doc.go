@@ -11,25 +11,24 @@
 //
 // # Balance
 //
-// Each shard has a Lease. Each replica also holds one of as many Leases of members, which shows the
-// others that it takes shards. Every replica reads all these Leases and computes, from the same data
-// by the same rule, how many shards each member holds and which of the vacant ones it takes
-// (balance). It releases what it has too much when its writes have ended, as it does at its end.
-// Leases of members have no part in the invariant: a wrong view of them moves shards, nothing else.
-// There are as many as shards because more replicas would get none, and because Leases with the names
-// of replicas would pile up, as a replica has another name after a restart.
+// Each shard has a Lease. There are as many Leases of members. A replica that takes shards holds one of
+// them, so that the other replicas know it. Every replica reads all these Leases and computes, from the
+// same data by the same rule, the number of shards of each member and the vacant shards that it takes
+// (balance). If it has too many, it releases some after their writes have ended, as it releases all when it
+// stops. Leases of members do not matter for the invariant: a wrong view of them only moves shards. There
+// are as many as shards, because further replicas would get no shard. They are not named after replicas,
+// because a replica has another name after a restart, so unused Leases would pile up.
 //
-// The other shape has no members: replicas compete for shards after a pause proportional to what they
-// hold. Nobody knows there that a replica has joined, so each replica would have to release shards
-// from time to time for others that might want them, and every shard would stand still that often.
+// The alternative has no members: replicas compete for shards after a pause proportional to the number of
+// shards that they hold. Then no replica learns that another one has joined. Each replica would have to
+// release shards from time to time, and every shard would stand still that often.
 //
 // # The number of shards
 //
-// The Lease of shard 0 is the one that a single leader has, so a leader without shards and the
-// replicas with shards exclude each other there. It has the number of shards that is in force. A
-// replica with another number takes no shards, and says so, until no replica with that number holds a
-// shard. So a rolling restart with another number changes it when the last replica with the old
-// number stops. Then the replica
+// A single leader and the holder of shard 0 use the same Lease, so that they exclude each other. This Lease
+// has the number of shards that is in force. A replica with another number takes no shards, and reports
+// that it waits, while a replica with the number in force holds a shard. So a rolling restart with another
+// number changes the number when the last replica with the old one stops. Then a waiting replica
 //
 //  1. takes shard 0,
 //  2. takes each Lease of the old number in turn and closes it, so that the writes of its last holder
@@ -37,14 +36,21 @@
 //  3. writes the new number into the Lease of shard 0, and leads, and
 //  4. opens the Leases of the new number.
 //
-// A replica takes a Lease only if it is open with the replica's number. Steps 2 to 4 carry the epoch
-// of shard 0. So at any time all open Leases have one number, whenever a replica stops or sleeps in
-// between. The registry checks one fence for each write; with one it suffices to fence the shard.
+// A replica takes a Lease only if it is open with the replica's number. The writes of steps 2 to 4 carry
+// the epoch of shard 0. So at any time all open Leases have the same number, even if a replica stops or
+// sleeps between two steps. The registry checks one fence for each write, so a write fences its shard and
+// not the number too.
 //
-// The other shape has the number in the names of the Leases. The Leases of the old number have to be
-// closed there, too, and must first be found.
+// The alternative has the number in the names of the Leases. Then the Leases of the old number also have to
+// be closed, and must first be found.
 //
-// A replica of a release before shards does not know the number. It removes it when it takes shard 0
-// and writes for all services. The others then give up their shards within a fifth of the lease's
+// A replica of a release without shards ignores the number. It removes the number when it takes shard 0,
+// and writes for all services. The other replicas then give up their shards within a fifth of the lease's
 // duration; until then both write. Therefore all replicas are upgraded before the number is changed.
+//
+// A fixed number, or a number that only a stopped installation can change, would make steps 1 to 4
+// unnecessary. It was rejected. The number that fits depends on the number of replicas, because each shard
+// costs the registry a write in a second. The README of endpointctl promises that a rolling restart changes it. And
+// most of this code would stay: replicas with two numbers may run at the same time by mistake, and then
+// the last holder of a shard of the old number must be fenced before a shard of the new number is taken.
 package lease

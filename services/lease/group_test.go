@@ -41,7 +41,7 @@ func steps() *rapid.Generator[[]step] {
 	}), 1, 40)
 }
 
-// run makes a step. It returns what is wrong.
+// run makes a step. It returns the failures so far.
 func (s *installation) run(one step) []string {
 	r := s.replicas[one.replica]
 	switch {

@@ -272,11 +272,11 @@ func (s *installation) write(ctx context.Context, replica string, service object
 }
 
 // settleTime is the time after which all services have a holder again and the shards are spread
-// evenly. The leases of dead replicas expire in it, those of another number of shards are closed, and
-// the shards move.
+// evenly. In this time the leases of dead replicas expire, the leases of another number of shards are
+// closed, and the shards move.
 const settleTime = 3 * duration
 
-// settle ends all disturbances, waits, and returns what is wrong.
+// settle ends all disturbances, waits, and returns all failures.
 func (s *installation) settle() []string {
 	for _, r := range s.replicas {
 		r.heal()

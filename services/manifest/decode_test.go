@@ -14,6 +14,8 @@ import (
 
 const service = "apiVersion: v1\nkind: Service\nmetadata:\n  name: web\nspec:\n  ports:\n  - port: 80\n"
 
+const quantities = "apiVersion: v1\nkind: Pod\nspec: {containers: [{resources: {limits: {cpu: Q, a: 2, b: 500m, c: ' 64Mi ', d: 1.5, e: 1e3, f: -.5k}}}]}\n"
+
 // problems decodes a manifest and returns its problems as text.
 func problems(t *testing.T, text string) []string {
 	t.Helper()
@@ -40,6 +42,16 @@ func TestMistakes(t *testing.T) {
 		{"no mistake", service, nil},
 		{"unknown field", service + "    prot: TCP\n    targetPorts: 1\n", []string{
 			"web.yaml:8:5: spec.ports[0].prot: unknown field", "web.yaml:9:5: spec.ports[0].targetPorts: unknown field; did you mean targetPort?",
+		}},
+		{"quantities", strings.ReplaceAll(quantities, "Q", "1Gi"), nil},
+		{"quantity without a number", strings.ReplaceAll(quantities, "Q", "Mi"), []string{
+			"web.yaml:3:48: spec.containers[0].resources.limits[cpu]: must be a quantity such as 2, 500m or 64Mi, not \"Mi\"",
+		}},
+		{"quantity of gigabytes of digits", strings.ReplaceAll(quantities, "Q", "123456789012345678901e999999999"), []string{
+			"web.yaml:3:48: spec.containers[0].resources.limits[cpu]: must be a quantity",
+		}},
+		{"list for a quantity", strings.ReplaceAll(quantities, "Q", "[]"), []string{
+			"web.yaml:3:48: spec.containers[0].resources.limits[cpu]: must be a quantity such as 2, 500m or 64Mi, not a list",
 		}},
 		{"unknown field at the top", "spce: {}\n" + service, []string{"web.yaml:1:1: spce: unknown field; did you mean spec?"}},
 		{"field given twice", service + "    port: 81\n", []string{"web.yaml:8:5: spec.ports[0].port: is given twice, first on line 7"}},

@@ -5,11 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 
 	"go.yaml.in/yaml/v2" // writes lists as kubectl does
 
+	"portolan.dev/services/kube"
 	"portolan.dev/services/object"
 	"portolan.dev/services/terminal"
 )
@@ -151,8 +150,7 @@ func native(number json.Number) any {
 	return number.String()
 }
 
-// lostFields returns the fields of the first value that the second lacks. Paths have "[*]" for the
-// items of lists. The fields below a dropped field are not listed.
+// lostFields returns the paths of the fields that an object of Kubernetes has and another lacks.
 func lostFields(from, to any) []string {
 	before, err := generic(from)
 	if err != nil {
@@ -162,29 +160,7 @@ func lostFields(from, to any) []string {
 	if err != nil {
 		return nil
 	}
-	kept, lost := map[string]bool{}, map[string]bool{}
-	visit(after, "", func(path string, _ any) bool { kept[path] = true; return true })
-	visit(before, "", func(path string, value any) bool {
-		if !kept[path] && value != "" && value != int64(0) && value != false {
-			lost[path] = true
-		}
-		return kept[path]
+	return kube.LostFields(before, after, func(path string, value any) bool {
+		return value == "" || value == int64(0) || value == false || kube.IsAnnotationPath(path) || path == "stringData" // which becomes data
 	})
-	return slices.Sorted(maps.Keys(lost))
-}
-
-// visit calls f for every field, and descends into a field if f returns true.
-func visit(tree any, path string, f func(path string, value any) bool) {
-	switch tree := tree.(type) {
-	case map[string]any:
-		for key, value := range tree {
-			if where := join(path, key); f(where, value) {
-				visit(value, where, f)
-			}
-		}
-	case []any:
-		for _, item := range tree {
-			visit(item, path+"[*]", f)
-		}
-	}
 }

@@ -41,8 +41,8 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// TestWhatTheManifestsMean checks the fields of a few decoded manifests.
-func TestWhatTheManifestsMean(t *testing.T) {
+// TestDecodedFields checks the fields of a few decoded manifests.
+func TestDecodedFields(t *testing.T) {
 	first := decode(t, read(t, "testdata/kubernetes-1.27/service.yaml"))[0].Object.(*corev1.Service)
 	if p := first.Spec.Ports[0]; first.Spec.Selector["app.kubernetes.io/name"] != "MyApp" || p.Port != 80 || p.TargetPort.GetNumber() != 9376 || p.Protocol != 1 {
 		t.Errorf("service: %v", first)

@@ -8,9 +8,10 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"portolan.dev/services/kinds"
-	"portolan.dev/services/manifest/kube"
+	"portolan.dev/services/kube"
 	"portolan.dev/services/object"
 )
 
@@ -19,15 +20,15 @@ const plainVersion = "portolan.dev/v1"
 
 // plainHeader holds the fields that have Kubernetes' form in documents of all kinds.
 type plainHeader struct {
-	kube.TypeMeta   `json:",inline"`
-	kube.ObjectMeta `json:"metadata,omitempty"`
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
 }
 
 // plain returns the codec of a kind that Kubernetes lacks. Its documents have Kubernetes' metadata;
 // the other fields have the names and values of the contract's JSON mapping.
 func plain(kind *kinds.Kind) codec {
 	write := func(o object.Object) *plainHeader {
-		return &plainHeader{kube.TypeMeta{APIVersion: plainVersion, Kind: kind.Name}, writeMeta(o.GetMetadata())}
+		return &plainHeader{metav1.TypeMeta{APIVersion: plainVersion, Kind: kind.Name}, kube.WriteMeta(o.GetMetadata())}
 	}
 	return codec{
 		apiVersion: plainVersion, kind: kind.Name,
@@ -48,10 +49,9 @@ func decodePlain(n *node, o object.Object, write func(object.Object) *plainHeade
 	if err := unmarshalPlain(header, typed, body, o); err != nil {
 		return nil, nil, Problems{*malformed(n.line, n.column, "%s", err)}
 	}
-	var r reader
-	meta := r.meta(typed.ObjectMeta)
-	if problems := r.problemsIn(n); len(problems) > 0 {
-		return nil, nil, problems
+	meta, violations := kube.ReadMeta(&typed.ObjectMeta, messages)
+	if len(violations) > 0 {
+		return nil, nil, problemsIn(n, violations)
 	}
 	o.ProtoReflect().Set(metadataOf(o), protoreflect.ValueOfMessage(meta.ProtoReflect()))
 	return o, append(s.warnings, lossWarnings(typed, write(o))...), nil

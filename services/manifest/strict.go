@@ -6,17 +6,20 @@ import (
 	"maps"
 	"math/bits"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/nearest"
-	"portolan.dev/services/manifest/kube"
 )
 
-// checker checks a tree against a type of package kube. It collects all mistakes. It corrects in
+// checker checks a tree against a type of Kubernetes. It collects all mistakes. It corrects in
 // place two mistakes that older documents contain: keys in another case, and annotations without
 // quotes.
 type checker struct {
@@ -26,7 +29,8 @@ type checker struct {
 
 var (
 	unmarshaler = reflect.TypeFor[json.Unmarshaler]()
-	intOrString = reflect.TypeFor[kube.IntOrString]()
+	intOrString = reflect.TypeFor[intstr.IntOrString]()
+	quantity    = reflect.TypeFor[resource.Quantity]()
 )
 
 func (s *checker) wrong(at *node, path, format string, args ...any) {
@@ -54,6 +58,8 @@ func (s *checker) check(n *node, t reflect.Type, path string) {
 	switch {
 	case t == intOrString:
 		s.expect(n, path, "a number or the name of a port", text, number)
+	case t == quantity:
+		s.checkQuantity(n, path)
 	case reflect.PointerTo(t).Implements(unmarshaler):
 		s.checkCustom(n, t, path)
 	case t.Kind() == reflect.Struct:
@@ -87,6 +93,17 @@ func (s *checker) checkCustom(n *node, t reflect.Type, path string) {
 	}
 	if err != nil {
 		s.wrong(n, path, "%s", err)
+	}
+}
+
+// quantityText is stricter than Kubernetes' decoder, which also takes a sign or a unit without a number,
+// and which computes for minutes on an exponent of nine digits.
+var quantityText = regexp.MustCompile(`^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,3})?$`)
+
+func (s *checker) checkQuantity(n *node, path string) {
+	const want = "a quantity such as 2, 500m or 64Mi"
+	if s.expect(n, path, want, text, number) && !quantityText.MatchString(strings.TrimSpace(n.value)) {
+		s.wrong(n, path, "must be %s, not %q", want, strings.TrimSpace(n.value))
 	}
 }
 

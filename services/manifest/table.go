@@ -2,25 +2,18 @@ package manifest
 
 import (
 	"portolan.dev/services/kinds"
+	"portolan.dev/services/kube"
 )
 
-const (
-	discovery    = "discovery.k8s.io/v1"
-	discoveryOld = "discovery.k8s.io/v1beta1"
-)
+// discoveryOld is the older version of EndpointSlices.
+const discoveryOld = "discovery.k8s.io/v1beta1"
 
 // kubernetesCodecs lists the codecs of the kinds that Kubernetes has. The other kinds have the codec
 // that plain returns.
 var kubernetesCodecs = []codec{
-	kubernetes("v1", (*reader).namespace, writeNamespace),
-	kubernetes("v1", (*reader).node, writeNode),
-	kubernetes("v1", (*reader).service, writeService),
-	kubernetes("v1", (*reader).pod, writePod),
-	kubernetes("v1", (*reader).endpoints, writeEndpoints),
-	kubernetes(discovery, (*reader).endpointSlice, writeEndpointSlice).alsoReads(discoveryOld, upgradeEndpointSlice),
-	kubernetes("coordination.k8s.io/v1", (*reader).lease, writeLease),
-	kubernetes("v1", (*reader).event, writeEvent),
-	kubernetes("v1", (*reader).secret, writeSecret),
+	kubernetes(kube.Namespace), kubernetes(kube.Node), kubernetes(kube.Service), kubernetes(kube.Pod), kubernetes(kube.Endpoints),
+	kubernetes(kube.EndpointSlice).alsoReads(discoveryOld, upgradeEndpointSlice), kubernetes(kube.Lease), kubernetes(kube.Event),
+	kubernetes(kube.Secret),
 }
 
 // codecs are the codecs of all kinds, by kind.

@@ -1,13 +1,16 @@
 package manifest
 
-import "portolan.dev/services/manifest/kube"
+import (
+	kubev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+)
 
 // upgradeEndpointSlice converts the tree of an EndpointSlice of the version that has a topology in
 // endpoints.
 func upgradeEndpointSlice(n *node) {
 	for i := range n.pairs {
 		if n.pairs[i].key == "apiVersion" {
-			n.pairs[i].value = n.pairs[i].value.renamed(discovery)
+			n.pairs[i].value = n.pairs[i].value.renamed(discoveryv1.SchemeGroupVersion.String())
 		}
 	}
 	endpoints := n.get("endpoints")
@@ -43,5 +46,5 @@ func upgradeTopology(endpoint *node) {
 }
 
 var topologyFields = map[string]string{
-	kube.LabelHostname: "nodeName", kube.LabelTopologyZone: "zone",
+	kubev1.LabelHostname: "nodeName", kubev1.LabelTopologyZone: "zone",
 }

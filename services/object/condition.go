@@ -23,14 +23,14 @@ func IsTrue(conditions []*corev1.Condition, conditionType string) bool {
 // IsReady reports whether the Ready condition is true.
 func IsReady(conditions []*corev1.Condition) bool { return IsTrue(conditions, ConditionReady) }
 
-// Conditions of a service of type LoadBalancer. ConditionLoadBalancer tells whether its provider has
-// given it addresses, and otherwise what it waits for. ConditionAnnounced tells whether nodes
+// Conditions of a service of type LoadBalancer. ConditionLoadBalancer is true if the service's provider
+// has given it addresses. Otherwise its message has the reason. ConditionAnnounced is true if nodes
 // announce the addresses.
 const (
 	ConditionLoadBalancer = "portolan.dev/LoadBalancer"
 	ConditionAnnounced    = "portolan.dev/Announced"
 )
 
-// ConditionSourceReady is the condition of a registrar's pod that says whether the pod is ready in the
-// eyes of the source that it was registered from. It is a readiness gate of pods without a probe.
+// ConditionSourceReady is the condition of a registrar's pod that is true if the pod's source, such as
+// Docker, reports the pod as ready. It is a readiness gate of pods without a probe.
 const ConditionSourceReady = "portolan.dev/SourceReady"

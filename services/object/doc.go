@@ -4,5 +4,5 @@
 //
 // The kinds are the fields of the envelope's oneof, which are read from its descriptor once, at
 // start. A switch in each function would be a little faster, but would have to be extended for
-// every new kind. What is said about a kind is in package kinds.
+// every new kind. The properties of a single kind are in package kinds.
 package object

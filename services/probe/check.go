@@ -22,8 +22,8 @@ const userAgent = "portolan-probe/1"
 // succeeds. The text of the error is at most 1 KiB long.
 type Check func(ctx context.Context) error
 
-// shortened returns a check whose errors are at most maxReason long. They may contain parts of the
-// answer, such as its status line.
+// shortened returns the check with errors of at most maxReason bytes. Errors may contain parts of the
+// answer, such as its status line, of any length.
 func (check Check) shortened() Check {
 	return func(ctx context.Context) error {
 		err := check(ctx)

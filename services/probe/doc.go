@@ -10,12 +10,11 @@
 //
 //	found, err := probe.Parse("http://:8000/healthz period=5s failures=2")
 //
-// The form is that of a URL followed by options. The other shape considered, options in the query of
-// the URL, would take away queries from the paths of HTTP checks.
+// The line is a URL followed by options. The alternative, options in the query of the URL, would leave
+// no room for queries in the paths of HTTP checks.
 //
 // A caller decides when to check, for how long, and how many failures matter. Each attempt opens a
-// connection of its own, because a connection that is kept could belong to a program that has been
-// replaced since. Certificates are not verified: a check asks whether a program serves, not which
-// one it is. What is read of an answer is bounded, and so is the text of an error, because any
-// program may be behind the port.
+// connection of its own, because the program behind an older connection may have been replaced.
+// Certificates are not verified: a check asks whether a program serves, not for its identity. The size of
+// an answer and of an error's text is bounded, because any program may be behind the port.
 package probe

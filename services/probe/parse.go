@@ -30,12 +30,12 @@ import (
 //
 // A port is a number or the name of a container's port. A host before the port is optional; without
 // it the check goes to the pod's address. The options are period, timeout, delay (durations of whole
-// seconds), failures and successes (numbers); those left out stay 0, which stands for the default.
+// seconds), failures and successes (numbers). A missing option stays 0, which stands for the default.
 // In an exec check, words that begin with the name of an option and "=" are options, the others are
 // arguments. A ttl check has no options.
 //
-// The registry accepts each probe that Parse returns. The error names the wrong part and what to
-// write instead.
+// The registry accepts each probe that Parse returns. An error names the wrong part of the text and a
+// correct form.
 func Parse(text string) (*corev1.Probe, error) {
 	if !utf8.ValidString(text) {
 		return nil, fmt.Errorf("check %q is not UTF-8: %s", text, forms)
@@ -54,10 +54,10 @@ func Parse(text string) (*corev1.Probe, error) {
 	return found, nil
 }
 
-// forms tells the reader of an error what a check can look like.
+// forms has an example of each form of a check, for errors.
 const forms = "write http://:8000/healthz, https://:8443/healthz, tcp://:5432, grpc://:9000/service, exec:SCRIPT or ttl:30s"
 
-// handlers are the readers of the kinds of checks, by what the line begins with.
+// handlers has the parser of each kind of check, by the text before the first colon.
 var handlers = map[string]func(rest string, to *corev1.Probe) error{
 	"http":  func(rest string, to *corev1.Probe) error { return parseHTTP("http", rest, to) },
 	"https": func(rest string, to *corev1.Probe) error { return parseHTTP("https", rest, to) },
@@ -88,7 +88,7 @@ func validate(found *corev1.Probe) error {
 	return errors.Join(faults...)
 }
 
-// target is what follows the kind of a check that connects to a port.
+// target is the address of a check that connects to a port.
 type target struct {
 	host, port, path string // the path has its slash
 }

@@ -78,7 +78,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestParseFaults checks that an error has the line, the wrong part of it, and what to write instead.
+// TestParseFaults checks that an error has the line, its wrong part, and a correct form.
 func TestParseFaults(t *testing.T) {
 	t.Parallel()
 	for text, parts := range map[string][]string{

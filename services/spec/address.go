@@ -22,8 +22,8 @@ type Rules struct {
 	// external IP, so an address outside them would take away the traffic of a foreign machine
 	// (CVE-2020-8554).
 	ExternalIPs []netip.Prefix
-	// NodeAddresses are the ranges that nodes may have addresses in. Empty: all unicast addresses
-	// but those of loopback, link-local and cluster ranges, see [NodeAddressProblem].
+	// NodeAddresses are the ranges for addresses of nodes. Empty: all unicast addresses except in
+	// loopback, link-local and cluster ranges, see [NodeAddressProblem].
 	NodeAddresses []netip.Prefix
 	// ContainerRanges are the ranges that pods of registrars may have addresses in, besides the
 	// addresses and the pod ranges of their nodes.
@@ -82,8 +82,8 @@ func checkNotSpecial(c *checks, field string, addr netip.Addr) bool {
 	return kind == ""
 }
 
-// specialKind returns what an address is that has another meaning on every node, and "" for other
-// addresses.
+// specialKind returns the kind of an address that means another machine on every node, such as loopback.
+// It returns "" for other addresses.
 func specialKind(addr netip.Addr) string {
 	switch {
 	case addr.IsUnspecified():
@@ -98,9 +98,9 @@ func specialKind(addr netip.Addr) string {
 	return ""
 }
 
-// NodeAddressProblem returns why no node of the installation may have an address, or "" if one may.
-// With NodeAddresses the operator also allows special addresses, because an installation on one
-// machine has nodes at loopback addresses. One with LoopbackEndpoints is such an installation.
+// NodeAddressProblem returns the reason why no node of the installation may have an address, or "" if
+// nodes may have it. Special addresses, such as loopback, are allowed in the ranges of NodeAddresses and of
+// LoopbackEndpoints, for installations on one machine.
 func NodeAddressProblem(addr netip.Addr, rules Rules) string {
 	kind := specialKind(addr)
 	switch {

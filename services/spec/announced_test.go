@@ -10,8 +10,8 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// TestAnnouncersAreReadFromTheCondition checks that the nodes are those of the message, also if it
-// was too long for a condition.
+// TestAnnouncersAreReadFromTheCondition checks that Announcers returns the nodes in the message, also if
+// the message was too long for a condition.
 func TestAnnouncersAreReadFromTheCondition(t *testing.T) {
 	read := func(all []spec.Announced) map[string]string {
 		return spec.Announcers(&corev1.Service{Status: &corev1.ServiceStatus{Conditions: []*corev1.Condition{

@@ -2,8 +2,8 @@
 // and field selectors, and the Kubernetes spelling of our enums.
 //
 // All functions are pure functions of core.v1 messages, without clock, store or network. The
-// functions of a kind are entries of its row in package kinds, which calls them and checks what all
-// kinds have in common. The invariant: an object that passed Default, PrepareCreate or
+// functions of a kind are entries of its row in package kinds, which calls them and checks the common
+// rules of all kinds. The invariant: an object that passed Default, PrepareCreate or
 // PrepareUpdate of its kind, [ResolveFamilies] and then Validate or ValidateUpdate without
 // violations needs no further checks by its readers. Properties that depend on other objects, for
 // example whether an address is free, are checked elsewhere. All violations of an object are

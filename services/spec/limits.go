@@ -4,7 +4,8 @@ import "strings"
 
 // Limits of fields that node agents and workloads may write. Kubernetes bounds few of them, and its
 // bound of a condition's message is 32 KiB. Every version of an object is kept in the log and sent
-// to all followers, so these are what Portolan's own writers and ordinary manifests need, with room.
+// to all followers. Therefore these limits are only somewhat above the needs of Portolan's own writers
+// and of ordinary manifests.
 const (
 	maxLabels       = 128 // each is a key of an index in the endpoint controller
 	maxFinalizers   = 32

@@ -151,7 +151,7 @@ func checkContainerPort(c *checks, field string, port *corev1.ContainerPort, nam
 	}
 }
 
-// ValidateProbe checks a probe whose default values are set. The fields of the violations are
+// ValidateProbe checks a probe after its default values were set. The fields of the violations are
 // relative to the probe.
 func ValidateProbe(probe *corev1.Probe) apierr.Violations {
 	var c checks

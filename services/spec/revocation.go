@@ -93,8 +93,8 @@ func checkSerial(c *checks, spec *corev1.RevocationSpec) {
 	}
 }
 
-// ValidateRevocationUpdate checks that an update keeps the spec. A list of denied certificates that
-// could change would not show what was denied when.
+// ValidateRevocationUpdate checks that an update keeps the spec. If a Revocation could change, it would
+// not show which certificates were denied at an earlier time.
 func ValidateRevocationUpdate(updated, old *corev1.Revocation, _ Rules) apierr.Violations {
 	var c checks
 	if !proto.Equal(updated.GetSpec(), old.GetSpec()) {

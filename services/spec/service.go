@@ -49,7 +49,7 @@ func ExternallyAccessible(svc *corev1.Service) bool {
 
 // LoadBalancerSourceRanges returns the ranges of clients that may reach the load balancer's
 // addresses. They come from the field or, if that is empty, from the older annotation. If both
-// results are empty, all clients may. Malformed entries, which validation refuses, admit nobody.
+// results are empty, all clients may. Malformed entries, which validation refuses, admit no client.
 func LoadBalancerSourceRanges(svc *corev1.Service) (ranges []netip.Prefix, malformed []string) {
 	texts, _ := sourceRanges(svc)
 	for _, text := range texts {

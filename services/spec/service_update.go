@@ -12,7 +12,7 @@ import (
 )
 
 // ValidateServiceUpdate checks a service that is to replace old. It does not check the name again,
-// so that a service whose name an older release accepted can still be changed.
+// because an older release may have accepted a name that is invalid now.
 func ValidateServiceUpdate(updated, old *corev1.Service, rules Rules) apierr.Violations {
 	var c checks
 	if !object.IsExternalName(updated) && !object.IsExternalName(old) {
@@ -87,8 +87,8 @@ func ValidateServiceStatus(svc *corev1.Service, rules Rules) apierr.Violations {
 	return c.found
 }
 
-// isLocalBalancer reports whether an address is a loopback address in an installation on one machine,
-// whose load balancers have no other addresses.
+// isLocalBalancer reports whether an address is a loopback address in an installation on one machine.
+// There load balancers have no other addresses.
 func isLocalBalancer(addr netip.Addr, rules Rules) bool {
 	return addr.IsLoopback() && len(rules.LoopbackEndpoints) > 0
 }

@@ -31,8 +31,9 @@ func DNSLabel(s string) string {
 	return ""
 }
 
-// LabelFrom returns an RFC 1123 label that resembles a text, such as a program's name: of at most longest
-// bytes, with '-' in the place of what a label may not have. It is empty if nothing of the text is left.
+// LabelFrom returns an RFC 1123 label that resembles a text, such as a program's name. It replaces
+// characters that a label may not have by '-', and cuts the label at longest bytes. It returns "" if the
+// text has no character of labels.
 func LabelFrom(text string, longest int) string {
 	label := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {

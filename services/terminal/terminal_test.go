@@ -42,7 +42,7 @@ func TestEscapes(t *testing.T) {
 	}
 }
 
-// write returns what a writer makes of text that is written in pieces.
+// write writes text in pieces to a Writer, and returns the output.
 func write(t *testing.T, text string, piece int) string {
 	t.Helper()
 	var out bytes.Buffer

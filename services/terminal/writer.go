@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Writer escapes the invisible characters of what is written, except for line breaks and tabs. It
-// is safe for concurrent use.
+// Writer escapes the invisible characters of its input, except for line breaks and tabs. It is safe
+// for concurrent use.
 type Writer struct {
 	raw io.Writer
 

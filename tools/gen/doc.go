@@ -7,11 +7,11 @@
 // for messages that are encoded, copied or compared for every change or every object. A request that
 // travels once does not need them.
 //
-// The invariant: the generated code in the tree is exactly the output of the pinned plugins for the
+// The generated code in the tree is exactly the output of the pinned plugins for the
 // .proto files in the tree. With -check nothing is written. Instead gen lists the files that
 // differ, are missing, or have no source any more, and the exit code is 1.
 //
 // buf does the same and more, but takes minutes to build, and a fresh clone should not need it
-// before its tests. gen uses the same compiler as buf, so both parse files alike. buf is still the
-// linter (tools/buf).
+// before its tests. gen uses the same compiler as buf, so both parse files alike. Package protolint
+// beside it checks buf's rules.
 package main

@@ -11,8 +11,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bufbuild/protocompile/protoutil"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/pluginpb"
+
+	"portolan.dev/tools/gen/compile"
 )
 
 // project is a contract and the module of its generated code.
@@ -21,13 +24,35 @@ type project struct {
 	out    string   // the root folder of the module
 	module string   // the path of the module
 	bin    string   // the folder of the plugins
-	coded  []string // the folders and files whose messages are encoded and decoded without reflection
-	fast   []string // those whose messages are also copied and compared without reflection
+	kinds  string   // the Go file with the table of kinds, or ""
+	coded  []string // folders and files with messages that are encoded and decoded without reflection
+	fast   []string // the same, and the messages are also copied and compared without reflection
+}
+
+// request compiles the contract and returns the request for all plugins. An unused import is an error, and
+// so is a file without a syntax.
+func (p project) request(ctx context.Context) (*pluginpb.CodeGeneratorRequest, error) {
+	contract, err := compile.Below(ctx, p.root)
+	if err != nil {
+		return nil, err
+	}
+	if len(contract.Warnings) > 0 {
+		return nil, contract.Warnings[0]
+	}
+	request := &pluginpb.CodeGeneratorRequest{FileToGenerate: contract.Names}
+	for _, file := range contract.Files {
+		request.ProtoFile = append(request.ProtoFile, protoutil.ProtoFromFileDescriptor(file))
+	}
+	return request, nil
 }
 
 // generate runs all plugins on one request. It returns the contents of the generated files by name,
 // relative to the output folder.
-func (p project) generate(ctx context.Context, request *pluginpb.CodeGeneratorRequest) (map[string][]byte, error) {
+func (p project) generate(ctx context.Context) (map[string][]byte, error) {
+	request, err := p.request(ctx)
+	if err != nil {
+		return nil, err
+	}
 	coded, err := p.listed(p.coded, request.GetFileToGenerate())
 	if err != nil {
 		return nil, err
@@ -106,7 +131,7 @@ func runPlugin(ctx context.Context, path string, request *pluginpb.CodeGenerator
 
 // staleFiles lists the generated files without a .proto file.
 func staleFiles(root string, want map[string][]byte) ([]string, error) {
-	have, err := filesBelow(root, ".pb.go")
+	have, err := compile.FilesBelow(root, ".pb.go")
 	if err != nil {
 		return nil, err
 	}

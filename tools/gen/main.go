@@ -8,10 +8,12 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+
+	"portolan.dev/tools/gen/kindapi"
 )
 
 // errDiffers makes -check exit with code 1 after the files were listed.
-var errDiffers = errors.New("generated code is not what the contract says; run `make generate` and commit the result")
+var errDiffers = errors.New("generated files are not what their sources say; run `make generate` and commit the result")
 
 func main() {
 	var p project
@@ -19,6 +21,7 @@ func main() {
 	flag.StringVar(&p.out, "out", "api", "folder of the generated code, the root of the module -module")
 	flag.StringVar(&p.module, "module", "portolan.dev/api", "module path that the go_package options begin with")
 	flag.StringVar(&p.bin, "plugins", ".bin", "folder of the plugin binaries")
+	flag.StringVar(&p.kinds, "kinds", "", "Go file with the table of kinds, from which the .proto files of their services are generated; empty: none")
 	flag.Var((*list)(&p.coded), "coded", "folder or file below -root whose messages are encoded without reflection; repeatable")
 	flag.Var((*list)(&p.fast), "fast", "the same, and the messages are copied and compared without reflection; repeatable")
 	check := flag.Bool("check", false, "compare with what is there instead of writing")
@@ -43,25 +46,36 @@ func (l *list) Set(entry string) error {
 	return nil
 }
 
-// run generates the code of the project. With check it writes nothing and fails if the code in the
-// tree differs.
+// run generates the services of kinds and then the code of the project. With check it writes nothing and
+// fails if a file in the tree differs.
 func (p project) run(ctx context.Context, check bool) error {
-	request, err := compile(ctx, p.root)
+	var differ []string
+	if p.kinds != "" {
+		services, err := kindapi.Generate(ctx, p.root, p.kinds)
+		if err != nil {
+			return err
+		}
+		stale, err := kindapi.Stale(p.root, services)
+		if err != nil {
+			return err
+		}
+		if differ, err = update(p.root, services, stale, check); err != nil {
+			return err
+		}
+	}
+	code, err := p.generate(ctx)
 	if err != nil {
 		return err
 	}
-	want, err := p.generate(ctx, request)
+	stale, err := staleFiles(p.out, code)
 	if err != nil {
 		return err
 	}
-	stale, err := staleFiles(p.out, want)
+	more, err := update(p.out, code, stale, check)
 	if err != nil {
 		return err
 	}
-	if !check {
-		return write(p.out, want, stale)
-	}
-	differ := compare(p.out, want, stale)
+	differ = append(differ, more...)
 	for _, line := range differ {
 		fmt.Println(line)
 	}
@@ -69,4 +83,12 @@ func (p project) run(ctx context.Context, check bool) error {
 		return errDiffers
 	}
 	return nil
+}
+
+// update writes files below root and removes the stale ones. With check it only returns the differences.
+func update(root string, want map[string][]byte, stale []string, check bool) ([]string, error) {
+	if check {
+		return compare(root, want, stale), nil
+	}
+	return nil, write(root, want, stale)
 }

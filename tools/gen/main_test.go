@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"portolan.dev/tools/gen/compile"
 )
 
 const toy = `// A toy contract.
@@ -52,7 +54,7 @@ func TestWriteThenCheck(t *testing.T) {
 	if err := p.run(t.Context(), true); err != nil {
 		t.Errorf("check after write: %v", err)
 	}
-	have, err := filesBelow(out, ".pb.go")
+	have, err := compile.FilesBelow(out, ".pb.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,20 +82,6 @@ func TestWriteThenCheck(t *testing.T) {
 	p.fast = append(p.fast, "toy/v2")
 	if err := p.run(t.Context(), true); err == nil || !strings.Contains(err.Error(), "toy/v2") {
 		t.Errorf("a folder that does not exist is listed as fast: got %v", err)
-	}
-}
-
-func TestCompileNamesEveryFault(t *testing.T) {
-	root := t.TempDir()
-	put(t, root, "a.proto", "syntax = \"proto3\";\nmessage A { Nowhere one = 1;\n  Missing two = 2; }\n")
-	_, err := compile(t.Context(), root)
-	if err == nil {
-		t.Fatal("a broken contract compiled")
-	}
-	for _, want := range []string{"a.proto:2:13", "Nowhere", "a.proto:3:3", "Missing"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("error %q does not name %q", err, want)
-		}
 	}
 }
 

@@ -72,6 +72,11 @@ func mutate(ctx context.Context, out io.Writer, o options) error {
 		ctx, cancel = context.WithTimeoutCause(ctx, o.budget, errBudget)
 		defer cancel()
 	}
+	for _, t := range o.targets {
+		if err := t.check(o.root); err != nil {
+			return err
+		}
+	}
 	r, err := openResults(o.results)
 	if err != nil {
 		return err

@@ -65,13 +65,22 @@ func TestSurvivors(t *testing.T) {
 }
 
 func TestTestsMustPassWithoutMutant(t *testing.T) {
-	o := options{root: "testdata/sample", results: filepath.Join(t.TempDir(), "results"), most: 1, targets: choose([]string{"absent"})}
-	if err := mutate(t.Context(), new(strings.Builder), o); err != nil {
-		t.Errorf("a package without files has no mutants: %v", err)
+	o := options{
+		root: "testdata/sample", results: filepath.Join(t.TempDir(), "results"), most: 1, env: []string{"GOWORK=off"},
+		targets: []target{{"weak", []string{"failing"}}},
 	}
-	o.env, o.targets = []string{"GOWORK=off"}, []target{{"weak", []string{"absent"}}}
 	if err := mutate(t.Context(), new(strings.Builder), o); err == nil || !strings.Contains(err.Error(), "without a mutant") {
 		t.Errorf("tests that fail by themselves killed a mutant: %v", err)
+	}
+}
+
+// TestUnknownPackages checks that a package that does not exist is an error, as a target and as the place of its tests.
+func TestUnknownPackages(t *testing.T) {
+	for _, targets := range [][]target{choose([]string{"absent"}), {{"weak", []string{"weak", "absent"}}}} {
+		o := options{root: "testdata/sample", results: filepath.Join(t.TempDir(), "results"), most: 1, targets: targets}
+		if err := mutate(t.Context(), new(strings.Builder), o); err == nil || !strings.Contains(err.Error(), "absent: no package") {
+			t.Errorf("%v: got %v", targets, err)
+		}
 	}
 }
 

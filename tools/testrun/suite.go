@@ -92,12 +92,13 @@ func matches(path, pattern string) bool {
 // the given ones come first.
 func (s suite) command(ctx context.Context, goFlags []string, args ...string) *exec.Cmd {
 	flags := append([]string{"test", "-json"}, goFlags...)
-	cgo := "CGO_ENABLED=0" // as in the programs that ship
+	env := []string{"CGO_ENABLED=0"} // as in the programs that ship
 	if s.race {
 		flags = append(flags, "-race")
-		cgo = "CGO_ENABLED=1" // the race detector needs it
+		// The race detector needs cgo. By default it sleeps for a second at the end of each test binary.
+		env = []string{"CGO_ENABLED=1", "GORACE=atexit_sleep_ms=50"}
 	}
 	cmd := s.module.command(ctx, append(flags, args...)...)
-	cmd.Env = append(cmd.Env, cgo)
+	cmd.Env = append(cmd.Env, env...)
 	return cmd
 }

@@ -997,8 +997,7 @@ func (x *ReleaseResponse) GetReleased() uint32 {
 type ReserveRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Holder of the reserve: name of the Lease in the registry's namespace "default" by which the holder
-	// fences every commit of an object with values of the reserve. Whoever deletes the Lease thereby
-	// ends the reserve.
+	// fences every commit of an object with values of the reserve. Deleting the Lease ends the reserve.
 	Holder string `protobuf:"bytes,1,opt,name=holder,proto3" json:"holder,omitempty"`
 	// Values that the holder wishes to have at hand, at most one wish for each family.
 	Wishes []*ReserveWish `protobuf:"bytes,2,rep,name=wishes,proto3" json:"wishes,omitempty"`
@@ -1105,7 +1104,7 @@ type ReserveWish struct {
 	Use Use `protobuf:"varint,1,opt,name=use,proto3,enum=portolan.allocator.v1.Use" json:"use,omitempty"`
 	// Family of the addresses.
 	Family v1.IPFamily `protobuf:"varint,2,opt,name=family,proto3,enum=portolan.core.v1.IPFamily" json:"family,omitempty"`
-	// Number of values in all, those included that the holder has already; at most 4096.
+	// Number of values in all, including the values that the holder has already; at most 4096.
 	Count         uint32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1372,7 +1371,7 @@ type ReserveResponse struct {
 	Granted []*ReservedValue `protobuf:"bytes,1,rep,name=granted,proto3" json:"granted,omitempty"`
 	// Values that the holder must give back with its next call, if it still has them.
 	Recalled []*ReservedValue `protobuf:"bytes,2,rep,name=recalled,proto3" json:"recalled,omitempty"`
-	// How many values the holder may keep, for each family of its wishes.
+	// Numbers of values that the holder may keep, for each family of its wishes.
 	Limits []*ReserveLimit `protobuf:"bytes,3,rep,name=limits,proto3" json:"limits,omitempty"`
 	// As in AllocateResponse.
 	LogEpoch string `protobuf:"bytes,4,opt,name=log_epoch,json=logEpoch,proto3" json:"log_epoch,omitempty"`
@@ -1594,8 +1593,8 @@ type Allocation struct {
 	Value string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
 	// Owner.
 	Owner *Owner `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
-	// Place in the owner. In a pool with per_protocol, the slot of a claim's further protocols is that
-	// of the claim, followed by "&" and the protocol.
+	// Place in the owner. In a pool with per_protocol, the slot of a claim's further protocols is the
+	// claim's slot, followed by "&" and the protocol.
 	Slot string `protobuf:"bytes,4,opt,name=slot,proto3" json:"slot,omitempty"`
 	// State of the value.
 	State AllocationState `protobuf:"varint,5,opt,name=state,proto3,enum=portolan.allocator.v1.AllocationState" json:"state,omitempty"`

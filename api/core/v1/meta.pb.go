@@ -278,8 +278,8 @@ type ObjectMeta struct {
 	// Names of the finalizers that must be removed before the object is removed; qualified names.
 	Finalizers []string `protobuf:"bytes,13,rep,name=finalizers,proto3" json:"finalizers,omitempty"`
 	// The fields that each manager owns. Create stores the entries of the request. Update and
-	// UpdateStatus store those of a request that has a resource_version and other entries than the
-	// stored object; UpdateStatus takes only entries of the subresource "status", and Update only the
+	// UpdateStatus store the entries of a request if it has a resource_version and its entries differ from
+	// the stored ones; UpdateStatus takes only entries of the subresource "status", and Update only the
 	// others. A single empty entry removes all. Otherwise they keep the stored entries, and take every
 	// field that they change from the entries that have it. ApplyService keeps its own entry. At most
 	// 100 entries, of 256 KiB in all; a violation is INVALID_ARGUMENT.
@@ -435,8 +435,8 @@ type ManagedFields struct {
 	Time *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=time,proto3" json:"time,omitempty"`
 	// Subresource by which the fields were written: "status", or empty for the object itself.
 	Subresource string `protobuf:"bytes,6,opt,name=subresource,proto3" json:"subresource,omitempty"`
-	// The fields, in the JSON format FieldsV1 of Kubernetes: {"f:spec":{"f:type":{}}}. Names are those
-	// of Kubernetes; a field that only Portolan has is named as the annotation that stands for it in a
+	// The fields, in the JSON format FieldsV1 of Kubernetes: {"f:spec":{"f:type":{}}}. Names are
+	// Kubernetes' names; a field that only Portolan has is named as the annotation that stands for it in a
 	// manifest.
 	FieldsV1      []byte `protobuf:"bytes,7,opt,name=fields_v1,json=fieldsV1,proto3" json:"fields_v1,omitempty"`
 	unknownFields protoimpl.UnknownFields

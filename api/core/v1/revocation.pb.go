@@ -22,8 +22,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Revocation denies certificates that have not expired: those of an identity that were issued
-// before some time, or the one with a serial number. All daemons refuse them within seconds. Only
+// Revocation denies certificates that have not expired: the certificates of an identity that were issued
+// before some time, or a single one by its serial number. All daemons refuse them within seconds. Only
 // operators of all namespaces write Revocations. To change one, delete it and create another.
 type Revocation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`

@@ -21,9 +21,9 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Secret holds texts that only operators may read, and edges if it is a certificate with its key.
-// Messages on the change stream have the names of Secrets and nothing else of them. The registry
-// stores the data as it is: encrypt its disk, and backups.
+// Secret holds texts that only operators may read. Edges may read it too if it is a certificate with
+// its key. Messages on the change stream contain only the names of Secrets. The registry stores the
+// data unencrypted: encrypt its disk, and backups.
 type Secret struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, identity, labels.

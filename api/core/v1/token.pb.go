@@ -22,10 +22,10 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Token lets whoever has its secret call the API of Kubernetes as an identity, until it expires. The
+// Token lets the holder of its secret call the API of Kubernetes as an identity, until it expires. The
 // secret is in no object: a Token has its hash, which its creator computes. Only operators of all
-// namespaces read and write Tokens. A Token does not change but for its labels and annotations.
-// To revoke one, delete it.
+// namespaces read and write Tokens. Only the labels and annotations of a Token can change. To revoke
+// one, delete it.
 type Token struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, identity, labels. The name is part of the text that clients send.

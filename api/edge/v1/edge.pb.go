@@ -9,6 +9,7 @@ package edgev1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -88,11 +89,13 @@ type GetStatusResponse struct {
 	ViewRevision uint64 `protobuf:"varint,3,opt,name=view_revision,json=viewRevision,proto3" json:"view_revision,omitempty"`
 	// Whether the view is complete.
 	Synced bool `protobuf:"varint,4,opt,name=synced,proto3" json:"synced,omitempty"`
-	// Seconds since the view was last known to be current.
+	// Deprecated: use view_age. For one release after view_age was added, edges set both.
+	//
+	// Deprecated: Marked as deprecated in portolan/edge/v1/edge.proto.
 	ViewAgeSeconds float64 `protobuf:"fixed64,5,opt,name=view_age_seconds,json=viewAgeSeconds,proto3" json:"view_age_seconds,omitempty"`
 	// Whether the edge stops: it accepts no connections, and earlier ones end.
 	Stopping bool `protobuf:"varint,6,opt,name=stopping,proto3" json:"stopping,omitempty"`
-	// State of the connection to the node's agent: why there is none; empty: it is there, or none is
+	// Reason why there is no connection to the node's agent; empty: there is one, or no agent is
 	// configured.
 	AgentError string `protobuf:"bytes,7,opt,name=agent_error,json=agentError,proto3" json:"agent_error,omitempty"`
 	// Faults that do not keep the edge from serving.
@@ -100,7 +103,9 @@ type GetStatusResponse struct {
 	// Ports of the services, by address and port.
 	Ports []*Port `protobuf:"bytes,9,rep,name=ports,proto3" json:"ports,omitempty"`
 	// Further ports that the answer has no room for.
-	MorePorts     uint32 `protobuf:"varint,10,opt,name=more_ports,json=morePorts,proto3" json:"more_ports,omitempty"`
+	MorePorts uint32 `protobuf:"varint,10,opt,name=more_ports,json=morePorts,proto3" json:"more_ports,omitempty"`
+	// Time since the view was last known to be current.
+	ViewAge       *durationpb.Duration `protobuf:"bytes,11,opt,name=view_age,json=viewAge,proto3" json:"view_age,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -163,6 +168,7 @@ func (x *GetStatusResponse) GetSynced() bool {
 	return false
 }
 
+// Deprecated: Marked as deprecated in portolan/edge/v1/edge.proto.
 func (x *GetStatusResponse) GetViewAgeSeconds() float64 {
 	if x != nil {
 		return x.ViewAgeSeconds
@@ -205,6 +211,13 @@ func (x *GetStatusResponse) GetMorePorts() uint32 {
 	return 0
 }
 
+func (x *GetStatusResponse) GetViewAge() *durationpb.Duration {
+	if x != nil {
+		return x.ViewAge
+	}
+	return nil
+}
+
 // Port is a port of a service at one load-balancer address.
 type Port struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -224,7 +237,7 @@ type Port struct {
 	Listening bool `protobuf:"varint,7,opt,name=listening,proto3" json:"listening,omitempty"`
 	// Why it does not listen; empty: it does, or no backend was ever there.
 	Error string `protobuf:"bytes,8,opt,name=error,proto3" json:"error,omitempty"`
-	// What is not as the service asks for it.
+	// Differences from the settings that the service asks for.
 	Problems []string `protobuf:"bytes,9,rep,name=problems,proto3" json:"problems,omitempty"`
 	// Open connections of clients.
 	Connections uint32 `protobuf:"varint,10,opt,name=connections,proto3" json:"connections,omitempty"`
@@ -445,16 +458,16 @@ var File_portolan_edge_v1_edge_proto protoreflect.FileDescriptor
 
 const file_portolan_edge_v1_edge_proto_rawDesc = "" +
 	"\n" +
-	"\x1bportolan/edge/v1/edge.proto\x12\x10portolan.edge.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"D\n" +
+	"\x1bportolan/edge/v1/edge.proto\x12\x10portolan.edge.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"D\n" +
 	"\x10GetStatusRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"\xc8\x02\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"\x82\x03\n" +
 	"\x11GetStatusResponse\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
 	"\x04zone\x18\x02 \x01(\tR\x04zone\x12#\n" +
 	"\rview_revision\x18\x03 \x01(\x04R\fviewRevision\x12\x16\n" +
-	"\x06synced\x18\x04 \x01(\bR\x06synced\x12(\n" +
-	"\x10view_age_seconds\x18\x05 \x01(\x01R\x0eviewAgeSeconds\x12\x1a\n" +
+	"\x06synced\x18\x04 \x01(\bR\x06synced\x12,\n" +
+	"\x10view_age_seconds\x18\x05 \x01(\x01B\x02\x18\x01R\x0eviewAgeSeconds\x12\x1a\n" +
 	"\bstopping\x18\x06 \x01(\bR\bstopping\x12\x1f\n" +
 	"\vagent_error\x18\a \x01(\tR\n" +
 	"agentError\x12\x1a\n" +
@@ -462,7 +475,8 @@ const file_portolan_edge_v1_edge_proto_rawDesc = "" +
 	"\x05ports\x18\t \x03(\v2\x16.portolan.edge.v1.PortR\x05ports\x12\x1d\n" +
 	"\n" +
 	"more_ports\x18\n" +
-	" \x01(\rR\tmorePorts\"\x8a\x03\n" +
+	" \x01(\rR\tmorePorts\x124\n" +
+	"\bview_age\x18\v \x01(\v2\x19.google.protobuf.DurationR\aviewAge\"\x8a\x03\n" +
 	"\x04Port\x12\x1a\n" +
 	"\bfrontend\x18\x01 \x01(\tR\bfrontend\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x18\n" +
@@ -505,19 +519,21 @@ var file_portolan_edge_v1_edge_proto_goTypes = []any{
 	(*GetStatusResponse)(nil),     // 1: portolan.edge.v1.GetStatusResponse
 	(*Port)(nil),                  // 2: portolan.edge.v1.Port
 	(*Backend)(nil),               // 3: portolan.edge.v1.Backend
-	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 4: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
 }
 var file_portolan_edge_v1_edge_proto_depIdxs = []int32{
 	2, // 0: portolan.edge.v1.GetStatusResponse.ports:type_name -> portolan.edge.v1.Port
-	3, // 1: portolan.edge.v1.Port.backends:type_name -> portolan.edge.v1.Backend
-	4, // 2: portolan.edge.v1.Backend.since:type_name -> google.protobuf.Timestamp
-	0, // 3: portolan.edge.v1.EdgeService.GetStatus:input_type -> portolan.edge.v1.GetStatusRequest
-	1, // 4: portolan.edge.v1.EdgeService.GetStatus:output_type -> portolan.edge.v1.GetStatusResponse
-	4, // [4:5] is the sub-list for method output_type
-	3, // [3:4] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	4, // 1: portolan.edge.v1.GetStatusResponse.view_age:type_name -> google.protobuf.Duration
+	3, // 2: portolan.edge.v1.Port.backends:type_name -> portolan.edge.v1.Backend
+	5, // 3: portolan.edge.v1.Backend.since:type_name -> google.protobuf.Timestamp
+	0, // 4: portolan.edge.v1.EdgeService.GetStatus:input_type -> portolan.edge.v1.GetStatusRequest
+	1, // 5: portolan.edge.v1.EdgeService.GetStatus:output_type -> portolan.edge.v1.GetStatusResponse
+	5, // [5:6] is the sub-list for method output_type
+	4, // [4:5] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_portolan_edge_v1_edge_proto_init() }

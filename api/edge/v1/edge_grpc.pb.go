@@ -26,7 +26,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// EdgeService says what an edge serves. An edge is a proxy at the load-balancer addresses of services
+// EdgeService returns the state of an edge. An edge is a proxy at the load-balancer addresses of services
 // of the class portolan.dev/edge.
 type EdgeServiceClient interface {
 	// GetStatus returns the state of the edge, and the ports that it serves.
@@ -55,7 +55,7 @@ func (c *edgeServiceClient) GetStatus(ctx context.Context, in *GetStatusRequest,
 // All implementations must embed UnimplementedEdgeServiceServer
 // for forward compatibility.
 //
-// EdgeService says what an edge serves. An edge is a proxy at the load-balancer addresses of services
+// EdgeService returns the state of an edge. An edge is a proxy at the load-balancer addresses of services
 // of the class portolan.dev/edge.
 type EdgeServiceServer interface {
 	// GetStatus returns the state of the edge, and the ports that it serves.

@@ -22,10 +22,78 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// AnnounceState is a state of a node or of its agent. A node can be in several.
+type AnnounceState int32
+
+const (
+	// Not used.
+	AnnounceState_ANNOUNCE_STATE_UNSPECIFIED AnnounceState = 0
+	// The node forwards services as planned.
+	AnnounceState_ANNOUNCE_STATE_READY AnnounceState = 1
+	// The node drains: its addresses move to other nodes.
+	AnnounceState_ANNOUNCE_STATE_DRAINING AnnounceState = 2
+	// The agent stops for a restart, and its kernel forwards in the meantime. The node keeps its
+	// addresses for some time (the server's -announce-restart), in which no node announces them.
+	AnnounceState_ANNOUNCE_STATE_RESTARTING AnnounceState = 3
+	// The node forwards even if its agent does not run. When the agent's process dies, the node's kernel
+	// closes the connection. Such a node then keeps its addresses as if the agent had sent RESTARTING.
+	AnnounceState_ANNOUNCE_STATE_FORWARDS_ALONE AnnounceState = 4
+	// The agent has been restarted, and the proxy has not connected to it yet. The node keeps its
+	// addresses that are in kept for some seconds, in which it does not announce them.
+	AnnounceState_ANNOUNCE_STATE_AWAITS_PROXY AnnounceState = 5
+)
+
+// Enum value maps for AnnounceState.
+var (
+	AnnounceState_name = map[int32]string{
+		0: "ANNOUNCE_STATE_UNSPECIFIED",
+		1: "ANNOUNCE_STATE_READY",
+		2: "ANNOUNCE_STATE_DRAINING",
+		3: "ANNOUNCE_STATE_RESTARTING",
+		4: "ANNOUNCE_STATE_FORWARDS_ALONE",
+		5: "ANNOUNCE_STATE_AWAITS_PROXY",
+	}
+	AnnounceState_value = map[string]int32{
+		"ANNOUNCE_STATE_UNSPECIFIED":    0,
+		"ANNOUNCE_STATE_READY":          1,
+		"ANNOUNCE_STATE_DRAINING":       2,
+		"ANNOUNCE_STATE_RESTARTING":     3,
+		"ANNOUNCE_STATE_FORWARDS_ALONE": 4,
+		"ANNOUNCE_STATE_AWAITS_PROXY":   5,
+	}
+)
+
+func (x AnnounceState) Enum() *AnnounceState {
+	p := new(AnnounceState)
+	*p = x
+	return p
+}
+
+func (x AnnounceState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (AnnounceState) Descriptor() protoreflect.EnumDescriptor {
+	return file_portolan_loadbalancer_v1_announcer_proto_enumTypes[0].Descriptor()
+}
+
+func (AnnounceState) Type() protoreflect.EnumType {
+	return &file_portolan_loadbalancer_v1_announcer_proto_enumTypes[0]
+}
+
+func (x AnnounceState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use AnnounceState.Descriptor instead.
+func (AnnounceState) EnumDescriptor() ([]byte, []int) {
+	return file_portolan_loadbalancer_v1_announcer_proto_rawDescGZIP(), []int{0}
+}
+
 // AnnounceRequest is a message of a node agent: its state.
 type AnnounceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the node. It must be that in the certificate.
+	// Name of the node, as in the certificate.
 	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
 	// Random name of the agent's process, at most 64 bytes. It tells a restarted agent from one that
 	// has connected again.
@@ -40,22 +108,27 @@ type AnnounceRequest struct {
 	// The node's addresses on the interfaces on which the agent announces, with the lengths of their
 	// subnets, such as 192.0.2.7/24, at most 256.
 	Subnets []string `protobuf:"bytes,6,rep,name=subnets,proto3" json:"subnets,omitempty"`
-	// Whether the node forwards services as planned.
+	// Deprecated: use READY in states. For one release after states was added, agents set both.
+	//
+	// Deprecated: Marked as deprecated in portolan/loadbalancer/v1/announcer.proto.
 	Ready bool `protobuf:"varint,7,opt,name=ready,proto3" json:"ready,omitempty"`
-	// Whether the node drains: its addresses move to other nodes.
+	// Deprecated: use DRAINING in states. For one release after states was added, agents set both.
+	//
+	// Deprecated: Marked as deprecated in portolan/loadbalancer/v1/announcer.proto.
 	Draining bool `protobuf:"varint,8,opt,name=draining,proto3" json:"draining,omitempty"`
-	// Whether the agent stops for a restart, and its kernel forwards in the meantime. The node keeps
-	// its addresses for some time (the server's -announce-restart), in which no node announces them.
+	// Deprecated: use RESTARTING in states. For one release after states was added, agents set both.
+	//
+	// Deprecated: Marked as deprecated in portolan/loadbalancer/v1/announcer.proto.
 	Restarting bool `protobuf:"varint,9,opt,name=restarting,proto3" json:"restarting,omitempty"`
-	// Whether the node forwards although its agent does not run. If the connection is closed without a
-	// message before, as the node's kernel does when the agent's process dies, such a node keeps its
-	// addresses as if the agent had said that it restarts.
+	// Deprecated: use FORWARDS_ALONE in states. For one release after states was added, agents set both.
+	//
+	// Deprecated: Marked as deprecated in portolan/loadbalancer/v1/announcer.proto.
 	ForwardsAlone bool `protobuf:"varint,10,opt,name=forwards_alone,json=forwardsAlone,proto3" json:"forwards_alone,omitempty"`
-	// Hand-overs of the addresses and former addresses, as the last answer that the agent has followed
-	// has them. A new leader learns them from here.
+	// Hand-overs of the addresses and former addresses in the last answer that the agent has followed. A
+	// new leader learns them from here.
 	HandOvers []*HandOver `protobuf:"bytes,11,rep,name=hand_overs,json=handOvers,proto3" json:"hand_overs,omitempty"`
-	// Addresses of the last answer whose rights have ended without another answer, at most 4096. A new
-	// leader lets the node have them back once no other node can have them.
+	// Addresses of the last answer, if their rights have ended without another answer; at most 4096. A
+	// new leader gives them back to the node once no other node can have them.
 	FormerAddresses []string `protobuf:"bytes,12,rep,name=former_addresses,json=formerAddresses,proto3" json:"former_addresses,omitempty"`
 	// Time since the rights to the former addresses have ended.
 	FormerSince *durationpb.Duration `protobuf:"bytes,13,opt,name=former_since,json=formerSince,proto3" json:"former_since,omitempty"`
@@ -66,9 +139,13 @@ type AnnounceRequest struct {
 	// Addresses that are local to the node for a proxy, which may have connections at them, at most
 	// 4096. Only to such a node are packets of earlier connections sent.
 	Kept []string `protobuf:"bytes,15,rep,name=kept,proto3" json:"kept,omitempty"`
-	// Whether the agent has been restarted, and the proxy has not connected to it yet. The node keeps its
-	// addresses that are kept for some seconds, in which it does not announce them.
-	AwaitsProxy   bool `protobuf:"varint,16,opt,name=awaits_proxy,json=awaitsProxy,proto3" json:"awaits_proxy,omitempty"`
+	// Deprecated: use AWAITS_PROXY in states. For one release after states was added, agents set both.
+	//
+	// Deprecated: Marked as deprecated in portolan/loadbalancer/v1/announcer.proto.
+	AwaitsProxy bool `protobuf:"varint,16,opt,name=awaits_proxy,json=awaitsProxy,proto3" json:"awaits_proxy,omitempty"`
+	// States of the node and its agent, in any order. If there are none, the server reads the deprecated
+	// fields, which agents of earlier releases set. It ignores states that it does not know.
+	States        []AnnounceState `protobuf:"varint,17,rep,packed,name=states,proto3,enum=portolan.loadbalancer.v1.AnnounceState" json:"states,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -145,6 +222,7 @@ func (x *AnnounceRequest) GetSubnets() []string {
 	return nil
 }
 
+// Deprecated: Marked as deprecated in portolan/loadbalancer/v1/announcer.proto.
 func (x *AnnounceRequest) GetReady() bool {
 	if x != nil {
 		return x.Ready
@@ -152,6 +230,7 @@ func (x *AnnounceRequest) GetReady() bool {
 	return false
 }
 
+// Deprecated: Marked as deprecated in portolan/loadbalancer/v1/announcer.proto.
 func (x *AnnounceRequest) GetDraining() bool {
 	if x != nil {
 		return x.Draining
@@ -159,6 +238,7 @@ func (x *AnnounceRequest) GetDraining() bool {
 	return false
 }
 
+// Deprecated: Marked as deprecated in portolan/loadbalancer/v1/announcer.proto.
 func (x *AnnounceRequest) GetRestarting() bool {
 	if x != nil {
 		return x.Restarting
@@ -166,6 +246,7 @@ func (x *AnnounceRequest) GetRestarting() bool {
 	return false
 }
 
+// Deprecated: Marked as deprecated in portolan/loadbalancer/v1/announcer.proto.
 func (x *AnnounceRequest) GetForwardsAlone() bool {
 	if x != nil {
 		return x.ForwardsAlone
@@ -208,11 +289,19 @@ func (x *AnnounceRequest) GetKept() []string {
 	return nil
 }
 
+// Deprecated: Marked as deprecated in portolan/loadbalancer/v1/announcer.proto.
 func (x *AnnounceRequest) GetAwaitsProxy() bool {
 	if x != nil {
 		return x.AwaitsProxy
 	}
 	return false
+}
+
+func (x *AnnounceRequest) GetStates() []AnnounceState {
+	if x != nil {
+		return x.States
+	}
+	return nil
 }
 
 // AnnounceResponse is an answer to a node agent.
@@ -231,8 +320,8 @@ type AnnounceResponse struct {
 	// Hand-overs of some of the addresses, and of addresses that the node is to get. They begin before the
 	// agent announces the addresses. Other addresses have none any more.
 	HandOvers []*HandOver `protobuf:"bytes,5,rep,name=hand_overs,json=handOvers,proto3" json:"hand_overs,omitempty"`
-	// Those of the addresses that a proxy on the node serves. The agent gives up the right to one as soon
-	// as the proxy no longer does.
+	// The part of addresses that a proxy on the node serves. The agent gives up the right to such an
+	// address as soon as the proxy no longer serves it.
 	Proxied       []string `protobuf:"bytes,6,rep,name=proxied,proto3" json:"proxied,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -311,8 +400,8 @@ func (x *AnnounceResponse) GetProxied() []string {
 }
 
 // HandOver names the node that has announced an address before, as long as it lives. The node that
-// announces it now sends packets to it that belong to no connection that it knows, and open none, so
-// that earlier connections go on.
+// announces the address now forwards packets to the previous node if they belong to no known connection
+// and open none. So earlier connections go on.
 type HandOver struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The address.
@@ -389,28 +478,29 @@ var File_portolan_loadbalancer_v1_announcer_proto protoreflect.FileDescriptor
 
 const file_portolan_loadbalancer_v1_announcer_proto_rawDesc = "" +
 	"\n" +
-	"(portolan/loadbalancer/v1/announcer.proto\x12\x18portolan.loadbalancer.v1\x1a\x1egoogle/protobuf/duration.proto\"\xb2\x04\n" +
+	"(portolan/loadbalancer/v1/announcer.proto\x12\x18portolan.loadbalancer.v1\x1a\x1egoogle/protobuf/duration.proto\"\x87\x05\n" +
 	"\x0fAnnounceRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x1a\n" +
 	"\bsequence\x18\x03 \x01(\x04R\bsequence\x12'\n" +
 	"\x0ffollowed_answer\x18\x04 \x01(\x04R\x0efollowedAnswer\x12\x1c\n" +
 	"\taddresses\x18\x05 \x03(\tR\taddresses\x12\x18\n" +
-	"\asubnets\x18\x06 \x03(\tR\asubnets\x12\x14\n" +
-	"\x05ready\x18\a \x01(\bR\x05ready\x12\x1a\n" +
-	"\bdraining\x18\b \x01(\bR\bdraining\x12\x1e\n" +
+	"\asubnets\x18\x06 \x03(\tR\asubnets\x12\x18\n" +
+	"\x05ready\x18\a \x01(\bB\x02\x18\x01R\x05ready\x12\x1e\n" +
+	"\bdraining\x18\b \x01(\bB\x02\x18\x01R\bdraining\x12\"\n" +
 	"\n" +
-	"restarting\x18\t \x01(\bR\n" +
-	"restarting\x12%\n" +
+	"restarting\x18\t \x01(\bB\x02\x18\x01R\n" +
+	"restarting\x12)\n" +
 	"\x0eforwards_alone\x18\n" +
-	" \x01(\bR\rforwardsAlone\x12A\n" +
+	" \x01(\bB\x02\x18\x01R\rforwardsAlone\x12A\n" +
 	"\n" +
 	"hand_overs\x18\v \x03(\v2\".portolan.loadbalancer.v1.HandOverR\thandOvers\x12)\n" +
 	"\x10former_addresses\x18\f \x03(\tR\x0fformerAddresses\x12<\n" +
 	"\fformer_since\x18\r \x01(\v2\x19.google.protobuf.DurationR\vformerSince\x12\x16\n" +
 	"\x06served\x18\x0e \x03(\tR\x06served\x12\x12\n" +
-	"\x04kept\x18\x0f \x03(\tR\x04kept\x12!\n" +
-	"\fawaits_proxy\x18\x10 \x01(\bR\vawaitsProxy\"\x8b\x02\n" +
+	"\x04kept\x18\x0f \x03(\tR\x04kept\x12%\n" +
+	"\fawaits_proxy\x18\x10 \x01(\bB\x02\x18\x01R\vawaitsProxy\x12?\n" +
+	"\x06states\x18\x11 \x03(\x0e2'.portolan.loadbalancer.v1.AnnounceStateR\x06states\"\x8b\x02\n" +
 	"\x10AnnounceResponse\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12)\n" +
 	"\x10answered_message\x18\x02 \x01(\x04R\x0fansweredMessage\x125\n" +
@@ -423,7 +513,14 @@ const file_portolan_loadbalancer_v1_announcer_proto_rawDesc = "" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x10\n" +
 	"\x03via\x18\x03 \x01(\tR\x03via\x12-\n" +
-	"\x04left\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x04left2y\n" +
+	"\x04left\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x04left*\xc9\x01\n" +
+	"\rAnnounceState\x12\x1e\n" +
+	"\x1aANNOUNCE_STATE_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14ANNOUNCE_STATE_READY\x10\x01\x12\x1b\n" +
+	"\x17ANNOUNCE_STATE_DRAINING\x10\x02\x12\x1d\n" +
+	"\x19ANNOUNCE_STATE_RESTARTING\x10\x03\x12!\n" +
+	"\x1dANNOUNCE_STATE_FORWARDS_ALONE\x10\x04\x12\x1f\n" +
+	"\x1bANNOUNCE_STATE_AWAITS_PROXY\x10\x052y\n" +
 	"\x10AnnouncerService\x12e\n" +
 	"\bAnnounce\x12).portolan.loadbalancer.v1.AnnounceRequest\x1a*.portolan.loadbalancer.v1.AnnounceResponse(\x010\x01B1Z/portolan.dev/api/loadbalancer/v1;loadbalancerv1b\x06proto3"
 
@@ -439,26 +536,29 @@ func file_portolan_loadbalancer_v1_announcer_proto_rawDescGZIP() []byte {
 	return file_portolan_loadbalancer_v1_announcer_proto_rawDescData
 }
 
+var file_portolan_loadbalancer_v1_announcer_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_portolan_loadbalancer_v1_announcer_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_portolan_loadbalancer_v1_announcer_proto_goTypes = []any{
-	(*AnnounceRequest)(nil),     // 0: portolan.loadbalancer.v1.AnnounceRequest
-	(*AnnounceResponse)(nil),    // 1: portolan.loadbalancer.v1.AnnounceResponse
-	(*HandOver)(nil),            // 2: portolan.loadbalancer.v1.HandOver
-	(*durationpb.Duration)(nil), // 3: google.protobuf.Duration
+	(AnnounceState)(0),          // 0: portolan.loadbalancer.v1.AnnounceState
+	(*AnnounceRequest)(nil),     // 1: portolan.loadbalancer.v1.AnnounceRequest
+	(*AnnounceResponse)(nil),    // 2: portolan.loadbalancer.v1.AnnounceResponse
+	(*HandOver)(nil),            // 3: portolan.loadbalancer.v1.HandOver
+	(*durationpb.Duration)(nil), // 4: google.protobuf.Duration
 }
 var file_portolan_loadbalancer_v1_announcer_proto_depIdxs = []int32{
-	2, // 0: portolan.loadbalancer.v1.AnnounceRequest.hand_overs:type_name -> portolan.loadbalancer.v1.HandOver
-	3, // 1: portolan.loadbalancer.v1.AnnounceRequest.former_since:type_name -> google.protobuf.Duration
-	3, // 2: portolan.loadbalancer.v1.AnnounceResponse.validity:type_name -> google.protobuf.Duration
-	2, // 3: portolan.loadbalancer.v1.AnnounceResponse.hand_overs:type_name -> portolan.loadbalancer.v1.HandOver
-	3, // 4: portolan.loadbalancer.v1.HandOver.left:type_name -> google.protobuf.Duration
-	0, // 5: portolan.loadbalancer.v1.AnnouncerService.Announce:input_type -> portolan.loadbalancer.v1.AnnounceRequest
-	1, // 6: portolan.loadbalancer.v1.AnnouncerService.Announce:output_type -> portolan.loadbalancer.v1.AnnounceResponse
-	6, // [6:7] is the sub-list for method output_type
-	5, // [5:6] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	3, // 0: portolan.loadbalancer.v1.AnnounceRequest.hand_overs:type_name -> portolan.loadbalancer.v1.HandOver
+	4, // 1: portolan.loadbalancer.v1.AnnounceRequest.former_since:type_name -> google.protobuf.Duration
+	0, // 2: portolan.loadbalancer.v1.AnnounceRequest.states:type_name -> portolan.loadbalancer.v1.AnnounceState
+	4, // 3: portolan.loadbalancer.v1.AnnounceResponse.validity:type_name -> google.protobuf.Duration
+	3, // 4: portolan.loadbalancer.v1.AnnounceResponse.hand_overs:type_name -> portolan.loadbalancer.v1.HandOver
+	4, // 5: portolan.loadbalancer.v1.HandOver.left:type_name -> google.protobuf.Duration
+	1, // 6: portolan.loadbalancer.v1.AnnouncerService.Announce:input_type -> portolan.loadbalancer.v1.AnnounceRequest
+	2, // 7: portolan.loadbalancer.v1.AnnouncerService.Announce:output_type -> portolan.loadbalancer.v1.AnnounceResponse
+	7, // [7:8] is the sub-list for method output_type
+	6, // [6:7] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_portolan_loadbalancer_v1_announcer_proto_init() }
@@ -471,13 +571,14 @@ func file_portolan_loadbalancer_v1_announcer_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_portolan_loadbalancer_v1_announcer_proto_rawDesc), len(file_portolan_loadbalancer_v1_announcer_proto_rawDesc)),
-			NumEnums:      0,
+			NumEnums:      1,
 			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_portolan_loadbalancer_v1_announcer_proto_goTypes,
 		DependencyIndexes: file_portolan_loadbalancer_v1_announcer_proto_depIdxs,
+		EnumInfos:         file_portolan_loadbalancer_v1_announcer_proto_enumTypes,
 		MessageInfos:      file_portolan_loadbalancer_v1_announcer_proto_msgTypes,
 	}.Build()
 	File_portolan_loadbalancer_v1_announcer_proto = out.File

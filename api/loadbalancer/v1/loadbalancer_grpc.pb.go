@@ -36,7 +36,7 @@ const (
 type LoadBalancerProviderServiceClient interface {
 	// GetCapabilities returns the capabilities of the provider. It is called before the load balancer of
 	// a service is made or changed, and its answer is used for a minute. A service that needs more is
-	// not passed to the provider. Its condition and an Event name what is missing.
+	// not passed to the provider. Its condition and an Event name the missing capability.
 	GetCapabilities(ctx context.Context, in *GetCapabilitiesRequest, opts ...grpc.CallOption) (*GetCapabilitiesResponse, error)
 	// GetLoadBalancer returns the load balancer of a service. lbctl does not need it; it is for tests and
 	// tools. Errors: NOT_FOUND.
@@ -124,7 +124,7 @@ func (c *loadBalancerProviderServiceClient) DeleteLoadBalancer(ctx context.Conte
 type LoadBalancerProviderServiceServer interface {
 	// GetCapabilities returns the capabilities of the provider. It is called before the load balancer of
 	// a service is made or changed, and its answer is used for a minute. A service that needs more is
-	// not passed to the provider. Its condition and an Event name what is missing.
+	// not passed to the provider. Its condition and an Event name the missing capability.
 	GetCapabilities(context.Context, *GetCapabilitiesRequest) (*GetCapabilitiesResponse, error)
 	// GetLoadBalancer returns the load balancer of a service. lbctl does not need it; it is for tests and
 	// tools. Errors: NOT_FOUND.

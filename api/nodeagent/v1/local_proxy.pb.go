@@ -25,9 +25,9 @@ const (
 type ServeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Addresses that the proxy serves or is to serve, at most 4096. They stay local to the node as long
-	// as they are listed, also those at which the proxy only has connections.
+	// as they are listed, even if the proxy only has connections there.
 	Addresses []string `protobuf:"bytes,1,rep,name=addresses,proto3" json:"addresses,omitempty"`
-	// Those of the addresses at which the proxy listens.
+	// The part of addresses at which the proxy listens.
 	Ready []string `protobuf:"bytes,2,rep,name=ready,proto3" json:"ready,omitempty"`
 	// Whether the proxy is about to stop: its addresses move to other nodes, and its connections go on.
 	Draining      bool `protobuf:"varint,3,opt,name=draining,proto3" json:"draining,omitempty"`
@@ -86,13 +86,14 @@ func (x *ServeRequest) GetDraining() bool {
 	return false
 }
 
-// ServeResponse is an answer to a proxy. It replaces the one before.
+// ServeResponse is an answer to a proxy. It replaces the previous one.
 type ServeResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Those of the addresses that are local to the node, so that a socket can be bound, ordered. They are
-	// on no device: for IPv6, Linux binds a socket to one only with the option IPV6_FREEBIND.
+	// The part of the proxy's addresses that is local to the node, ordered. A socket can be bound to them.
+	// They are on no device: for IPv6, Linux binds a socket to such an address only with the option
+	// IPV6_FREEBIND.
 	Local []string `protobuf:"bytes,1,rep,name=local,proto3" json:"local,omitempty"`
-	// Those of the addresses that are not, with the reason, ordered by address.
+	// The proxy's other addresses, with the reason why each is not local, ordered by address.
 	Errors        []*AddressError `protobuf:"bytes,2,rep,name=errors,proto3" json:"errors,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -31,9 +31,9 @@ const (
 // address and one session with each router.
 type LocalProxyServiceClient interface {
 	// Serve is open as long as the proxy runs. The proxy sends its state first, again after each change,
-	// and at least every 10 seconds, after which the agent takes it for dead. A message replaces the one
-	// before. The agent answers the first message, and sends a further answer after each change. It
-	// announces no address of a proxy whose stream has ended. A second stream ends the first one. Errors:
+	// and at least every 10 seconds, after which the agent takes it for dead. A message replaces the
+	// previous one. The agent answers the first message, and sends a further answer after each change. When
+	// the stream ends, the agent stops to announce its addresses. A second stream ends the first one. Errors:
 	// INVALID_ARGUMENT, PERMISSION_DENIED (the certificate names another node), RESOURCE_EXHAUSTED (too
 	// many messages), ABORTED (there is another stream), UNAVAILABLE (the agent stops).
 	Serve(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ServeRequest, ServeResponse], error)
@@ -69,9 +69,9 @@ type LocalProxyService_ServeClient = grpc.BidiStreamingClient[ServeRequest, Serv
 // address and one session with each router.
 type LocalProxyServiceServer interface {
 	// Serve is open as long as the proxy runs. The proxy sends its state first, again after each change,
-	// and at least every 10 seconds, after which the agent takes it for dead. A message replaces the one
-	// before. The agent answers the first message, and sends a further answer after each change. It
-	// announces no address of a proxy whose stream has ended. A second stream ends the first one. Errors:
+	// and at least every 10 seconds, after which the agent takes it for dead. A message replaces the
+	// previous one. The agent answers the first message, and sends a further answer after each change. When
+	// the stream ends, the agent stops to announce its addresses. A second stream ends the first one. Errors:
 	// INVALID_ARGUMENT, PERMISSION_DENIED (the certificate names another node), RESOURCE_EXHAUSTED (too
 	// many messages), ABORTED (there is another stream), UNAVAILABLE (the agent stops).
 	Serve(grpc.BidiStreamingServer[ServeRequest, ServeResponse]) error

@@ -9,6 +9,7 @@ package nodeagentv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	v1 "portolan.dev/api/core/v1"
 	reflect "reflect"
@@ -364,7 +365,8 @@ type LocalProxy struct {
 	Since *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
 	// Whether it is about to stop.
 	Draining bool `protobuf:"varint,3,opt,name=draining,proto3" json:"draining,omitempty"`
-	// Addresses that it asks for, and those that are still local after it has gone, ordered.
+	// Addresses that it asks for, and addresses that are still local although its stream has ended,
+	// ordered.
 	Addresses     []*ProxiedAddress `protobuf:"bytes,4,rep,name=addresses,proto3" json:"addresses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -510,12 +512,16 @@ type Announcing struct {
 	Interfaces []string `protobuf:"bytes,2,rep,name=interfaces,proto3" json:"interfaces,omitempty"`
 	// Address of the lbctl that gives the node its rights; empty: none is connected.
 	Controller string `protobuf:"bytes,3,opt,name=controller,proto3" json:"controller,omitempty"`
-	// Seconds until the node's rights end if the controller sends no further answer; 0: they have
-	// ended, or there was none yet.
+	// Deprecated: use rights_end. For one release after rights_end was added, agents set both.
+	//
+	// Deprecated: Marked as deprecated in portolan/nodeagent/v1/nodeagent.proto.
 	RightsEndSeconds float64 `protobuf:"fixed64,4,opt,name=rights_end_seconds,json=rightsEndSeconds,proto3" json:"rights_end_seconds,omitempty"`
 	// Reason why the agent has no controller, why an interface is not used, or why packets of earlier
 	// connections are not sent to the previous node; empty: none.
-	Error         string `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
+	Error string `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
+	// Time until the node's rights end if the controller sends no further answer; 0: they have ended, or
+	// there was no right yet.
+	RightsEnd     *durationpb.Duration `protobuf:"bytes,6,opt,name=rights_end,json=rightsEnd,proto3" json:"rights_end,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -571,6 +577,7 @@ func (x *Announcing) GetController() string {
 	return ""
 }
 
+// Deprecated: Marked as deprecated in portolan/nodeagent/v1/nodeagent.proto.
 func (x *Announcing) GetRightsEndSeconds() float64 {
 	if x != nil {
 		return x.RightsEndSeconds
@@ -583,6 +590,13 @@ func (x *Announcing) GetError() string {
 		return x.Error
 	}
 	return ""
+}
+
+func (x *Announcing) GetRightsEnd() *durationpb.Duration {
+	if x != nil {
+		return x.RightsEnd
+	}
+	return nil
 }
 
 // AnnouncedAddress is an address that the node announces.
@@ -1725,7 +1739,7 @@ var File_portolan_nodeagent_v1_nodeagent_proto protoreflect.FileDescriptor
 
 const file_portolan_nodeagent_v1_nodeagent_proto_rawDesc = "" +
 	"\n" +
-	"%portolan/nodeagent/v1/nodeagent.proto\x12\x15portolan.nodeagent.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bportolan/core/v1/meta.proto\x1a\x1eportolan/core/v1/service.proto\"\x12\n" +
+	"%portolan/nodeagent/v1/nodeagent.proto\x12\x15portolan.nodeagent.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bportolan/core/v1/meta.proto\x1a\x1eportolan/core/v1/service.proto\"\x12\n" +
 	"\x10GetStatusRequest\"\x8d\a\n" +
 	"\x11GetStatusResponse\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1d\n" +
@@ -1766,7 +1780,7 @@ const file_portolan_nodeagent_v1_nodeagent_proto_rawDesc = "" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x14\n" +
 	"\x05local\x18\x02 \x01(\bR\x05local\x12\x16\n" +
 	"\x06served\x18\x03 \x01(\bR\x06served\x12\x14\n" +
-	"\x05error\x18\x04 \x01(\tR\x05error\"\xd7\x01\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\"\x95\x02\n" +
 	"\n" +
 	"Announcing\x12E\n" +
 	"\taddresses\x18\x01 \x03(\v2'.portolan.nodeagent.v1.AnnouncedAddressR\taddresses\x12\x1e\n" +
@@ -1775,9 +1789,11 @@ const file_portolan_nodeagent_v1_nodeagent_proto_rawDesc = "" +
 	"interfaces\x12\x1e\n" +
 	"\n" +
 	"controller\x18\x03 \x01(\tR\n" +
-	"controller\x12,\n" +
-	"\x12rights_end_seconds\x18\x04 \x01(\x01R\x10rightsEndSeconds\x12\x14\n" +
-	"\x05error\x18\x05 \x01(\tR\x05error\"\x83\x01\n" +
+	"controller\x120\n" +
+	"\x12rights_end_seconds\x18\x04 \x01(\x01B\x02\x18\x01R\x10rightsEndSeconds\x12\x14\n" +
+	"\x05error\x18\x05 \x01(\tR\x05error\x128\n" +
+	"\n" +
+	"rights_end\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\trightsEnd\"\x83\x01\n" +
 	"\x10AnnouncedAddress\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x120\n" +
 	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12#\n" +
@@ -1910,8 +1926,9 @@ var file_portolan_nodeagent_v1_nodeagent_proto_goTypes = []any{
 	(*ReportCheckRequest)(nil),    // 19: portolan.nodeagent.v1.ReportCheckRequest
 	(*ReportCheckResponse)(nil),   // 20: portolan.nodeagent.v1.ReportCheckResponse
 	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
-	(v1.Protocol)(0),              // 22: portolan.core.v1.Protocol
-	(v1.Scheduler)(0),             // 23: portolan.core.v1.Scheduler
+	(*durationpb.Duration)(nil),   // 22: google.protobuf.Duration
+	(v1.Protocol)(0),              // 23: portolan.core.v1.Protocol
+	(v1.Scheduler)(0),             // 24: portolan.core.v1.Scheduler
 }
 var file_portolan_nodeagent_v1_nodeagent_proto_depIdxs = []int32{
 	9,  // 0: portolan.nodeagent.v1.GetStatusResponse.failures:type_name -> portolan.nodeagent.v1.StepFailure
@@ -1922,31 +1939,32 @@ var file_portolan_nodeagent_v1_nodeagent_proto_depIdxs = []int32{
 	21, // 5: portolan.nodeagent.v1.LocalProxy.since:type_name -> google.protobuf.Timestamp
 	4,  // 6: portolan.nodeagent.v1.LocalProxy.addresses:type_name -> portolan.nodeagent.v1.ProxiedAddress
 	6,  // 7: portolan.nodeagent.v1.Announcing.addresses:type_name -> portolan.nodeagent.v1.AnnouncedAddress
-	21, // 8: portolan.nodeagent.v1.AnnouncedAddress.since:type_name -> google.protobuf.Timestamp
-	8,  // 9: portolan.nodeagent.v1.Routing.peers:type_name -> portolan.nodeagent.v1.RoutingPeer
-	21, // 10: portolan.nodeagent.v1.RoutingPeer.since:type_name -> google.protobuf.Timestamp
-	21, // 11: portolan.nodeagent.v1.StepFailure.since:type_name -> google.protobuf.Timestamp
-	13, // 12: portolan.nodeagent.v1.GetPlanResponse.virtual_servers:type_name -> portolan.nodeagent.v1.VirtualServer
-	12, // 13: portolan.nodeagent.v1.GetPlanResponse.pending:type_name -> portolan.nodeagent.v1.PendingStep
-	22, // 14: portolan.nodeagent.v1.VirtualServer.protocol:type_name -> portolan.core.v1.Protocol
-	23, // 15: portolan.nodeagent.v1.VirtualServer.scheduler:type_name -> portolan.core.v1.Scheduler
-	14, // 16: portolan.nodeagent.v1.VirtualServer.real_servers:type_name -> portolan.nodeagent.v1.RealServer
-	0,  // 17: portolan.nodeagent.v1.ReportCheckRequest.outcome:type_name -> portolan.nodeagent.v1.CheckOutcome
-	1,  // 18: portolan.nodeagent.v1.NodeAgentService.GetStatus:input_type -> portolan.nodeagent.v1.GetStatusRequest
-	10, // 19: portolan.nodeagent.v1.NodeAgentService.GetPlan:input_type -> portolan.nodeagent.v1.GetPlanRequest
-	15, // 20: portolan.nodeagent.v1.NodeAgentService.Resync:input_type -> portolan.nodeagent.v1.ResyncRequest
-	17, // 21: portolan.nodeagent.v1.NodeAgentService.SetDraining:input_type -> portolan.nodeagent.v1.SetDrainingRequest
-	19, // 22: portolan.nodeagent.v1.NodeAgentService.ReportCheck:input_type -> portolan.nodeagent.v1.ReportCheckRequest
-	2,  // 23: portolan.nodeagent.v1.NodeAgentService.GetStatus:output_type -> portolan.nodeagent.v1.GetStatusResponse
-	11, // 24: portolan.nodeagent.v1.NodeAgentService.GetPlan:output_type -> portolan.nodeagent.v1.GetPlanResponse
-	16, // 25: portolan.nodeagent.v1.NodeAgentService.Resync:output_type -> portolan.nodeagent.v1.ResyncResponse
-	18, // 26: portolan.nodeagent.v1.NodeAgentService.SetDraining:output_type -> portolan.nodeagent.v1.SetDrainingResponse
-	20, // 27: portolan.nodeagent.v1.NodeAgentService.ReportCheck:output_type -> portolan.nodeagent.v1.ReportCheckResponse
-	23, // [23:28] is the sub-list for method output_type
-	18, // [18:23] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	22, // 8: portolan.nodeagent.v1.Announcing.rights_end:type_name -> google.protobuf.Duration
+	21, // 9: portolan.nodeagent.v1.AnnouncedAddress.since:type_name -> google.protobuf.Timestamp
+	8,  // 10: portolan.nodeagent.v1.Routing.peers:type_name -> portolan.nodeagent.v1.RoutingPeer
+	21, // 11: portolan.nodeagent.v1.RoutingPeer.since:type_name -> google.protobuf.Timestamp
+	21, // 12: portolan.nodeagent.v1.StepFailure.since:type_name -> google.protobuf.Timestamp
+	13, // 13: portolan.nodeagent.v1.GetPlanResponse.virtual_servers:type_name -> portolan.nodeagent.v1.VirtualServer
+	12, // 14: portolan.nodeagent.v1.GetPlanResponse.pending:type_name -> portolan.nodeagent.v1.PendingStep
+	23, // 15: portolan.nodeagent.v1.VirtualServer.protocol:type_name -> portolan.core.v1.Protocol
+	24, // 16: portolan.nodeagent.v1.VirtualServer.scheduler:type_name -> portolan.core.v1.Scheduler
+	14, // 17: portolan.nodeagent.v1.VirtualServer.real_servers:type_name -> portolan.nodeagent.v1.RealServer
+	0,  // 18: portolan.nodeagent.v1.ReportCheckRequest.outcome:type_name -> portolan.nodeagent.v1.CheckOutcome
+	1,  // 19: portolan.nodeagent.v1.NodeAgentService.GetStatus:input_type -> portolan.nodeagent.v1.GetStatusRequest
+	10, // 20: portolan.nodeagent.v1.NodeAgentService.GetPlan:input_type -> portolan.nodeagent.v1.GetPlanRequest
+	15, // 21: portolan.nodeagent.v1.NodeAgentService.Resync:input_type -> portolan.nodeagent.v1.ResyncRequest
+	17, // 22: portolan.nodeagent.v1.NodeAgentService.SetDraining:input_type -> portolan.nodeagent.v1.SetDrainingRequest
+	19, // 23: portolan.nodeagent.v1.NodeAgentService.ReportCheck:input_type -> portolan.nodeagent.v1.ReportCheckRequest
+	2,  // 24: portolan.nodeagent.v1.NodeAgentService.GetStatus:output_type -> portolan.nodeagent.v1.GetStatusResponse
+	11, // 25: portolan.nodeagent.v1.NodeAgentService.GetPlan:output_type -> portolan.nodeagent.v1.GetPlanResponse
+	16, // 26: portolan.nodeagent.v1.NodeAgentService.Resync:output_type -> portolan.nodeagent.v1.ResyncResponse
+	18, // 27: portolan.nodeagent.v1.NodeAgentService.SetDraining:output_type -> portolan.nodeagent.v1.SetDrainingResponse
+	20, // 28: portolan.nodeagent.v1.NodeAgentService.ReportCheck:output_type -> portolan.nodeagent.v1.ReportCheckResponse
+	24, // [24:29] is the sub-list for method output_type
+	19, // [19:24] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_portolan_nodeagent_v1_nodeagent_proto_init() }

@@ -150,7 +150,7 @@ func (x *GetStatusResponse) GetWarnings() []string {
 	return nil
 }
 
-// Source is a place on the node that workloads are registered from.
+// Source is a program on the node, from which workloads are registered.
 type Source struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the source: docker or systemd.
@@ -163,7 +163,7 @@ type Source struct {
 	LastReport *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=last_report,json=lastReport,proto3" json:"last_report,omitempty"`
 	// Workloads of the last report without an error, by the namespace and name of their pods.
 	Workloads []*Workload `protobuf:"bytes,5,rep,name=workloads,proto3" json:"workloads,omitempty"`
-	// Problems of objects that are no workload, because of them, and problems between workloads.
+	// Problems that keep containers or units from being workloads, and problems between workloads.
 	Problems      []*Problem `protobuf:"bytes,6,rep,name=problems,proto3" json:"problems,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -254,15 +254,15 @@ type Workload struct {
 	Service string `protobuf:"bytes,4,opt,name=service,proto3" json:"service,omitempty"`
 	// Name of the pod; empty: it is not registered, and problems say why.
 	Pod string `protobuf:"bytes,5,opt,name=pod,proto3" json:"pod,omitempty"`
-	// Addresses of the pod, at most one of each family; none: those of the node.
+	// Addresses of the pod, at most one of each family; none: the node's addresses.
 	Addresses []string `protobuf:"bytes,6,rep,name=addresses,proto3" json:"addresses,omitempty"`
 	// Ports, as NAME=NUMBER/PROTOCOL, such as http=8080/TCP.
 	Ports []string `protobuf:"bytes,7,rep,name=ports,proto3" json:"ports,omitempty"`
-	// Whether the pod is ready, which is what the registry says.
+	// Whether the pod is ready, according to the registry.
 	Ready bool `protobuf:"varint,8,opt,name=ready,proto3" json:"ready,omitempty"`
 	// Whether the workload was asked to stop. It gets no new connections.
 	Terminating bool `protobuf:"varint,9,opt,name=terminating,proto3" json:"terminating,omitempty"`
-	// What is not as the workload asks for it, or keeps it from traffic.
+	// Settings of the workload that could not be followed, and reasons why it gets no traffic.
 	Problems      []*Problem `protobuf:"bytes,10,rep,name=problems,proto3" json:"problems,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -375,7 +375,7 @@ type Problem struct {
 	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Label or key that is wrong; empty: none.
 	Field string `protobuf:"bytes,2,opt,name=field,proto3" json:"field,omitempty"`
-	// What is wrong and what to do.
+	// Description of the problem, and its remedy.
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	// Name of the container or unit.
 	Object        string `protobuf:"bytes,4,opt,name=object,proto3" json:"object,omitempty"`
@@ -441,21 +441,21 @@ func (x *Problem) GetObject() string {
 	return ""
 }
 
-// Folder is the folder whose manifests the registrar applies, with a certificate of an operator.
+// Folder is a folder with manifests that the registrar applies, with a certificate of an operator.
 type Folder struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Path of the folder on the node.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// Label selector of the objects that are deleted when the folder has them no more; empty: none are
+	// Label selector of the objects that are deleted when the folder no longer has them; empty: none are
 	// deleted.
 	Selector string `protobuf:"bytes,2,opt,name=selector,proto3" json:"selector,omitempty"`
 	// Time of the last attempt to apply the folder; unset: none yet.
 	LastApplied *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=last_applied,json=lastApplied,proto3" json:"last_applied,omitempty"`
-	// Files with manifests in it.
+	// Number of files with manifests in the folder.
 	Files uint32 `protobuf:"varint,4,opt,name=files,proto3" json:"files,omitempty"`
-	// Objects in the files.
+	// Number of objects in the files.
 	Objects uint32 `protobuf:"varint,5,opt,name=objects,proto3" json:"objects,omitempty"`
-	// What was not applied, by file.
+	// Files and objects that were not applied, ordered by file.
 	Problems      []*FolderProblem `protobuf:"bytes,6,rep,name=problems,proto3" json:"problems,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -536,11 +536,11 @@ func (x *Folder) GetProblems() []*FolderProblem {
 // FolderProblem is an object or a file that was not applied.
 type FolderProblem struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Path of the file below the folder; empty: the problem is that of the folder.
+	// Path of the file below the folder; empty: the problem concerns the whole folder.
 	File string `protobuf:"bytes,1,opt,name=file,proto3" json:"file,omitempty"`
-	// Object, as KIND NAMESPACE/NAME; empty: the problem is that of the whole file.
+	// Object, as KIND NAMESPACE/NAME; empty: the problem concerns the whole file.
 	Object string `protobuf:"bytes,2,opt,name=object,proto3" json:"object,omitempty"`
-	// What is wrong and what to do.
+	// Description of the problem, and its remedy.
 	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

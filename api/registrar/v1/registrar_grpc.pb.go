@@ -26,11 +26,11 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// RegistrarService says what a registrar registers. A registrar is the daemon of a node that registers
+// RegistrarService returns the state of a registrar. A registrar is the daemon of a node that registers
 // the node's containers and systemd units as pods, and applies a folder of manifests.
 type RegistrarServiceClient interface {
-	// GetStatus returns what the registrar sees on its node, and the pods that it has made of it. It has
-	// no errors of its own.
+	// GetStatus returns the workloads on the registrar's node, and the pods that it has made for them. It
+	// has no errors of its own.
 	GetStatus(ctx context.Context, in *GetStatusRequest, opts ...grpc.CallOption) (*GetStatusResponse, error)
 }
 
@@ -56,11 +56,11 @@ func (c *registrarServiceClient) GetStatus(ctx context.Context, in *GetStatusReq
 // All implementations must embed UnimplementedRegistrarServiceServer
 // for forward compatibility.
 //
-// RegistrarService says what a registrar registers. A registrar is the daemon of a node that registers
+// RegistrarService returns the state of a registrar. A registrar is the daemon of a node that registers
 // the node's containers and systemd units as pods, and applies a folder of manifests.
 type RegistrarServiceServer interface {
-	// GetStatus returns what the registrar sees on its node, and the pods that it has made of it. It has
-	// no errors of its own.
+	// GetStatus returns the workloads on the registrar's node, and the pods that it has made for them. It
+	// has no errors of its own.
 	GetStatus(context.Context, *GetStatusRequest) (*GetStatusResponse, error)
 	mustEmbedUnimplementedRegistrarServiceServer()
 }

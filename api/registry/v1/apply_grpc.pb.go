@@ -34,7 +34,7 @@ type ApplyServiceClient interface {
 	// owns them. All other fields keep the values that the registry or another client has set. A field
 	// with its default value in protobuf (0, "", an empty list) counts as omitted. Status and
 	// metadata.managed_fields are ignored. The fields that Apply has set are recorded in
-	// metadata.managed_fields, as those of the manager "apply". A field whose value Apply changes is taken
+	// metadata.managed_fields, under the manager "apply". If Apply changes the value of a field, it is taken
 	// from the other managers that own it, with a warning. Errors: as for Create and Update of the kind.
 	Apply(ctx context.Context, in *ApplyRequest, opts ...grpc.CallOption) (*ApplyResponse, error)
 }
@@ -69,7 +69,7 @@ type ApplyServiceServer interface {
 	// owns them. All other fields keep the values that the registry or another client has set. A field
 	// with its default value in protobuf (0, "", an empty list) counts as omitted. Status and
 	// metadata.managed_fields are ignored. The fields that Apply has set are recorded in
-	// metadata.managed_fields, as those of the manager "apply". A field whose value Apply changes is taken
+	// metadata.managed_fields, under the manager "apply". If Apply changes the value of a field, it is taken
 	// from the other managers that own it, with a warning. Errors: as for Create and Update of the kind.
 	Apply(context.Context, *ApplyRequest) (*ApplyResponse, error)
 	mustEmbedUnimplementedApplyServiceServer()

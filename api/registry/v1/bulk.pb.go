@@ -37,7 +37,8 @@ const (
 	WriteOutcome_WRITE_OUTCOME_UPDATED WriteOutcome = 3
 	// The object was already so. Nothing was written.
 	WriteOutcome_WRITE_OUTCOME_UNCHANGED WriteOutcome = 4
-	// The object was removed, by a deletion or because an update took away what kept it.
+	// The object was removed, by a deletion or by an update that removed the last reason to keep it, such as
+	// a finalizer.
 	WriteOutcome_WRITE_OUTCOME_DELETED WriteOutcome = 5
 	// The object is marked as being deleted. It is removed later.
 	WriteOutcome_WRITE_OUTCOME_TERMINATING WriteOutcome = 6
@@ -550,8 +551,8 @@ type WriteError struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Code of gRPC, such as 6 for ALREADY_EXISTS. It is the code of the method of the kind.
 	Code int32 `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
-	// What is wrong. It is cut, and has no details, in the later results of an answer that would
-	// otherwise be larger than 4 MiB.
+	// Description of the error. It is cut, and has no details, in the later results of an answer that
+	// would otherwise be larger than 4 MiB.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// Details, as in the status of the method of the kind.
 	Details       []*anypb.Any `protobuf:"bytes,3,rep,name=details,proto3" json:"details,omitempty"`

@@ -26,18 +26,18 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// BulkService makes many writes in one call. It is for controllers and manifests, whose writes come
-// in large numbers: the writes share the call and its commit, and each has its own outcome.
+// BulkService makes many writes in one call. It is for controllers and manifests, which make
+// many writes: the writes share the call and its commit, and each has its own outcome.
 type BulkServiceClient interface {
-	// Write makes up to 1000 writes. Each of them does exactly what the method of its kind does
+	// Write makes up to 1000 writes. Each of them has exactly the effect of the method of its kind
 	// (CreateService, DeletePod, Apply, …), needs the same permission, counts towards the same quotas,
 	// and has its own line in the audit log. A fence in the metadata of the call
 	// (portolan-fence) holds for each of them.
 	//
 	// Writes to different objects are independent: one that fails does not affect the others, and
 	// none of them sees the effect of another. So a namespace and the objects in it belong into two
-	// calls. Writes to the same object are made in the order of the request, each after the one
-	// before it is committed or has failed.
+	// calls. Writes to the same object are made in the order of the request, each after the previous
+	// one is committed or has failed.
 	//
 	// The call succeeds if the request is well formed and the caller may call Write. All else is in
 	// the results. If the call itself fails in any other way, each write is made as a whole or not at
@@ -68,18 +68,18 @@ func (c *bulkServiceClient) Write(ctx context.Context, in *WriteRequest, opts ..
 // All implementations must embed UnimplementedBulkServiceServer
 // for forward compatibility.
 //
-// BulkService makes many writes in one call. It is for controllers and manifests, whose writes come
-// in large numbers: the writes share the call and its commit, and each has its own outcome.
+// BulkService makes many writes in one call. It is for controllers and manifests, which make
+// many writes: the writes share the call and its commit, and each has its own outcome.
 type BulkServiceServer interface {
-	// Write makes up to 1000 writes. Each of them does exactly what the method of its kind does
+	// Write makes up to 1000 writes. Each of them has exactly the effect of the method of its kind
 	// (CreateService, DeletePod, Apply, …), needs the same permission, counts towards the same quotas,
 	// and has its own line in the audit log. A fence in the metadata of the call
 	// (portolan-fence) holds for each of them.
 	//
 	// Writes to different objects are independent: one that fails does not affect the others, and
 	// none of them sees the effect of another. So a namespace and the objects in it belong into two
-	// calls. Writes to the same object are made in the order of the request, each after the one
-	// before it is committed or has failed.
+	// calls. Writes to the same object are made in the order of the request, each after the previous
+	// one is committed or has failed.
 	//
 	// The call succeeds if the request is well formed and the caller may call Write. All else is in
 	// the results. If the call itself fails in any other way, each write is made as a whole or not at

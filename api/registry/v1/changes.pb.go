@@ -553,12 +553,11 @@ type VerifyRequest struct {
 	Epoch string `protobuf:"bytes,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// Revision before the first one to compare.
 	AfterRevision uint64 `protobuf:"varint,2,opt,name=after_revision,json=afterRevision,proto3" json:"after_revision,omitempty"`
-	// What the follower took from the stream, a byte for each revision after after_revision: 0:
-	// nothing, it has the change from the registry; 1: the whole message; 2: only the fact of the
-	// change, since the message had no payload. At most 10,000 revisions; empty: ask for the newest
-	// revision only.
+	// Origin of each change, a byte for each revision after after_revision. 0: the registry; 1: the whole
+	// message of the stream; 2: a message of the stream without a payload, which announced the change. At
+	// most 10,000 revisions; empty: ask for the newest revision only.
 	Taken []byte `protobuf:"bytes,3,opt,name=taken,proto3" json:"taken,omitempty"`
-	// SHA-256 of the digests of the changes whose byte is not 0, in the order of their revisions, as
+	// SHA-256 of the digests of the changes with a byte other than 0, in the order of their revisions, as
 	// services/changes computes them.
 	Digest        []byte `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
 	unknownFields protoimpl.UnknownFields

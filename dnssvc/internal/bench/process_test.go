@@ -20,7 +20,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	_ "portolan.dev/dnssvc" // what startDaemon builds
+	_ "portolan.dev/dnssvc" // startDaemon builds it
 	"portolan.dev/services/kit/kittest"
 )
 

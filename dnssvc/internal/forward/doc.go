@@ -2,9 +2,9 @@
 // for the time of their TTL.
 //
 // Several servers stand in for each other. A server that fails is not asked for a while, unless
-// none is left. Identical questions at the same time are asked once. The invariants are that memory
-// is bounded whatever the questions are, and that a question never goes round in a circle: an
-// upstream that turns out to be this server is never asked again.
+// none is left. Identical questions at the same time are asked once. Two invariants hold: memory is
+// bounded for any questions, and a question never goes round in a circle, because an upstream that
+// turns out to be this server is never asked again.
 //
 // Servers can be asked over TLS (RFC 7858), which requires only a trusted authority. If servers
 // fail or are slow, an expired answer is given for a bounded time (RFC 8767), because an old

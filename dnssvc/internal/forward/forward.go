@@ -25,7 +25,7 @@ type Config struct {
 	Entries   int            // number of cached answers
 	Timeout   time.Duration  // of one server
 	Stale     time.Duration  // how long an expired answer may be given if servers fail; 0: never
-	Roots     *x509.CertPool // authorities of servers over TLS; nil: those of the system
+	Roots     *x509.CertPool // authorities of servers over TLS; nil: the authorities of the system
 	Log       *slog.Logger
 }
 

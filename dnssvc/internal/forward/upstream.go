@@ -25,7 +25,7 @@ type upstream struct {
 	server  Server
 	timeout time.Duration
 	now     func() time.Time
-	roots   *x509.CertPool // of certificates; nil: those of the system
+	roots   *x509.CertPool // authorities; nil: the authorities of the system
 	idle    chan *dns.Conn // idle connections over TLS
 
 	mu       sync.Mutex

@@ -28,12 +28,11 @@ type Config struct {
 	// MaxRecordsUDP and MaxRecordsTCP bound the records of a set in one answer. If a set has more,
 	// the answer has part of them, and each answer another part. Default: as many as fit.
 	MaxRecordsUDP, MaxRecordsTCP int
-	// IdleTimeout closes TCP connections without questions, and those that take longer to send one
-	// question. Default 10 s.
+	// IdleTimeout is the time after which a TCP connection without a question, or with an incomplete
+	// one, is closed. Default 10 s.
 	IdleTimeout time.Duration
-	// MaxConns bounds all TCP connections, MaxConnsPerClient those of one
-	// address, or of one network of IPv6 with a prefix of 64 bits.
-	// Defaults 2000 and 200.
+	// MaxConns bounds all TCP connections. MaxConnsPerClient bounds the connections of one address, or
+	// of one network of IPv6 with a prefix of 64 bits. Defaults 2000 and 200.
 	MaxConns, MaxConnsPerClient int
 	// MaxPending bounds the questions that wait for upstream servers. Clients share it, see
 	// pendingLimit. Default 2000.

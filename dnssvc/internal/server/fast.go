@@ -9,7 +9,7 @@ import (
 )
 
 // fastPath answers frequent questions. It reads the question in place, copies it into the answer,
-// and writes records whose owner is a pointer to it. It allocates nothing.
+// and writes records with a pointer to it as their owner. It allocates nothing.
 type fastPath struct {
 	names        func() *zone.Snapshot
 	maxUDP       int

@@ -144,8 +144,8 @@ func (l localForwarder) Exchange(_ context.Context, q dns.Question) (*dns.Msg, e
 	return nil, net.ErrClosed
 }
 
-// TestNothingIsAmplified checks that a forged source address outside of the clients gets no more
-// bytes than the attacker sends, whatever the question.
+// TestNothingIsAmplified checks that no question makes the server send more bytes to a forged source
+// address outside of the clients than the attacker has sent.
 func TestNothingIsAmplified(t *testing.T) {
 	packets := oddPackets(t)
 	clients := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fc00::/7")}

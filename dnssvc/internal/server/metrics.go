@@ -6,6 +6,8 @@ import (
 
 	"github.com/miekg/dns"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"portolan.dev/dnssvc/internal/zone"
 )
 
 // Transports, as indexes of counters.
@@ -18,13 +20,20 @@ const (
 
 var transportNames = [transports]string{"udp", "tcp", "tls"}
 
-// countedTypes are the types that are counted by name. All others are counted together.
-var countedTypes = [...]uint16{
-	dns.TypeA, dns.TypeAAAA, dns.TypeSRV, dns.TypePTR, dns.TypeCNAME, dns.TypeSOA, dns.TypeNS, dns.TypeTXT, dns.TypeMX,
-	dns.TypeHTTPS, dns.TypeANY,
-}
+// moreTypes are counted by name besides the types of records that objects have.
+var moreTypes = [...]uint16{dns.TypeSOA, dns.TypeNS, dns.TypeTXT, dns.TypeMX, dns.TypeHTTPS, dns.TypeANY}
 
-const otherType = len(countedTypes)
+// otherType is the index of the counter of all types that are not counted by name.
+const otherType = len(zone.RecordTypes) + len(moreTypes)
+
+// countedTypes are the types that are counted by name.
+var countedTypes = func() (types [otherType]uint16) {
+	for i, t := range zone.RecordTypes {
+		types[i] = t.Type
+	}
+	copy(types[len(zone.RecordTypes):], moreTypes[:])
+	return types
+}()
 
 // typeIndex maps a type to its counter. All types that are counted by name are below 256.
 var typeIndex = func() (index [256]uint8) {

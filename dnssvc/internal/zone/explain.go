@@ -171,11 +171,19 @@ func (x *explanation) serviceName(s *service) {
 		x.addLine("Service %s is headless: %d ready endpoints (%d more are not ready) in EndpointSlices %s",
 			s.key, ready, notReady, strings.Join(s.sliceNames(), ", "))
 	}
-	switch x.rrtype {
-	case "A", "AAAA", "SRV", "ANY":
-	default:
-		x.addLine("services have records of the types A, AAAA and SRV, not %s", x.rrtype)
+	x.otherType(serviceName, "services")
+}
+
+// otherType adds the types of an owner's records if the question asks for another one.
+func (x *explanation) otherType(owner owner, plural string) {
+	if isTypeOf(owner, x.rrtype) {
+		return
 	}
+	types, of := typesOf(owner), "of type"
+	if len(types) > 1 {
+		of = "of the types"
+	}
+	x.addLine("%s have records %s %s, not %s", plural, of, enumerate(types, "and"), x.rrtype)
 }
 
 func joinAddrs(addrs []netip.Addr) string {
@@ -222,9 +230,7 @@ func (x *explanation) port(s *service, rest []string) {
 	for _, p := range ports {
 		if p.name == name && p.proto == proto && len(rest) == 2 {
 			x.addLine("Service %s, port %s: %d/%s", s.key, name, p.number, p.proto)
-			if x.rrtype != "SRV" && x.rrtype != "ANY" {
-				x.addLine("ports have records of type SRV, not %s", x.rrtype)
-			}
+			x.otherType(portName, "ports")
 			return
 		}
 		if text := p.name + "/" + p.proto; p.name != "" && !slices.Contains(have, text) {
@@ -289,7 +295,5 @@ func (x *explanation) address(name string) {
 			x.addLine("%s is a ready endpoint with the address", Text(target))
 		}
 	}
-	if x.rrtype != "PTR" && x.rrtype != "ANY" {
-		x.addLine("addresses have records of type PTR, not %s", x.rrtype)
-	}
+	x.otherType(addressName, "addresses")
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// publish replaces the names of an object's older version by those of its newer version, in every
+// publish replaces the names of an object's older version by the names of its newer version, in every
 // zone.
 func (t *Table) publish(e *edit, before, after *rendering) {
 	for name := range before.names {

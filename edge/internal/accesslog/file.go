@@ -1,12 +1,13 @@
 package accesslog
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"time"
+
+	"portolan.dev/services/kit/linelog"
 )
 
 // file is the file of a log for one interval. Only the writer uses it.
@@ -26,32 +27,21 @@ func createFile(root *os.Root, t *Target, node string, start time.Time) (*file, 
 		}
 	}
 	var err error
-	f.current, err = root.OpenFile(f.stem+partEnd, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o640)
+	f.current, err = root.OpenFile(f.stem+partEnd, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o640)
 	if errors.Is(err, fs.ErrExist) { // left behind by a rename that failed
 		if err = finishName(root, f.stem); err == nil {
-			f.current, err = root.OpenFile(f.stem+partEnd, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o640)
+			f.current, err = root.OpenFile(f.stem+partEnd, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o640)
 		}
 	}
 	return f, err
 }
 
-// append writes lines and returns the number of those that are lost. It removes a part of a line, so
-// that a disk that is full in the middle of a line does not spoil the next one.
+// append writes lines and returns the number of lines that are lost.
 func (f *file) append(lines []byte) (lost int, err error) {
-	n, err := f.current.WriteAt(lines, f.size)
-	whole := wholeLines(lines[:n])
+	whole, err := linelog.Append(f.current, f.size, lines)
 	f.size += int64(whole)
-	if err == nil {
-		return 0, nil
-	}
-	if n > whole {
-		err = errors.Join(err, f.current.Truncate(f.size))
-	}
-	return bytes.Count(lines[whole:], []byte("\n")), err
+	return linelog.Count(lines[whole:]), err
 }
-
-// wholeLines returns the length of the lines in text that have an end.
-func wholeLines(text []byte) int { return bytes.LastIndexByte(text, '\n') + 1 }
 
 // finish closes the file and gives it its final name.
 func (f *file) finish(root *os.Root) error {
@@ -125,7 +115,7 @@ func cutBack(f *os.File) error {
 		if _, err := f.ReadAt(part, begin); err != nil {
 			return err
 		}
-		if whole := wholeLines(part); whole > 0 {
+		if whole := linelog.Whole(part); whole > 0 {
 			return f.Truncate(begin + int64(whole))
 		}
 		end = begin

@@ -88,7 +88,7 @@ func (l *Log) enqueue(line []byte, now time.Time) {
 		l.logs.enqueue(l)
 	}
 	if hurry {
-		l.logs.hurry.Send()
+		l.logs.writer.Hurry()
 	}
 }
 

@@ -11,16 +11,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"portolan.dev/services/kit/linelog"
 	"portolan.dev/services/kit/obs"
-	"portolan.dev/services/kit/wake"
 )
 
 const (
 	// gatherTime is the time for which lines are gathered after the first one, so that one write has
 	// many of them.
 	gatherTime = 500 * time.Millisecond
-	// closeTimeout is the longest time that Close waits for a disk that does not answer.
-	closeTimeout = 5 * time.Second
 	// recoveredAfter is the time without dropped lines after which the disk counts as fast enough again.
 	recoveredAfter = 10 * time.Second
 	// maxNode is the longest name of a node. With the longest namespace and service it makes the longest
@@ -50,11 +48,7 @@ type Logs struct {
 	log     *slog.Logger
 	bytes   atomic.Int64 // waiting or being written, of all logs
 	dropped atomic.Int64 // the last time at which too many lines waited, in nanoseconds of Unix
-	wake    wake.Signal
-	hurry   wake.Signal
-	closing chan struct{}
-	done    chan struct{}
-	once    sync.Once
+	writer  *linelog.Writer
 
 	mu    sync.Mutex
 	queue []*Log // logs with waiting lines, and closed ones. Guarded by mu.
@@ -82,9 +76,9 @@ func newLogs(o Options) (*Logs, error) {
 	}
 	return &Logs{
 		root: root, node: o.Node, metrics: newMetrics(o.Metrics), log: o.Log, open: map[*Log]bool{},
-		disk: &obs.Outage{Log: o.Log, Down: "access logs cannot be written: lines are lost", Up: "access logs are written again"},
-		full: &obs.Outage{Log: o.Log, Down: "access logs come faster than the disk takes them: lines are lost", Up: "the disk takes all lines of access logs again"},
-		wake: wake.New(), hurry: wake.New(), closing: make(chan struct{}), done: make(chan struct{}),
+		disk:   &obs.Outage{Log: o.Log, Down: "access logs cannot be written: lines are lost", Up: "access logs are written again"},
+		full:   &obs.Outage{Log: o.Log, Down: "access logs come faster than the disk takes them: lines are lost", Up: "the disk takes all lines of access logs again"},
+		writer: linelog.NewWriter(gatherTime),
 	}, nil
 }
 
@@ -122,55 +116,31 @@ func (l *Logs) enqueue(log *Log) {
 	l.mu.Lock()
 	l.queue = append(l.queue, log)
 	l.mu.Unlock()
-	l.wake.Send()
+	l.writer.Wake()
 }
 
 // Close writes the lines that wait and gives all files their final names. It waits for at most 5
 // seconds. Lines that are recorded later are lost.
 func (l *Logs) Close() {
-	l.once.Do(func() { close(l.closing) })
-	timeout := time.NewTimer(closeTimeout)
-	defer timeout.Stop()
-	select {
-	case <-l.done:
-	case <-timeout.C:
-		l.log.Warn("the disk does not take the last lines of access logs", "after", closeTimeout)
+	if !l.writer.Close() {
+		l.log.Warn("the disk does not take the last lines of access logs", "after", linelog.CloseTimeout)
 	}
 }
 
 // run writes lines until the logs are closed.
 func (l *Logs) run() {
-	defer close(l.done)
 	l.finishLeftovers()
 	ended := time.NewTimer(time.Hour)
 	defer ended.Stop()
-	for {
-		select {
-		case <-l.wake:
-			l.gather()
-			l.flush()
-		case <-ended.C:
-		case <-l.closing:
-			l.flush()
-			l.finish(func(*file) bool { return true })
-			_ = l.root.Close()
-			return
-		}
+	finishEnded := func() {
 		now := time.Now()
 		l.finish(func(f *file) bool { return !now.Before(f.end) })
 		ended.Reset(l.untilEnd(now))
 	}
-}
-
-// gather waits for more lines.
-func (l *Logs) gather() {
-	enough := time.NewTimer(gatherTime)
-	defer enough.Stop()
-	select {
-	case <-enough.C:
-	case <-l.hurry:
-	case <-l.closing:
-	}
+	l.writer.Run(func() { l.flush(); finishEnded() }, ended.C, finishEnded, func() {
+		l.finish(func(*file) bool { return true })
+		_ = l.root.Close()
+	})
 }
 
 // flush writes the lines that wait, while others may come.

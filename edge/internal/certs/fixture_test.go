@@ -21,6 +21,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/balancer"
+	"portolan.dev/services/kit/atomicfile"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
@@ -82,10 +83,7 @@ func writeFile(t testing.TB, path string, text []byte) {
 		}
 		return
 	}
-	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
+	if err := atomicfile.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -244,9 +244,9 @@ func TestARefusalIsOneEventHoweverOftenItIsTried(t *testing.T) {
 	}
 }
 
-// TestEndpointsOfOthersAreKept has an Endpoints that somebody wrote for a service with a selector. It
-// stays, an event says so, and it also stays when the service is deleted. Once it is deleted, the
-// controller writes its own.
+// TestEndpointsOfOthersAreKept has an Endpoints that a person wrote for a service with a selector. The
+// controller keeps it, also after the service is deleted, and reports an event. After the Endpoints is
+// deleted, the controller writes its own.
 func TestEndpointsOfOthersAreKept(t *testing.T) {
 	r := registrytest.New(t)
 	byHand := &corev1.Endpoints{

@@ -1,14 +1,13 @@
 // Package controller keeps EndpointSlices and Endpoints in accordance with services and their pods.
 //
-// Every replica follows the registry, and also writes for the services of the shards that it holds. A
-// change makes the affected services of these due. A sync computes and writes the slices of one
-// service. It needs no memory of earlier syncs, so a new holder syncs every service of the shard and
-// writes only the differences. Besides it asks for the name of every service whether it belongs to the
-// shard.
+// Every replica follows the registry, and writes for the services of the shards that it holds. A change
+// makes the affected services of these shards due. A sync computes and writes the slices of one service.
+// It needs no memory of earlier syncs, so a new holder syncs every service of the shard and writes only
+// the differences. It finds the services of the shard by a hash of their names.
 //
 // Each shard has a queue, workers and a writer of its own, because a call to the registry has one
-// fence. So nothing of one shard can be written under the lease of another, and a lost shard takes its
-// queue with it. Calls of different shards are under way at the same time; the registry commits them
+// fence. So no write of one shard can be made under the lease of another, and the queue of a lost shard
+// ends with it. Calls of different shards are under way at the same time; the registry commits them
 // together. One queue for all shards would need a check at each step whether the shard is still held.
 //
 // # Writes in batches
@@ -16,15 +15,15 @@
 // Many services are synced at once, by as many workers. Each worker plans the writes of its service
 // and hands them to the writer, which has one call to the registry under way at a time. All writes
 // that wait when a call ends are in the next call, which the registry commits together. Each write
-// gets an error or a result of its own, so only the services whose writes fail are synced again. A
-// plan whose writes depend on each other has several stages (packing.Plan), each in a later call.
+// gets an error or a result of its own, so only services with failed writes are synced again. If the
+// writes of a plan depend on each other, the plan has several stages (packing.Plan), each in a later call.
 //
-// The other shape is a loop that takes all due services, plans them, and makes one call for all. Its
-// batches are larger at first, but it does not plan while a call is under way, a slow plan delays all
-// services of its batch, and retries, stages and refused endpoints of single services need a second
-// way through the code. Here they are ordinary code of one sync. Batches form by themselves: the
-// longer a call takes, the more writes wait for the next. Several calls at once would make each of
-// them smaller, and the registry would commit them one after the other anyway.
+// The alternative is a loop that takes all due services, plans them, and makes one call for all. Its
+// batches are larger at first. But it does not plan while a call is under way, a slow plan delays all
+// services of its batch, and retries, stages and refused endpoints of single services need separate code.
+// Here they are ordinary code of one sync. Batches form by themselves: the longer a call takes, the more
+// writes wait for the next. Several calls at once would be smaller, and the registry would commit them one
+// after the other anyway.
 //
 // A call has one trace. If its writes belong to several traced changes, the others' traces end with
 // the sync in this daemon. A registry of the previous release, which does not have the call, gets
@@ -33,15 +32,15 @@
 // # Work for one change
 //
 // A sync of a service with many pods reuses the verdicts of the last sync for each pod that has not
-// changed since. It skips the comparison of a slice that has not changed and whose endpoints are all
-// wanted (packing.Memory). What is left for each pod is a comparison of pointers. The memory
-// only saves work: without it, after a change of the holder, a sync gives the same slices. It has
-// about 1 KB for each pod of a service with 100 pods or more. Work for the changed pods alone would
-// need a second way to compute slices, to be kept equal to the first.
+// changed since. It skips the comparison of a slice if the slice has not changed and all its endpoints
+// are wanted (packing.Memory). Then the only work for each pod is a comparison of pointers. The memory
+// only saves work: without it, after a change of the holder, a sync gives the same slices. It needs
+// about 1 KB for each pod of a service with 100 pods or more. Computing slices from the changed pods
+// alone would be a second algorithm, which must always give the same result as the first.
 //
-// The Endpoints of a service has up to 1000 addresses, and every change of one is the whole object,
-// sent to all followers. So it is written at most once in an interval, and later changes follow when
-// the interval is over. The slices are never delayed by that.
+// The Endpoints of a service has up to 1000 addresses, and each change sends the whole object to all
+// followers. So it is written at most once in an interval, and later changes follow when the interval is
+// over. This does not delay the slices.
 //
 // # Rules
 //
@@ -49,12 +48,11 @@
 // the controller leaves these out, remembers them, and tries them again after a while. Checking
 // them beforehand would save a refused call but would duplicate the registry's rules.
 //
-// The controller writes only the objects that have its label. In Kubernetes it also replaces an
-// Endpoints that somebody wrote for a service with a selector, and deletes one with its service.
-// Here the registry refuses that, so that a stolen certificate of the controller cannot destroy what
-// people wrote. Nothing that forwards traffic reads an Endpoints of a service with a selector.
+// The controller writes only objects with its label. In Kubernetes it also replaces an Endpoints that a
+// person wrote for a service with a selector, and deletes it with the service. Here the registry refuses
+// that, so that a stolen certificate of the controller cannot destroy objects of people. Forwarding does
+// not use the Endpoints of a service with a selector.
 //
 // The invariant is that each write names the version on which it is based and the epoch of the
-// lease. A replica with an outdated view, or one that no longer leads, therefore cannot change
-// anything.
+// lease. Therefore a replica with an outdated view, or without the lease, cannot change an object.
 package controller

@@ -18,7 +18,7 @@ type Failure struct {
 	Message string    // last error
 }
 
-// failures holds the services whose last sync failed. It is safe for concurrent use.
+// failures has the last failure of each service, until a sync succeeds. It is safe for concurrent use.
 type failures struct {
 	mu  sync.Mutex
 	all map[object.Name]Failure // guarded by mu

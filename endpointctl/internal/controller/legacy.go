@@ -73,8 +73,8 @@ func (p *legacyPace) reset() {
 }
 
 // legacyWrites returns the write of the Endpoints of a service with a selector, if one is needed now.
-// If somebody else has written one of that name, it stays, and an event says so. If the last write
-// was a moment ago, the service is synced again after the interval.
+// It keeps an Endpoints of that name without the controller's label, and reports an event. If the interval
+// since the last write is not over, the service is synced again later.
 func (t *task) legacyWrites(ctx context.Context, verdicts []*packing.PodVerdict, trigger string) []write {
 	existing := t.objects.Endpoints
 	if existing != nil && !packing.IsManaged(existing) {

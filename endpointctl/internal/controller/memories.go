@@ -14,7 +14,7 @@ type memories struct {
 	all map[object.Name]*packing.Memory // guarded by mu; each is used by one sync at a time
 }
 
-// of returns the memory of a service. That of a service with few pods is not kept.
+// of returns the memory of a service. It does not keep the memory of a service with few pods.
 func (m *memories) of(key object.Name, pods int) *packing.Memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -12,14 +12,14 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// updateFailedReason is the reason of the event for a service whose slices cannot be written.
+// updateFailedReason is the reason of the event for failed writes of a service's slices.
 const updateFailedReason = "FailedToUpdateEndpointSlices"
 
-// endpointsKeptReason is the reason of the event for a service with a selector beside which somebody
-// has written an Endpoints.
+// endpointsKeptReason is the reason of the event for a service with a selector that has an Endpoints
+// without the controller's label.
 const endpointsKeptReason = "EndpointsKept"
 
-// staleSlicesReason is the reason of the event for a service whose selector was removed. As in
+// staleSlicesReason is the reason of the event for a service after the removal of its selector. As in
 // Kubernetes, the slices made from the selector stay, and now belong to the service's owner.
 const staleSlicesReason = "EndpointSlicesUntended"
 

@@ -188,7 +188,7 @@ func severity(err error) slog.Level {
 	}
 }
 
-// syncOne syncs a service, and returns the task with what it did.
+// syncOne syncs a service, and returns the task, which has the results.
 func (c *shard) syncOne(ctx context.Context, w *writer, key object.Name) (*task, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.SyncTimeout)
 	defer cancel()

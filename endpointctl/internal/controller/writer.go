@@ -92,8 +92,8 @@ func (w *writer) call(ctx context.Context, all []queued) []batch.Outcome[stored]
 	return outcomes
 }
 
-// traced adds the span of a write to the context of a call. A call has one trace, so if it has writes
-// of several traces, those of the other traces end with their syncs.
+// traced adds the span of the first traced write to the context of a call. A call has one trace. If its
+// writes belong to several traces, the other traces end with their syncs.
 func traced(ctx context.Context, all []queued) context.Context {
 	for i := range all {
 		if all[i].span.Recorded() {

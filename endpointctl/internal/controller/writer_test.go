@@ -155,7 +155,7 @@ func TestTheEndpointsFollowAfterTheInterval(t *testing.T) {
 }
 
 // TestAPostponedEndpointsKeepsTheTimeOfItsFirstChange checks the trigger annotation of an Endpoints
-// whose write was postponed over two changes.
+// after its write was postponed over two changes.
 func TestAPostponedEndpointsKeepsTheTimeOfItsFirstChange(t *testing.T) {
 	p := legacyPace{interval: time.Hour, last: map[object.Name]legacyWrite{}}
 	p.written(web)

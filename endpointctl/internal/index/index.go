@@ -31,7 +31,7 @@ type Index struct {
 	byNode     map[string]map[object.Name]*corev1.Pod
 	selected   map[object.Name][]*corev1.Pod // by service with a selector: its pods, ordered by name
 	nodes      map[string]*corev1.Node
-	nodeStates map[string]packing.Node                          // what endpoints need of nodes; replaced if a reader has it
+	nodeStates map[string]packing.Node                          // by node; copied before a change if a reader has the map
 	nodesRead  atomic.Bool                                      // a reader has nodeStates
 	slices     map[object.Name]map[string]*corev1.EndpointSlice // by service and name
 	endpoints  map[object.Name]*corev1.Endpoints

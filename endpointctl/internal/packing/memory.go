@@ -12,19 +12,19 @@ import (
 const RememberedPods = 100
 
 // Memory holds the verdicts on the pods of one service, and the slices that have their endpoints, so
-// that the next sync computes only what may differ. The zero value is empty. It is not safe for
-// concurrent use.
+// that the next sync computes only verdicts and slices that may differ. The zero value is empty. It is
+// not safe for concurrent use.
 //
-// Objects never change, so a verdict holds as long as the service, the pod and the pod's node are the
-// same ones, and a slice that is the same one has the same endpoints. Refused endpoints are left out
-// of verdicts, so verdicts are remembered only without any.
+// Objects never change. So a verdict is valid as long as the service and the pod are the same objects and
+// the pod's node has the same state, and the same slice object has the same endpoints. Verdicts leave out
+// refused endpoints, so they are remembered only if no endpoint is refused.
 type Memory struct {
 	svc      *corev1.Service
 	verdicts []*PodVerdict                              // ordered by name
 	placed   map[*corev1.EndpointSlice][]*endpointOfPod // endpoints of slices that have them as wanted
 }
 
-// EvaluatePods returns what the function of that name returns. pods must be ordered by name.
+// EvaluatePods returns the same verdicts as the function EvaluatePods. pods must be ordered by name.
 func (m *Memory) EvaluatePods(svc *corev1.Service, pods []*corev1.Pod, nodes Nodes, refused Refused) []*PodVerdict {
 	known := m.verdicts
 	if m.svc != svc {
@@ -46,7 +46,7 @@ func (m *Memory) EvaluatePods(svc *corev1.Service, pods []*corev1.Pod, nodes Nod
 	return m.verdicts
 }
 
-// skipBefore returns the verdicts without those on pods whose names come before the pod's.
+// skipBefore returns the verdicts from the pod's place on. It skips pods with names before the pod's name.
 func skipBefore(verdicts []*PodVerdict, pod *corev1.Pod) []*PodVerdict {
 	for len(verdicts) > 0 && verdicts[0].Pod != pod && strings.Compare(verdicts[0].Pod.GetMetadata().GetName(), pod.GetMetadata().GetName()) < 0 {
 		verdicts = verdicts[1:]
@@ -54,7 +54,7 @@ func skipBefore(verdicts []*PodVerdict, pod *corev1.Pod) []*PodVerdict {
 	return verdicts
 }
 
-// holds reports whether the verdict is also the one on a pod of the same service.
+// holds reports whether the verdict is valid for a pod and the current state of its node.
 func (v *PodVerdict) holds(pod *corev1.Pod, nodes Nodes) bool {
 	if v.Pod != pod {
 		return false
@@ -63,7 +63,7 @@ func (v *PodVerdict) holds(pod *corev1.Pod, nodes Nodes) bool {
 	return node == v.node && registered == v.registered
 }
 
-// Pack returns what the function of that name returns.
+// Pack returns the same plan as the function Pack, and remembers the placement of the endpoints.
 func (m *Memory) Pack(w DesiredSlices, existing []*corev1.EndpointSlice) Plan {
 	plan, placed := pack(w, existing, m.placed)
 	m.placed = placed

@@ -33,8 +33,8 @@ func (i *installation) find(name string) (Node, bool) {
 }
 
 // TestAMemoryChangesNoResult changes a service, its pods, their nodes, the refused endpoints and the
-// slices at random. The verdicts of a memory are those of a fresh evaluation, and the plans of a
-// memory lead to the wanted slices.
+// slices at random. The verdicts of a memory equal the verdicts of a fresh evaluation, and the plans of
+// a memory lead to the wanted slices.
 func TestAMemoryChangesNoResult(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		i := &installation{svc: webService(), pods: map[string]*corev1.Pod{}, nodes: map[string]Node{"n1": {Ready: true}, "n2": {Ready: true}}}

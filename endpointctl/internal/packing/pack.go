@@ -58,7 +58,7 @@ type sliceState struct {
 	old     *corev1.EndpointSlice
 	keep    []*corev1.Endpoint
 	changed bool
-	found   bool // its endpoints are those of the last placement
+	found   bool // its endpoints have not changed since the last placement
 }
 
 // Pack returns the writes that turn the existing slices of a service into the wanted ones.

@@ -23,7 +23,7 @@ type Database struct {
 	mu       sync.Mutex
 	epochs   int
 	head     store.Head
-	base     uint64 // the revision before that of records[0]
+	base     uint64 // the revision before records[0]
 	records  []store.Record
 	rows     map[object.Key]store.Row
 	sessions map[*Session]struct{}

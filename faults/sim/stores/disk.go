@@ -32,7 +32,7 @@ type Disk struct {
 	commits     []commit // the last one led to the present state
 }
 
-// commit is what a batch has changed.
+// commit lists the changes of one batch.
 type commit struct {
 	position store.Position
 	pools    bool

@@ -14,7 +14,7 @@ import (
 // position returns the present position. The caller holds mu.
 func (d *Disk) position() store.Position { return d.commits[len(d.commits)-1].position }
 
-// news returns what was changed after a position. The caller holds mu.
+// news returns the changes after a position. The caller holds mu.
 func (d *Disk) news(seen store.Position) (store.News, error) {
 	from := slices.IndexFunc(d.commits, func(c commit) bool { return c.position == seen })
 	if from < 0 {

@@ -7,13 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"portolan.dev/kubeapi/internal/convert"
+	"portolan.dev/services/kube"
 )
 
-// printer has the columns of a kind, and makes the cells of one object.
+// printer has the columns of a kind, and a function that returns the cells of one object.
 type printer struct {
 	columns []metav1.TableColumnDefinition
-	cells   func(o convert.Object) []any
+	cells   func(o kube.Object) []any
 }
 
 // Definitions returns the columns of a kind.
@@ -22,7 +22,7 @@ func Definitions(kind schema.GroupVersionKind) []metav1.TableColumnDefinition {
 }
 
 // Cells returns the cells of an object, one for each column of its kind.
-func Cells(kind schema.GroupVersionKind, o convert.Object) []any { return printerOf(kind).cells(o) }
+func Cells(kind schema.GroupVersionKind, o kube.Object) []any { return printerOf(kind).cells(o) }
 
 func printerOf(kind schema.GroupVersionKind) printer {
 	if known, ok := printers[kind.Kind]; ok {
@@ -40,7 +40,7 @@ var printers = map[string]printer{
 // plain is the printer of kinds without columns of their own.
 var plain = printer{
 	columns: []metav1.TableColumnDefinition{name, age},
-	cells:   func(o convert.Object) []any { return []any{o.GetName(), Age(o.GetCreationTimestamp())} },
+	cells:   func(o kube.Object) []any { return []any{o.GetName(), Age(o.GetCreationTimestamp())} },
 }
 
 var (

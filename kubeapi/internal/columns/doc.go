@@ -1,3 +1,3 @@
-// Package columns makes Tables: the columns and cells that kubectl get prints for each kind, which are
-// those of a cluster.
+// Package columns has the columns and cells of Tables, which kubectl get prints. They are the same as
+// Kubernetes' own for each kind.
 package columns

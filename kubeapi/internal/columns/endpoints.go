@@ -10,7 +10,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"portolan.dev/kubeapi/internal/convert"
+	"portolan.dev/services/kube"
 )
 
 // shown is the number of addresses or ports that a cell lists.
@@ -18,7 +18,7 @@ const shown = 3
 
 var endpoints = printer{
 	columns: []metav1.TableColumnDefinition{name, text("Endpoints", "Addresses and ports of the endpoints."), age},
-	cells: func(o convert.Object) []any {
+	cells: func(o kube.Object) []any {
 		e, _ := o.(*kubev1.Endpoints) //nolint:staticcheck // older clients use the kind
 		var all []string
 		for _, subset := range e.Subsets {
@@ -40,7 +40,7 @@ var endpointSlices = printer{
 		name, text("AddressType", "The type of the addresses."), text("Ports", "The ports of each endpoint."),
 		text("Endpoints", "Addresses of the endpoints."), age,
 	},
-	cells: func(o convert.Object) []any {
+	cells: func(o kube.Object) []any {
 		slice, _ := o.(*discoveryv1.EndpointSlice)
 		var ports, addresses []string
 		for _, port := range slice.Ports {

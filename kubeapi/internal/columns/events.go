@@ -8,7 +8,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"portolan.dev/kubeapi/internal/convert"
+	"portolan.dev/services/kube"
 )
 
 var events = printer{
@@ -18,7 +18,7 @@ var events = printer{
 		text("Message", "The occurrence, in words."), wide("First Seen", "Time since the first occurrence."), wide("Count", "Number of occurrences."),
 		{Name: "Name", Type: "string", Format: "name", Priority: 1, Description: name.Description},
 	},
-	cells: func(o convert.Object) []any {
+	cells: func(o kube.Object) []any {
 		switch e := o.(type) {
 		case *eventsv1.Event:
 			return eventCells(e.Name, &e.Regarding, e.Type, e.Reason, e.Note, e.DeprecatedSource, e.DeprecatedFirstTimestamp, e.DeprecatedLastTimestamp, e.DeprecatedCount)
@@ -45,7 +45,7 @@ func eventCells(
 
 var leases = printer{
 	columns: []metav1.TableColumnDefinition{name, text("Holder", "The holder of the lease."), age},
-	cells: func(o convert.Object) []any {
+	cells: func(o kube.Object) []any {
 		lease, _ := o.(*coordinationv1.Lease)
 		holder := ""
 		if lease.Spec.HolderIdentity != nil {

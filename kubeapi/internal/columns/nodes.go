@@ -7,7 +7,7 @@ import (
 	kubev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"portolan.dev/kubeapi/internal/convert"
+	"portolan.dev/services/kube"
 )
 
 var nodes = printer{
@@ -17,7 +17,7 @@ var nodes = printer{
 		wide("External-IP", "Address outside of the network."), wide("OS-Image", "Not known to Portolan."),
 		wide("Kernel-Version", "The version of the kernel."), wide("Container-Runtime", "Not known to Portolan."),
 	},
-	cells: func(o convert.Object) []any {
+	cells: func(o kube.Object) []any {
 		node, _ := o.(*kubev1.Node)
 		return []any{
 			node.Name, nodeStatus(node), orNone(roles(node)), Age(node.CreationTimestamp), node.Status.NodeInfo.KubeletVersion,
@@ -72,7 +72,7 @@ func orUnknown(s string) string {
 
 var namespaces = printer{
 	columns: []metav1.TableColumnDefinition{name, text("Status", "The phase of the namespace."), age},
-	cells: func(o convert.Object) []any {
+	cells: func(o kube.Object) []any {
 		namespace, _ := o.(*kubev1.Namespace)
 		return []any{namespace.Name, string(namespace.Status.Phase), Age(namespace.CreationTimestamp)}
 	},

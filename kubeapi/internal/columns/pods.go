@@ -7,7 +7,7 @@ import (
 	kubev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"portolan.dev/kubeapi/internal/convert"
+	"portolan.dev/services/kube"
 )
 
 var pods = printer{
@@ -17,7 +17,7 @@ var pods = printer{
 		wide("Node", "The node that the pod runs on."), wide("Nominated Node", "Not used by Portolan."),
 		wide("Readiness Gates", "Extra conditions, true and all."),
 	},
-	cells: func(o convert.Object) []any {
+	cells: func(o kube.Object) []any {
 		pod, _ := o.(*kubev1.Pod)
 		containers, ready := len(pod.Spec.Containers), 0
 		if isTrue(pod, "ContainersReady") || isTrue(pod, kubev1.PodReady) {

@@ -7,7 +7,7 @@ import (
 	kubev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"portolan.dev/kubeapi/internal/convert"
+	"portolan.dev/services/kube"
 )
 
 var services = printer{
@@ -16,7 +16,7 @@ var services = printer{
 		text("External-IP", "Addresses of the load balancer, and external IPs."), text("Port(s)", "The ports of the service."), age,
 		wide("Selector", "The labels of the pods behind the service."),
 	},
-	cells: func(o convert.Object) []any {
+	cells: func(o kube.Object) []any {
 		service, _ := o.(*kubev1.Service)
 		clusterIP := "<none>"
 		if len(service.Spec.ClusterIPs) > 0 {

@@ -1,4 +1,4 @@
-// Package failure converts the errors of the registry to those of Kubernetes.
+// Package failure converts errors of the registry to Kubernetes' Status.
 //
 // Clients of Kubernetes decide by the reason, the code and the causes of a Status: they try again after
 // a conflict, list again after 410, and show the field of each cause. So each error of the registry has

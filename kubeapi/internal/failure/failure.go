@@ -78,8 +78,8 @@ func statusOf(err error, of *resource.Resource, name string) *metav1.Status {
 	return status
 }
 
-// refer returns the Status of an error about the existence of an object. The object is the one that the
-// error names, such as the namespace of the object in the request.
+// refer returns the Status of an error about the existence of an object. The Status names the object that
+// the error names, which may be the namespace of the requested object.
 func refer[R any](build func(R, string) *apierrors.StatusError, err error, of *resource.Resource, name string) *metav1.Status {
 	kind, path := apierr.ObjectOf(err)
 	if named, ok := resource.OfKind(kind); ok && (of == nil || of.Codec == nil || of.Codec.Kind.Name != kind) {
@@ -90,8 +90,8 @@ func refer[R any](build func(R, string) *apierrors.StatusError, err error, of *r
 	return &status
 }
 
-// cause is how Kubernetes tells a violation: the type of its cause, and the beginning of its message.
-// prefix is the beginning of the registry's message.
+// cause is Kubernetes' form of a violation: the type of the cause, and the word that its message begins
+// with. prefix is the beginning of the registry's message.
 type cause struct {
 	kind         metav1.CauseType
 	word, prefix string
@@ -144,8 +144,8 @@ func invalid(violations apierr.Violations, of *resource.Resource, name string) *
 	return status
 }
 
-// terminating returns the Status for an object in a namespace that is being deleted, and nil if the
-// violation is another one.
+// terminating returns the Status for an object in a namespace that is being deleted. It returns nil for
+// any other violation.
 func terminating(v apierr.Violation, of *resource.Resource, name string) *metav1.Status {
 	var namespace string
 	if _, err := fmt.Sscanf(v.Message, "forbidden: namespace %q is being deleted", &namespace); err != nil {

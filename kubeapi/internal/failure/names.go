@@ -15,7 +15,7 @@ func groupResource(of *resource.Resource) schema.GroupResource {
 
 func plural(of *resource.Resource) string { return groupResource(of).String() }
 
-// kindName returns the name of the kind with its group, as errors have it: Service, or
+// kindName returns the name of the kind with its group, such as Service or
 // EndpointSlice.discovery.k8s.io.
 func kindName(of *resource.Resource) string {
 	if of == nil {

@@ -38,10 +38,10 @@ func (e Encoded) Content() ([]byte, error) {
 	return io.ReadAll(r)
 }
 
-// V2 returns the document of OpenAPI v2, which has all of the API.
+// V2 returns the document of OpenAPI v2, which describes the whole API.
 func V2() Document { return named("v2") }
 
-// V3 returns the documents of OpenAPI v3 by the paths of the API that they are about, such as
+// V3 returns the documents of OpenAPI v3 by the paths of the API that they describe, such as
 // apis/discovery.k8s.io/v1.
 func V3() map[string]Document { return v3() }
 

@@ -7,11 +7,10 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// Models returns the schemas of all served kinds and of what they contain, by the names of Kubernetes,
-// such as io.k8s.api.core.v1.Service. managedfields.NewTypeConverter takes them. They are those of
-// OpenAPI v3, since those of v2 have no defaults, without which the keys of a list's items are
-// incomplete. Each call decodes them anew, which takes about 80 ms and 11 MB, so that they take no memory
-// afterwards.
+// Models returns the schemas of all served kinds and of the types in them, by the names of Kubernetes,
+// such as io.k8s.api.core.v1.Service, for managedfields.NewTypeConverter. It reads the documents of OpenAPI
+// v3, because v2 lacks default values, and the keys of a list's items are incomplete without them. Each call
+// decodes the documents again, which takes about 80 ms and 11 MB, so that they take no memory afterwards.
 func Models() (map[string]*spec.Schema, error) {
 	all := map[string]*spec.Schema{}
 	for path, d := range v3() {

@@ -9,8 +9,8 @@ import (
 	"portolan.dev/kubeapi/internal/resource"
 )
 
-// TestModelsAreThoseOfAllKinds converts an empty object of each kind to its schema and back.
-func TestModelsAreThoseOfAllKinds(t *testing.T) {
+// TestModelsOfAllKinds converts an empty object of each kind by its schema.
+func TestModelsOfAllKinds(t *testing.T) {
 	models, err := Models()
 	if err != nil {
 		t.Fatal(err)

@@ -11,12 +11,13 @@ import (
 	"pgregory.net/rapid"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
-	"portolan.dev/kubeapi/internal/convert"
+	"portolan.dev/kubeapi/internal/resource"
+	"portolan.dev/services/kube"
 )
 
-func codecOf(t testing.TB, kind schema.GroupVersionKind) *convert.Codec {
+func codecOf(t testing.TB, kind schema.GroupVersionKind) *kube.Codec {
 	t.Helper()
-	for _, codec := range convert.All() {
+	for _, codec := range resource.Codecs {
 		if codec.GroupVersionKind == kind {
 			return codec
 		}
@@ -41,7 +42,7 @@ func drawConfiguration(t *rapid.T) *unstructured.Unstructured {
 }
 
 // owned returns the fields of an object that a manager owns.
-func owned(t *rapid.T, o convert.Object, manager string) *fieldpath.Set {
+func owned(t *rapid.T, o kube.Object, manager string) *fieldpath.Set {
 	fields := fieldpath.NewSet()
 	for _, entry := range o.GetManagedFields() {
 		if entry.Manager == manager {
@@ -54,7 +55,7 @@ func owned(t *rapid.T, o convert.Object, manager string) *fieldpath.Set {
 }
 
 // values returns the values of the fields of a service by their paths.
-func values(t *rapid.T, o convert.Object) map[string]string {
+func values(t *rapid.T, o kube.Object) map[string]string {
 	text, err := json.Marshal(o)
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +84,7 @@ func values(t *rapid.T, o convert.Object) map[string]string {
 }
 
 // apply applies a configuration as the server does: managers own only fields that the object has.
-func (tr *Tracker) apply(t *rapid.T, stored convert.Object, configuration *unstructured.Unstructured, manager string, force bool) (convert.Object, error) {
+func (tr *Tracker) apply(t *rapid.T, stored kube.Object, configuration *unstructured.Unstructured, manager string, force bool) (kube.Object, error) {
 	after, err := tr.Apply(stored, configuration, manager, force)
 	if err != nil {
 		return nil, err

@@ -11,21 +11,22 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
-	"portolan.dev/kubeapi/internal/convert"
 	"portolan.dev/kubeapi/internal/openapi"
+	"portolan.dev/kubeapi/internal/resource"
+	"portolan.dev/services/kube"
 )
 
-// status is the name of the subresource whose fields have owners of their own.
+// status is the name of the subresource. Its fields are tracked separately.
 const status = "status"
 
 // Tracker tracks the owners of the fields of one type, or of its status.
 type Tracker struct {
-	codec  *convert.Codec
+	codec  *kube.Codec
 	types  managedfields.TypeConverter
 	fields *managedfields.FieldManager
 }
 
-// converter returns the schemas of all types. They take some MB.
+// converter returns the schemas of all types, which take some MB of memory.
 var converter = sync.OnceValues(func() (managedfields.TypeConverter, error) {
 	models, err := openapi.Models()
 	if err != nil {
@@ -37,7 +38,7 @@ var converter = sync.OnceValues(func() (managedfields.TypeConverter, error) {
 // scheme has the types of all codecs.
 var scheme = sync.OnceValue(func() *runtime.Scheme {
 	s := runtime.NewScheme()
-	for _, codec := range convert.All() {
+	for _, codec := range resource.Codecs {
 		s.AddKnownTypeWithName(codec.GroupVersionKind, codec.New())
 	}
 	return s
@@ -46,11 +47,11 @@ var scheme = sync.OnceValue(func() *runtime.Scheme {
 // trackers are the trackers that have been used, by their codec and subresource.
 var trackers sync.Map
 
-// For returns the tracker for writes of objects of a codec by a subresource; empty: of the objects
-// themselves.
-func For(codec *convert.Codec, subresource string) (*Tracker, error) {
+// For returns the tracker for writes of a codec's objects by a subresource. An empty subresource means the
+// objects themselves.
+func For(codec *kube.Codec, subresource string) (*Tracker, error) {
 	type key struct {
-		*convert.Codec
+		*kube.Codec
 		subresource string
 	}
 	if known, ok := trackers.Load(key{codec, subresource}); ok {
@@ -64,13 +65,13 @@ func For(codec *convert.Codec, subresource string) (*Tracker, error) {
 	return t, nil
 }
 
-func newTracker(codec *convert.Codec, subresource string) (*Tracker, error) {
+func newTracker(codec *kube.Codec, subresource string) (*Tracker, error) {
 	types, err := converter()
 	if err != nil {
 		return nil, err
 	}
 	version := codec.GroupVersionKind.GroupVersion()
-	// The status is written by its subresource, and everything else by none.
+	// The subresource writes only the status, and other requests write everything else.
 	others := fieldpath.NewSet(fieldpath.MakePathOrDie(status))
 	if subresource == status {
 		others = fieldpath.NewSet(fieldpath.MakePathOrDie("metadata"), fieldpath.MakePathOrDie("spec"))
@@ -83,16 +84,16 @@ func newTracker(codec *convert.Codec, subresource string) (*Tracker, error) {
 	return &Tracker{codec, types, fields}, nil
 }
 
-// Empty returns an object without any fields, which an object to create is compared with.
-func (t *Tracker) Empty() convert.Object {
+// Empty returns an object without any fields. New objects are compared with it.
+func (t *Tracker) Empty() kube.Object {
 	o := t.codec.New()
 	o.GetObjectKind().SetGroupVersionKind(t.codec.GroupVersionKind)
 	return o
 }
 
-// Update returns the owners of the fields of an object after a manager has replaced the stored one by it.
-// The managed fields of updated are those that the client sent.
-func (t *Tracker) Update(stored, updated convert.Object, manager string) ([]metav1.ManagedFieldsEntry, error) {
+// Update returns the owners of the fields of updated after a manager has replaced the stored object by it.
+// updated has the managed fields that the client sent.
+func (t *Tracker) Update(stored, updated kube.Object, manager string) ([]metav1.ManagedFieldsEntry, error) {
 	had := stored.GetManagedFields() // Update removes them
 	tracked, err := t.fields.Update(stored, updated, manager)
 	if err != nil {
@@ -103,12 +104,12 @@ func (t *Tracker) Update(stored, updated convert.Object, manager string) ([]meta
 
 // Apply returns the stored object after a manager has applied a configuration, with its owners. Without
 // force, the error is a conflict if another manager owns a field with another value.
-func (t *Tracker) Apply(stored convert.Object, configuration *unstructured.Unstructured, manager string, force bool) (convert.Object, error) {
+func (t *Tracker) Apply(stored kube.Object, configuration *unstructured.Unstructured, manager string, force bool) (kube.Object, error) {
 	merged, err := t.fields.Apply(stored, configuration, manager, force)
 	if err != nil {
 		return nil, err
 	}
-	o, ok := merged.(convert.Object)
+	o, ok := merged.(kube.Object)
 	if !ok {
 		return nil, fmt.Errorf("%T is no object", merged)
 	}
@@ -116,7 +117,7 @@ func (t *Tracker) Apply(stored convert.Object, configuration *unstructured.Unstr
 }
 
 // Present returns entries without the fields that an object does not have.
-func (t *Tracker) Present(entries []metav1.ManagedFieldsEntry, in convert.Object) ([]metav1.ManagedFieldsEntry, error) {
+func (t *Tracker) Present(entries []metav1.ManagedFieldsEntry, in kube.Object) ([]metav1.ManagedFieldsEntry, error) {
 	value, err := t.types.ObjectToTyped(in, typed.AllowDuplicates)
 	if err != nil {
 		return nil, err

@@ -10,8 +10,9 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	corev1 "portolan.dev/api/core/v1"
-	"portolan.dev/kubeapi/internal/convert"
+	"portolan.dev/kubeapi/internal/resource"
 	"portolan.dev/services/apply"
+	"portolan.dev/services/kube"
 	"portolan.dev/services/object"
 )
 
@@ -60,7 +61,7 @@ func scalar(field protoreflect.FieldDescriptor, n int64) protoreflect.Value {
 }
 
 // fieldsOf returns the fields of an object by its schema.
-func (tr *Tracker) fieldsOf(t *testing.T, o convert.Object) *fieldpath.Set {
+func (tr *Tracker) fieldsOf(t *testing.T, o kube.Object) *fieldpath.Set {
 	t.Helper()
 	value, err := tr.types.ObjectToTyped(o, typed.AllowDuplicates)
 	if err != nil {
@@ -73,11 +74,11 @@ func (tr *Tracker) fieldsOf(t *testing.T, o convert.Object) *fieldpath.Set {
 	return fields
 }
 
-// TestNamesAreThoseOfKubernetes checks for every field of the kinds that Kubernetes has that package apply
-// gives it the path that its schema has: fields that ApplyService owns exist, and a field that an update
-// changes is taken from those that own it.
-func TestNamesAreThoseOfKubernetes(t *testing.T) {
-	for _, codec := range convert.All() {
+// TestPathsAsInKubernetes checks for every field of every kind of Kubernetes that package apply gives the
+// field the same path as its schema: fields that ApplyService owns exist, and a field that an update changes
+// is taken from its owners.
+func TestPathsAsInKubernetes(t *testing.T) {
+	for _, codec := range resource.Codecs {
 		if codec.GroupVersionKind.Group == "events.k8s.io" {
 			continue // ownership has the names of the group ""
 		}
@@ -107,7 +108,7 @@ func TestNamesAreThoseOfKubernetes(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if left = left.Difference(tr.fieldsOf(t, codec.Write(bare))).RecursiveDifference(ownedByNobody.Union(derived)); !left.Empty() {
+			if left = left.Difference(tr.fieldsOf(t, codec.Write(bare))).RecursiveDifference(unowned.Union(derived)); !left.Empty() {
 				t.Errorf("an update that removes all fields leaves owners of\n%v", left)
 			}
 		})
@@ -119,16 +120,16 @@ func withOwners(o object.Object, entries []*corev1.ManagedFields) object.Object 
 	return o
 }
 
-// ownedByNobody are the fields of the identity of an object, which Kubernetes never has in an entry.
-var ownedByNobody = fieldpath.NewSet(
+// unowned are the fields of the identity of an object, which Kubernetes never has in an entry.
+var unowned = fieldpath.NewSet(
 	fieldpath.MakePathOrDie("apiVersion"), fieldpath.MakePathOrDie("kind"), fieldpath.MakePathOrDie("metadata", "name"), fieldpath.MakePathOrDie("metadata", "namespace"),
 	fieldpath.MakePathOrDie("metadata", "generateName"), fieldpath.MakePathOrDie("metadata", "uid"), fieldpath.MakePathOrDie("metadata", "resourceVersion"),
 	fieldpath.MakePathOrDie("metadata", "generation"), fieldpath.MakePathOrDie("metadata", "creationTimestamp"),
 	fieldpath.MakePathOrDie("metadata", "deletionTimestamp"), fieldpath.MakePathOrDie("metadata", "deletionGracePeriodSeconds"),
 )
 
-// derived are the fields that a codec makes of others: the reporter of an event by its old name, and the
-// weights of all endpoints, which are part of a list that has one owner. They keep their owners.
+// derived are the fields that a codec derives from others: the reporter of an event by its old name, and the
+// weights of all endpoints, which are part of a list with one owner. They keep their owners.
 var derived = fieldpath.NewSet(
-	fieldpath.MakePathOrDie("source"), fieldpath.MakePathOrDie("metadata", "annotations", convert.AnnotationWeight),
+	fieldpath.MakePathOrDie("source"), fieldpath.MakePathOrDie("metadata", "annotations", kube.AnnotationWeight),
 )

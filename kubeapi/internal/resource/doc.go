@@ -1,8 +1,7 @@
-// Package resource has the table of the resources that the API serves: those of Portolan's kinds, those
-// that Portolan does not have and that clients list nevertheless, and the reviews, by which clients ask
-// what they may do.
+// Package resource has the table of the resources that the API serves: Portolan's kinds, kinds that
+// Portolan lacks although clients list them, and the reviews, by which clients ask for their permissions.
 //
-// Clients such as kube-proxy, kube-router and ingress controllers list kinds before they do anything,
-// and stop if the server does not know one. kubectl does so with the kinds that it prunes or describes.
-// These kinds are therefore served, and empty.
+// Clients such as kube-proxy, kube-router and ingress controllers first list all kinds that they need, and
+// stop if the server does not know one. kubectl does so with the kinds that it prunes or describes. Lists
+// of kinds that Portolan lacks are therefore served, and empty.
 package resource

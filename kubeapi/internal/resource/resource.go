@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"portolan.dev/kubeapi/internal/convert"
+	"portolan.dev/services/kube"
 )
 
 // Resource is one resource of one version of the API.
@@ -18,9 +18,9 @@ type Resource struct {
 	Categories []string
 	Namespaced bool
 	// Codec converts the objects. It is nil for a kind that Portolan does not have, and for a review.
-	Codec *convert.Codec
-	// Review makes an empty review. It is nil for resources with objects. A review is a question that a
-	// client creates and that is answered at once: there are no objects.
+	Codec *kube.Codec
+	// Review returns an empty review. It is nil for other resources. A client creates a review to ask a
+	// question, and the response has the answer. Nothing is stored.
 	Review func() Review
 }
 
@@ -47,7 +47,7 @@ func (r *Resource) Singular() string { return strings.ToLower(r.Kind.Kind) }
 // HasStatus reports whether the objects have the subresource status.
 func (r *Resource) HasStatus() bool { return r.Codec != nil && r.Codec.Kind.HasStatus() }
 
-// IsNamespaces reports whether the resource is that of namespaces, which has the subresource finalize.
+// IsNamespaces reports whether the objects are Namespaces, which have the subresource finalize.
 func (r *Resource) IsNamespaces() bool { return r.Kind.Group == "" && r.Plural == "namespaces" }
 
 // Verbs returns the verbs of the resource.

@@ -7,15 +7,21 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"portolan.dev/kubeapi/internal/convert"
+	"portolan.dev/services/kube"
 )
 
-// All lists all resources, those of a version of the API together.
+// Codecs lists the codecs of the kinds that Portolan has and the server serves, each with the preferred
+// version of Kubernetes' API first.
+var Codecs = []*kube.Codec{
+	kube.Namespace, kube.Node, kube.Service, kube.Pod, kube.Endpoints, kube.EventWithSource, kube.EndpointSlice, kube.Lease, kube.NewEvent,
+}
+
+// All lists all resources, ordered by the versions of the API.
 var All = all()
 
 func all() []*Resource {
-	served := make([]*Resource, 0, len(convert.All())+len(empty)+len(reviews))
-	for _, codec := range convert.All() {
+	served := make([]*Resource, 0, len(Codecs)+len(empty)+len(reviews))
+	for _, codec := range Codecs {
 		kind := codec.Kind
 		r := &Resource{Kind: codec.GroupVersionKind, Plural: kind.Plural, Short: kind.Short, Namespaced: kind.Namespaced, Codec: codec}
 		if kind.Name == "Pod" || kind.Name == "Service" {
@@ -33,7 +39,7 @@ func all() []*Resource {
 	return served
 }
 
-// groups are the versions of the API in the order of discovery, which is that of Kubernetes.
+// groups are the versions of the API in the order of discovery, which is the same as in Kubernetes.
 var groups = []schema.GroupVersion{
 	{Version: "v1"}, apps, {Group: "events.k8s.io", Version: "v1"}, authenticationv1.SchemeGroupVersion, authorizationv1.SchemeGroupVersion, batch,
 	networking, {Group: "coordination.k8s.io", Version: "v1"}, {Group: "discovery.k8s.io", Version: "v1"},
@@ -48,7 +54,7 @@ var (
 	networking = schema.GroupVersion{Group: "networking.k8s.io", Version: "v1"}
 )
 
-// empty lists the resources of kinds that Portolan does not have.
+// empty lists the resources of kinds that Portolan lacks.
 var empty = []Resource{
 	{Kind: core.WithKind("ConfigMap"), Plural: "configmaps", Short: []string{"cm"}, Namespaced: true},
 	{Kind: core.WithKind("LimitRange"), Plural: "limitranges", Short: []string{"limits"}, Namespaced: true},
@@ -71,7 +77,7 @@ var empty = []Resource{
 	{Kind: networking.WithKind("ServiceCIDR"), Plural: "servicecidrs"},
 }
 
-// reviews lists the resources by which clients ask who they are and what they may do.
+// reviews lists the resources by which clients ask for their own identity and permissions.
 var reviews = []Resource{
 	{
 		Kind: authenticationv1.SchemeGroupVersion.WithKind("SelfSubjectReview"), Plural: "selfsubjectreviews",

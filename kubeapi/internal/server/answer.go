@@ -47,17 +47,16 @@ func (req *request) begin(code int, contentType string) {
 	req.w.WriteHeader(code)
 }
 
-// limitUnread sets the time that the client has to send a body that no handler has read. The library
-// reads some of it before it answers, and would wait for it without end. The client has half of SendTimeout
-// for the body, because the deadline of the answer, a whole SendTimeout, has begun already.
+// limitUnread sets a read deadline for a body that no handler has read. net/http reads a part of such a
+// body before it answers, and would wait for it without end. The client has half of SendTimeout for the body,
+// because the deadline of the answer, a whole SendTimeout, has begun already.
 func (req *request) limitUnread() {
 	if !req.bodyRead && req.r.ContentLength != 0 {
 		_ = http.NewResponseController(req.w).SetReadDeadline(time.Now().Add(req.server.cfg.SendTimeout / 2)) // a pipe of a test has none
 	}
 }
 
-// partSize is the size of the parts of an answer, in bytes. The client has the time of the limit to read
-// each.
+// partSize is the size of the parts of an answer, in bytes. The client has SendTimeout to read each part.
 const partSize = 256 << 10
 
 // extendDeadline moves the deadline of writes to SendTimeout from now. The server calls it before each write,
@@ -101,7 +100,7 @@ func (req *request) sendObject(code int, format wire.Format, o object.Object) er
 	return req.send(code, format, out)
 }
 
-// rows returns what the rows of a Table have of their objects.
+// rows returns how much of its object each row of a Table contains.
 func (req *request) rows() (wire.Rows, error) {
 	switch rows := wire.Rows(req.query.Get("includeObject")); rows {
 	case "":
@@ -113,10 +112,10 @@ func (req *request) rows() (wire.Rows, error) {
 	}
 }
 
-// miscellaneous is the code of persistent warnings of any content.
+// miscellaneous is the code of warnings without a code of their own.
 const miscellaneous = 299
 
-// Limits of warnings. Clients and proxies have limits of headers.
+// Limits of the length of one warning and of all, in bytes, because clients and proxies limit headers.
 const (
 	maxWarning  = 256
 	maxWarnings = 4 << 10

@@ -61,7 +61,7 @@ func (w *writing) apply(body []byte) error {
 // readConfiguration reads the body of an apply, which is YAML or JSON.
 func (w *writing) readConfiguration(body []byte) (*unstructured.Unstructured, error) {
 	text, mistake := yaml.YAMLToJSONStrict(body)
-	if mistake != nil { // a key that is there twice is no mistake of the syntax
+	if mistake != nil { // a repeated key, or a syntax error
 		var err error
 		if text, err = yaml.YAMLToJSON(body); err != nil {
 			return nil, badRequest("error encoding patch: %v", err)
@@ -77,7 +77,7 @@ func (w *writing) readConfiguration(body []byte) (*unstructured.Unstructured, er
 	if err := kjson.Unmarshal(text, &u.Object); err != nil {
 		return nil, badRequest("error decoding patch: it is no object")
 	}
-	if u.Object == nil { // the tracker says that it has no kind
+	if u.Object == nil { // the tracker returns the error that the kind is missing
 		u.Object = map[string]any{}
 	}
 	return u, nil
@@ -106,7 +106,8 @@ func (a *application) once(verb kinds.Verb) (written upstream.Written, code int,
 	return written, code, err
 }
 
-// checkNew returns an error if the configuration names an object that was there before.
+// checkNew returns an error if the configuration has a UID or a version, and so can only apply to an object
+// that exists.
 func (a *application) checkNew() error {
 	if uid := a.configuration.GetUID(); uid != "" {
 		return apierrors.NewConflict(a.resource.GroupResource(), a.name, errors.New("uid mismatch: the provided object specified uid "+string(uid)+", and no existing object was found"))
@@ -117,7 +118,7 @@ func (a *application) checkNew() error {
 	return nil
 }
 
-// merge returns the object that the configuration makes of the stored one, which is nil if there is none.
+// merge returns the stored object with the configuration applied. stored is nil for a new object.
 func (a *application) merge(stored object.Object) (object.Object, error) {
 	before := a.tracker.Empty()
 	if stored != nil {

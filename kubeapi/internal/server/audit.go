@@ -9,9 +9,9 @@ import (
 	"portolan.dev/services/kit/audit"
 )
 
-// record adds a request to the audit log if it is a write or was refused, or if the log has reads too. The
-// gRPC servers do the same with calls. The registry also records each write, with the object's revision.
-// Only this line has the client's address, and only this log has the requests that kubeapi refused itself.
+// record adds a request to the audit log if it is a write or was refused, or if the log records reads too.
+// The registry also records each write, with the object's revision. But only kubeapi's line has the client's
+// address, and only kubeapi's log has the requests that kubeapi refused itself.
 func (req *request) record(err error) {
 	log := req.server.cfg.Audit
 	refused := req.code == http.StatusUnauthorized || req.code == http.StatusForbidden
@@ -20,7 +20,7 @@ func (req *request) record(err error) {
 	}
 	e := audit.Entry{
 		Time: req.begun, Token: req.client.Token, Serial: req.client.Serial, Peer: req.r.RemoteAddr, Method: req.r.Method + " " + req.r.URL.Path,
-		Code: codeOf(req.code), Reason: apierr.Summary(err), Seconds: time.Since(req.begun).Seconds(),
+		Code: audit.CodeOfHTTP(req.code), Reason: apierr.Summary(err), Seconds: time.Since(req.begun).Seconds(),
 		Object: audit.Object{Namespace: req.namespace, Name: req.name, DryRun: req.query.Has("dryRun")},
 	}
 	if req.client.ID.Role != "" {
@@ -36,25 +36,4 @@ func (req *request) record(err error) {
 func (req *request) writes() bool {
 	changes := slices.Contains([]string{verbCreate, verbUpdate, verbPatch, verbDelete, verbDeleteCollection}, req.verb)
 	return changes && !req.resource.IsReview()
-}
-
-// codeOf returns the gRPC code with the meaning of an HTTP code, as the audit logs of all daemons have it.
-func codeOf(code int) string {
-	switch {
-	case code < http.StatusBadRequest:
-		return "OK"
-	case code == http.StatusUnauthorized:
-		return "UNAUTHENTICATED"
-	case code == http.StatusForbidden:
-		return "PERMISSION_DENIED"
-	case code == http.StatusNotFound:
-		return "NOT_FOUND"
-	case code == http.StatusConflict:
-		return "ABORTED"
-	case code == http.StatusTooManyRequests:
-		return "RESOURCE_EXHAUSTED"
-	case code < http.StatusInternalServerError:
-		return "INVALID_ARGUMENT"
-	}
-	return "UNAVAILABLE"
 }

@@ -10,7 +10,7 @@ import (
 	"portolan.dev/kubeapi/internal/wire"
 )
 
-// bookmark returns the object of a bookmark: an empty one of the resource, with the revision.
+// bookmark returns the encoded object of a bookmark: an empty object of the resource with the revision.
 func (e *objectEncoder) bookmark(of *resource.Resource, revision uint64, annotations map[string]string) ([]byte, error) {
 	about := metav1.ObjectMeta{ResourceVersion: strconv.FormatUint(revision, 10), Annotations: annotations}
 	var out runtime.Object
@@ -19,7 +19,7 @@ func (e *objectEncoder) bookmark(of *resource.Resource, revision uint64, annotat
 		table := e.format.Bookmark(about)
 		return e.format.Encode(table)
 	case e.codec == nil:
-		// The metadata is the first field of every type.
+		// In protobuf this also decodes as any other type, because metadata is the first field of each.
 		out = &metav1.PartialObjectMetadata{ObjectMeta: about}
 		out.GetObjectKind().SetGroupVersionKind(of.Kind)
 	default:

@@ -11,9 +11,9 @@ import (
 	"portolan.dev/services/object"
 )
 
-// ofAnyAge reports whether a client takes a list of any age. It is answered from the cache. Like that of
-// Kubernetes it has all objects, whatever the limit: informers read pages of 500 by default, and would wait
-// at their own limit of requests for the pages of a long list.
+// ofAnyAge reports whether the client accepts a list of any age. Such a list is answered from the cache. As in
+// Kubernetes it ignores the limit and has all objects: informers read pages of 500 by default, and their own
+// rate limit would delay the pages of a long list.
 func (o *listOptions) ofAnyAge() bool { return o.version == "0" && o.page == "" }
 
 // cached returns the objects of the cache that a list selects, and their revision.
@@ -39,7 +39,7 @@ func (req *request) readCached(options listOptions) (upstream.Page, error) {
 	return page, err
 }
 
-// listCached answers with a list from the cache, in a format of which the cache keeps the items.
+// listCached answers with a list from the cache. The cache keeps the encoded items of the format.
 func (req *request) listCached(format wire.Format, options listOptions) error {
 	objects, revision, err := req.cached(options)
 	if err != nil {
@@ -60,7 +60,7 @@ func (req *request) listCached(format wire.Format, options listOptions) error {
 	return nil
 }
 
-// selected returns the objects that match, in the order of lists. It takes the slice over.
+// selected returns the objects that match, in the order of lists. It reuses the slice.
 func selected(objects []*watchcache.Event, match func(object.Object) bool) []*watchcache.Event {
 	found := slices.DeleteFunc(objects, func(e *watchcache.Event) bool { return !match(e.New) })
 	slices.SortFunc(found, func(a, b *watchcache.Event) int { return object.Compare(object.KeyOf(a.New), object.KeyOf(b.New)) })

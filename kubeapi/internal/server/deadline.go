@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// watchDeadline is the deadline of the writes of a watch. Moving it costs the server of HTTP/2 as much as
-// a write, so it is moved at most once in a quarter of the timeout: a client has at least three quarters
-// to read. It is cleared when nothing was written for a quarter, because with HTTP/2 a deadline resets the
-// stream even if nothing is being written.
+// watchDeadline is the write deadline of a watch. With HTTP/2, moving the deadline costs as much as a write,
+// so it is moved at most once in a quarter of the timeout. A client therefore has at least three quarters of the
+// timeout to read. The deadline is cleared after a quarter without a write, because an HTTP/2 deadline
+// resets the stream even if nothing is being written.
 type watchDeadline struct {
 	controller *http.ResponseController
 	timeout    time.Duration
@@ -16,12 +16,12 @@ type watchDeadline struct {
 	quiet      *time.Timer
 }
 
-// newWatchDeadline returns the deadline of an answer. stop must be called at the end.
+// newWatchDeadline returns the deadline of an answer. The caller must call stop at the end.
 func newWatchDeadline(w http.ResponseWriter, timeout time.Duration) *watchDeadline {
 	return &watchDeadline{controller: http.NewResponseController(w), timeout: timeout, quiet: time.NewTimer(timeout / 4)}
 }
 
-// extend is called before a write.
+// extend moves the deadline before a write, if it is due.
 func (d *watchDeadline) extend() {
 	now := time.Now()
 	d.quiet.Reset(d.timeout / 4)
@@ -31,7 +31,7 @@ func (d *watchDeadline) extend() {
 	}
 }
 
-// clear is called when the timer quiet has fired, while nothing is being written.
+// clear removes the deadline after the timer quiet has fired. Nothing may be being written.
 func (d *watchDeadline) clear() {
 	d.moved = time.Time{}
 	_ = d.controller.SetWriteDeadline(time.Time{}) // as above

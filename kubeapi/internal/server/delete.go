@@ -8,10 +8,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"portolan.dev/kubeapi/internal/convert"
 	"portolan.dev/kubeapi/internal/upstream"
 	"portolan.dev/kubeapi/internal/wire"
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kube"
 	"portolan.dev/services/object"
 )
 
@@ -30,7 +30,7 @@ func (req *request) delete() error {
 	if err != nil {
 		return err
 	}
-	// An object with a time of deletion is there until finalizers or the grace period are over.
+	// An object with a deletion timestamp exists until its finalizers are removed or its grace period ends.
 	if last.GetMetadata().GetDeletionTimestamp() != nil || returnsDeleted[req.resource.Codec.Kind.Name] {
 		return req.sendObject(http.StatusOK, format, last)
 	}
@@ -38,10 +38,10 @@ func (req *request) delete() error {
 	return req.send(http.StatusOK, format, req.deleted(last))
 }
 
-// returnsDeleted lists the kinds whose deletion is answered with the object, as in Kubernetes.
+// returnsDeleted lists the kinds for which a deletion is answered with the object, as in Kubernetes.
 var returnsDeleted = map[string]bool{"Pod": true, "Service": true}
 
-// deleted returns the Status of an object that is gone.
+// deleted returns the Status for an object that no longer exists.
 func (req *request) deleted(last object.Object) *metav1.Status {
 	return &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess,
@@ -68,7 +68,7 @@ func (req *request) deletion() (upstream.Deletion, error) {
 			d.UID = string(*p.UID)
 		}
 		if p.ResourceVersion != nil {
-			// A version that the server did not give is not that of the object.
+			// A version that is not a number cannot be the version of the object.
 			if d.Version, err = parseVersion(*p.ResourceVersion); err != nil {
 				return d, apierrors.NewConflict(req.resource.GroupResource(), req.name, err)
 			}
@@ -107,8 +107,8 @@ func (req *request) deleteOptions() (*metav1.DeleteOptions, error) {
 	return options, nil
 }
 
-// checkPropagation checks what is to happen to the dependents of an object. The registry deletes them in
-// the background, so they cannot be orphaned.
+// checkPropagation returns the errors of the options for the dependents of a deleted object. The registry
+// deletes dependents in the background, so a client cannot keep them as orphans.
 func checkPropagation(options *metav1.DeleteOptions) (errs field.ErrorList) {
 	path := field.NewPath("propagationPolicy")
 	orphan := options.OrphanDependents != nil && *options.OrphanDependents //nolint:staticcheck // older clients set it
@@ -123,8 +123,8 @@ func checkPropagation(options *metav1.DeleteOptions) (errs field.ErrorList) {
 	return errs
 }
 
-// deleteCollection deletes all objects that the selectors of the request select. Each is deleted only if
-// it is still the one that was listed.
+// deleteCollection lists the objects that the selectors of the request select, and deletes each one that
+// still has the same UID.
 func (req *request) deleteCollection() error {
 	format, err := wire.Negotiate(req.r, wire.Table, wire.PartialList)
 	if err != nil {
@@ -142,12 +142,12 @@ func (req *request) deleteCollection() error {
 	if err != nil {
 		return err
 	}
-	var deleted []convert.Object
+	var deleted []kube.Object
 	for _, o := range page.Objects {
 		deletion.Namespace, deletion.Name, deletion.UID = o.GetMetadata().GetNamespace(), o.GetMetadata().GetName(), o.GetMetadata().GetUid()
 		last, err := req.server.cfg.Registry.Delete(req.ctx, req.resource.Codec.Kind, deletion)
 		if apierr.IsNotFound(err) || apierr.IsConflict(err) {
-			continue // it is gone, or another one
+			continue // it was deleted, or replaced by another object of the same name
 		}
 		if err != nil {
 			return err

@@ -71,7 +71,7 @@ func groupOf(version schema.GroupVersion) metav1.APIGroup {
 
 func resourceList(version schema.GroupVersion) *metav1.APIResourceList {
 	list := &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList"}, GroupVersion: version.String()}
-	if version.Group != "" { // the oldest documents have no version
+	if version.Group != "" { // in Kubernetes the document of /api/v1 has no apiVersion
 		list.APIVersion = "v1"
 	}
 	for _, r := range resource.All {
@@ -111,8 +111,8 @@ func groupsRoot(req *request) error {
 	return req.root(func(version schema.GroupVersion) bool { return version.Group != "" }, list)
 }
 
-// root answers with all groups and their resources in one document, if the client accepts it, otherwise
-// with the older document.
+// root answers with all groups and their resources in one document if the client accepts it. Otherwise it
+// answers with the older document.
 func (req *request) root(of func(schema.GroupVersion) bool, older runtime.Object) error {
 	if err := req.onlyGet(); err != nil {
 		return err
@@ -152,7 +152,7 @@ func groupDiscovery(version schema.GroupVersion) discoveryv2.APIGroupDiscovery {
 }
 
 func resourceDiscovery(r *resource.Resource) discoveryv2.APIResourceDiscovery {
-	kind := &metav1.GroupVersionKind{Kind: r.Kind.Kind} // the group and the version are those of the document
+	kind := &metav1.GroupVersionKind{Kind: r.Kind.Kind} // of the group and version of the document
 	one := discoveryv2.APIResourceDiscovery{
 		Resource: r.Plural, ResponseKind: kind, Scope: discoveryv2.ScopeCluster, SingularResource: r.Singular(),
 		Verbs: r.Verbs(), ShortNames: r.Short, Categories: r.Categories,

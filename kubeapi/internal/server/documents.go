@@ -11,8 +11,9 @@ import (
 	"portolan.dev/kubeapi/internal/wire"
 )
 
-// documents returns the handlers of the paths without a resource, without a slash at their end. They are
-// made for the first server, because the command line links this package too, and few of its commands serve.
+// documents returns the handlers of the paths without a resource. The paths have no slash at their end. The
+// handlers are made at the first call, because the command line links this package too, and few of its
+// commands serve.
 var documents = sync.OnceValue(func() map[string]func(*request) error {
 	all := map[string]func(*request) error{
 		"/version": sendVersion, "/livez": live, "/healthz": live, "/readyz": ready, "/api": legacyRoot, "/apis": groupsRoot,
@@ -22,7 +23,7 @@ var documents = sync.OnceValue(func() map[string]func(*request) error {
 	return all
 })
 
-// The version of Kubernetes' API whose types are served.
+// The version of Kubernetes that the served types have.
 const (
 	kubernetesMajor   = "1"
 	kubernetesMinor   = "37"

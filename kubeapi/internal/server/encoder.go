@@ -5,23 +5,23 @@ import (
 
 	"k8s.io/apimachinery/pkg/watch"
 
-	"portolan.dev/kubeapi/internal/convert"
 	"portolan.dev/kubeapi/internal/watchcache"
 	"portolan.dev/kubeapi/internal/wire"
+	"portolan.dev/services/kube"
 	"portolan.dev/services/object"
 )
 
 // objectEncoder encodes the objects of a watch.
 type objectEncoder struct {
 	format wire.Format
-	codec  *convert.Codec
+	codec  *kube.Codec
 	rows   wire.Rows
-	// names are the names of the frames of each type. Watches with frames of the same name share them.
+	// names has a name for the frames of each event type. Watches share frames with the same name.
 	names map[watch.EventType]string
 }
 
 // newObjectEncoder returns the encoder of a format. Without a codec it encodes bookmarks only.
-func newObjectEncoder(format wire.Format, codec *convert.Codec, rows wire.Rows) objectEncoder {
+func newObjectEncoder(format wire.Format, codec *kube.Codec, rows wire.Rows) objectEncoder {
 	e := objectEncoder{format: format, codec: codec, rows: rows}
 	if codec == nil {
 		return e
@@ -31,7 +31,7 @@ func newObjectEncoder(format wire.Format, codec *convert.Codec, rows wire.Rows) 
 	return e
 }
 
-// frame returns the frame of an event, of the type that it has for the client.
+// frame returns the frame of an event. eventType is the type of the event for the client.
 func (e *objectEncoder) frame(event *watchcache.Event, eventType watch.EventType) ([]byte, error) {
 	return event.Encoded(e.names[eventType], func() ([]byte, error) {
 		o, revision := event.New, uint64(0)
@@ -46,7 +46,8 @@ func (e *objectEncoder) frame(event *watchcache.Event, eventType watch.EventType
 	})
 }
 
-// encode returns an object in the format of the watch. revision is that of its deletion; 0: it exists.
+// encode returns an object in the format of the watch. revision is the revision of its deletion, and 0 if
+// it exists.
 func (e *objectEncoder) encode(o object.Object, revision uint64) ([]byte, error) {
 	converted := e.codec.Write(o)
 	if revision != 0 {

@@ -3,12 +3,12 @@ package server
 import (
 	kubev1 "k8s.io/api/core/v1"
 
-	"portolan.dev/kubeapi/internal/convert"
+	"portolan.dev/services/kube"
 )
 
-// finalized returns the stored namespace with the finalizers of another one, which is all that the
-// subresource finalize writes.
-func (w *writing) finalized(from convert.Object) (convert.Object, error) {
+// finalized returns the stored namespace with the finalizers of another one. The subresource finalize
+// writes nothing else.
+func (w *writing) finalized(from kube.Object) (kube.Object, error) {
 	stored, err := w.current()
 	if err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func (w *writing) finalized(from convert.Object) (convert.Object, error) {
 }
 
 // current returns the stored object.
-func (w *writing) current() (convert.Object, error) {
+func (w *writing) current() (kube.Object, error) {
 	stored, err := w.newest()
 	if err != nil {
 		return nil, err

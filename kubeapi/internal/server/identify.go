@@ -8,15 +8,16 @@ import (
 	"portolan.dev/services/kit/identity"
 )
 
-// Client is the client of a request, with its identity and the proof of it.
+// Client is the client of a request: its identity, and the certificate or token that proves it.
 type Client struct {
 	ID identity.ID
-	// Serial is the serial number of the client's certificate, in hexadecimal digits; empty: it has none.
+	// Serial is the serial number of the client's certificate, in hexadecimal digits. It is empty without a
+	// certificate.
 	Serial string
-	// Token is the name of the client's token; empty: a certificate says who it is.
+	// Token is the name of the client's token. It is empty if the client has a certificate.
 	Token string
-	// OnDenied calls a function once when the certificate or the token expires or is revoked, until stop is
-	// called.
+	// OnDenied calls denied once when the certificate or the token expires or is revoked, unless stop is
+	// called before.
 	OnDenied func(denied func(error)) (stop func())
 }
 
@@ -28,7 +29,7 @@ func (req *request) identify() (err error) {
 	if req.client, err = req.server.cfg.Identify(req.r); err != nil {
 		if apierr.ReasonOf(err) == apierr.ReasonUnauthenticated {
 			req.w.Header().Set("WWW-Authenticate", `Bearer realm="portolan"`)
-			// A client with another certificate has to connect again, and a stranger keeps no connection.
+			// A client needs a new connection to send another certificate, and an unknown client keeps none.
 			req.w.Header().Set("Connection", "close")
 		}
 		return err
@@ -37,7 +38,7 @@ func (req *request) identify() (err error) {
 		return err
 	}
 	for name := range req.r.Header {
-		if strings.HasPrefix(name, "Impersonate-") { // ignored, kubectl --as would do more than its user means to do
+		if strings.HasPrefix(name, "Impersonate-") { // if ignored, kubectl --as would have more rights than its user wants
 			return apierr.PermissionDenied("nobody acts as another one here: use a certificate or a token of that identity")
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"portolan.dev/services/kit/identity"
 )
 
-// watchLimits counts the open watches, in all and of each identity.
+// watchLimits limits the open watches, of all identities together and of each one.
 type watchLimits struct {
 	inAll, perIdentity int
 
@@ -26,8 +26,8 @@ func newWatchLimits(inAll, perIdentity int) *watchLimits {
 // retryWatch is the time after which a client should try to watch again.
 const retryWatch = 10 * time.Second
 
-// acquire counts a watch of the client of ctx until release is called. Without TLS there is one
-// identity, and only the limit in all applies.
+// acquire counts a watch of the client of ctx until release is called. Without TLS clients have no
+// identities, and only the limit of all watches applies.
 func (l *watchLimits) acquire(ctx context.Context) (release func(), err error) {
 	id, identityErr := identity.Caller(ctx)
 	l.mu.Lock()

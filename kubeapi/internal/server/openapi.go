@@ -15,8 +15,8 @@ import (
 	"portolan.dev/kubeapi/internal/wire"
 )
 
-// The media types of the documents in protobuf. Clients ask for them with an at sign, which no media type
-// may have, or without.
+// The media types of the documents in protobuf. Some clients send v2@v1.0 for v2.v1.0, although media
+// types may not contain an at sign.
 const (
 	openAPIv2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 	openAPIv3 = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
@@ -31,8 +31,8 @@ func addOpenAPI(all map[string]func(*request) error) {
 	}
 }
 
-// openAPI returns the handler of a document. protobuf is its media type in protobuf. A document counts as a
-// request, unlike those of discovery, because it may have to be decompressed, which takes some milliseconds.
+// openAPI returns the handler of a document. protobuf is its media type in protobuf. Unlike the documents of
+// discovery it counts against the limit of requests, because decompressing it takes some milliseconds.
 func openAPI(document openapi.Document, protobuf string) func(*request) error {
 	return func(req *request) error {
 		return req.server.limited(func() error { return req.openAPI(document, protobuf) })
@@ -72,7 +72,7 @@ func (req *request) openAPI(document openapi.Document, protobuf string) error {
 		header.Set("Cache-Control", "public, immutable")
 		header.Set("Expires", time.Now().AddDate(1, 0, 0).UTC().Format(http.TimeFormat))
 	default:
-		// The client has the address from another version of the server.
+		// The client got this address from another version of the server.
 		req.code = http.StatusMovedPermanently
 		http.Redirect(req.w, req.r, req.r.URL.Path+"?hash="+document.JSON.Tag, req.code)
 		return nil
@@ -100,7 +100,7 @@ func (req *request) accepted(types ...string) string {
 	return ""
 }
 
-// unchanged answers a client that has the content with this tag already.
+// unchanged reports whether the client has the content with this tag already. If so, it answers the request.
 func (req *request) unchanged(tag string) bool {
 	quoted := strconv.Quote(tag)
 	req.w.Header().Set("ETag", quoted)
@@ -145,7 +145,7 @@ func (req *request) acceptsGzip() bool {
 	return false
 }
 
-// deadlined writes an answer, and gives the client time to read each part.
+// deadlined writes an answer, and extends the deadline before each part.
 type deadlined struct{ req *request }
 
 // Write implements io.Writer.

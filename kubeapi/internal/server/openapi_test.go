@@ -16,7 +16,7 @@ import (
 	"portolan.dev/kubeapi/internal/resource"
 )
 
-// documented is an operation of a document. The fields are those of OpenAPI v2 and v3 alike.
+// documented is an operation of a document. OpenAPI v2 and v3 both have these fields.
 type documented struct {
 	Action string `json:"x-kubernetes-action"`
 	Kind   struct {
@@ -30,9 +30,9 @@ var verbOf = map[string]string{
 	"get": verbGet, "list": verbList, "post": verbCreate, "put": verbUpdate, "patch": verbPatch, "delete": verbDelete, "deletecollection": verbDeleteCollection,
 }
 
-// TestOpenAPIHasWhatIsServed routes every operation of every document, and checks that every verb of every
-// resource has one.
-func TestOpenAPIHasWhatIsServed(t *testing.T) {
+// TestOpenAPIHasServedOperations routes every operation of every document, and checks that every verb of
+// every resource has an operation.
+func TestOpenAPIHasServedOperations(t *testing.T) {
 	v2 := operations(t, openapi.V2())
 	v3 := map[string]documented{}
 	for _, document := range openapi.V3() {
@@ -120,7 +120,7 @@ func operations(t *testing.T, d openapi.Document) map[string]documented {
 	return found
 }
 
-// TestOpenAPICountsAsARequest checks that documents are decompressed within the limit of requests only.
+// TestOpenAPICountsAsARequest checks that a document is refused above the limit of requests.
 func TestOpenAPICountsAsARequest(t *testing.T) {
 	for limit, code := range map[int]codes.Code{0: codes.ResourceExhausted, 1: codes.OK} {
 		recorder := httptest.NewRecorder()

@@ -70,7 +70,7 @@ func parseVersion(text string) (uint64, error) {
 	return revision, nil
 }
 
-// check returns an error for options that contradict each other, as Kubernetes has it.
+// check returns an error if options contradict each other. The rules and messages are Kubernetes' own.
 func (o *listOptions) check(watch bool) error {
 	var errs field.ErrorList
 	forbid := func(name, why string) { errs = append(errs, field.Forbidden(field.NewPath(name), why)) }
@@ -116,7 +116,7 @@ func (o *listOptions) check(watch bool) error {
 	return invalidOptions("ListOptions", errs)
 }
 
-// dryRun reads the option of a write that stores nothing.
+// dryRun reads the option dryRun.
 func dryRun(values []string) (dry bool, errs field.ErrorList) {
 	if slices.ContainsFunc(values, func(value string) bool { return value != metav1.DryRunAll }) {
 		errs = append(errs, field.NotSupported(field.NewPath("dryRun"), values, []string{metav1.DryRunAll}))
@@ -124,7 +124,7 @@ func dryRun(values []string) (dry bool, errs field.ErrorList) {
 	return len(values) > 0, errs
 }
 
-// invalidOptions returns the error for options of a type, nil if there are no mistakes.
+// invalidOptions returns the error for options of a type. It returns nil if errs is empty.
 func invalidOptions(kind string, errs field.ErrorList) error {
 	if len(errs) == 0 {
 		return nil
@@ -132,8 +132,8 @@ func invalidOptions(kind string, errs field.ErrorList) error {
 	return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: kind}, "", errs)
 }
 
-// boolean returns the value of an option that is set or not. Kubernetes takes any value but false and 0
-// as true.
+// boolean returns the value of a boolean option, and false if it is absent. As in Kubernetes any value but
+// false and 0 is true.
 func boolean(query url.Values, name string) bool {
 	text := strings.ToLower(query.Get(name))
 	return query.Has(name) && text != "false" && text != "0"

@@ -11,13 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 
 	corev1 "portolan.dev/api/core/v1"
-	"portolan.dev/kubeapi/internal/convert"
 	"portolan.dev/kubeapi/internal/ownership"
+	"portolan.dev/services/kube"
 	"portolan.dev/services/object"
 )
 
-// managerName returns the name of the manager of a write: the option fieldManager, or else the first word
-// of the client's User-Agent without what cannot be printed, as in Kubernetes.
+// managerName returns the name of the manager of a write: the option fieldManager, or else the text before
+// the first slash of the client's User-Agent without unprintable characters, as in Kubernetes.
 func (w *writing) managerName() string {
 	if name := w.query.Get("fieldManager"); name != "" {
 		return name
@@ -40,7 +40,7 @@ func managerOf(userAgent string) string {
 	return name.String()
 }
 
-// tracker returns what tracks the owners of the fields that the request writes.
+// tracker returns the tracker for the fields that the request writes.
 func (w *writing) tracker() (*ownership.Tracker, error) {
 	if w.subresource == subStatus {
 		return ownership.For(w.codec, subStatus)
@@ -48,9 +48,9 @@ func (w *writing) tracker() (*ownership.Tracker, error) {
 	return ownership.For(w.codec, "")
 }
 
-// own sets the owners of the fields of an object that replaces the stored one. stored is nil for a new
-// object. sent are the owners that the client sent. An object that has no owners gets none by an update,
-// as in Kubernetes.
+// own sets the owners of the fields of o, which replaces the stored object. stored is nil for a new object.
+// sent are the owners that the client sent. As in Kubernetes an update does not add owners to an object
+// that has none.
 func (w *writing) own(stored, o object.Object, sent []metav1.ManagedFieldsEntry) error {
 	if stored != nil && len(stored.GetMetadata().GetManagedFields()) == 0 && len(sent) == 0 {
 		return nil
@@ -74,10 +74,11 @@ func (w *writing) own(stored, o object.Object, sent []metav1.ManagedFieldsEntry)
 	return nil
 }
 
-// setOwners sets the owners of the fields of an object. One empty entry removes those that are stored. A
-// manager that came to own fields without a change of the object has no time yet, and gets the present one.
+// setOwners sets the owners of the fields of an object. If there are none, one empty entry tells the registry
+// to remove the stored owners. A new owner of fields with unchanged values has no time yet, and gets the
+// present time.
 func setOwners(o object.Object, owners []metav1.ManagedFieldsEntry) {
-	entries := convert.ReadOwners(owners)
+	entries := kube.ReadOwners(owners)
 	for _, entry := range entries {
 		if entry.Time == nil {
 			entry.Time = timestamppb.New(time.Now().Truncate(time.Second))
@@ -90,8 +91,8 @@ func setOwners(o object.Object, owners []metav1.ManagedFieldsEntry) {
 }
 
 // complete returns an object as the registry completes it: with the default values, and with the parts of
-// the stored object that the write leaves alone. A new object lacks what the registry derives from other
-// fields, such as the list clusterIPs from clusterIP, because nobody owns that, as in Kubernetes.
+// the stored object that the write does not change. A new object lacks the fields that the registry derives
+// from others, such as the list clusterIPs from clusterIP, because they have no owner, as in Kubernetes.
 func (w *writing) complete(stored, o object.Object) object.Object {
 	completed, kind := object.Clone(o), w.codec.Kind
 	switch {
@@ -116,7 +117,8 @@ func (w *writing) newest() (object.Object, error) {
 	return w.server.cfg.Registry.Get(w.ctx, w.codec.Kind, w.namespace, w.name, revision)
 }
 
-// base returns the version of the stored object that an update is based on; 0: the newest.
+// base returns the stored object for an update of the given version. If the registry's view has this version,
+// base does not ask for the newest revision. Version 0 means the newest.
 func (w *writing) base(version uint64) (object.Object, error) {
 	if version != 0 {
 		stored, err := w.server.cfg.Registry.Get(w.ctx, w.codec.Kind, w.namespace, w.name, 0)

@@ -16,21 +16,21 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
-	"portolan.dev/kubeapi/internal/convert"
 	"portolan.dev/kubeapi/internal/upstream"
 	"portolan.dev/kubeapi/internal/wire"
 	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kube"
 )
 
 const (
-	// patchAttempts is the number of times that a patch is applied again because the object changed
-	// meanwhile. Kubernetes tries as often.
+	// patchAttempts is the number of times that a patch is applied if the object changes meanwhile, as in
+	// Kubernetes.
 	patchAttempts = 5
 	// maxOperations is the largest number of operations of a JSON patch, as in Kubernetes.
 	maxOperations = 10000
 	// maxItems is the largest number of items in the lists of a merge patch. A strategic merge compares
-	// each item with each, which takes a second for so many.
+	// each item with each other one, which takes a second for this number.
 	maxItems = 5000
 )
 
@@ -170,8 +170,8 @@ func (w *writing) jsonPatcher(body []byte) (patcher, error) {
 	}, nil
 }
 
-// patchOnce applies a patch to the stored object. repeatable says that the patch does not name a version
-// of the object, so that it can be applied again after a conflict.
+// patchOnce applies a patch to the stored object. repeatable reports that the patch does not name another
+// version of the object, so that it can be applied again after a conflict.
 func (w *writing) patchOnce(apply patcher, verb kinds.Verb) (written upstream.Written, repeatable bool, err error) {
 	base, err := w.newest()
 	if err != nil {
@@ -209,8 +209,8 @@ func (w *writing) patchOnce(apply patcher, verb kinds.Verb) (written upstream.Wr
 	return written, repeatable, err
 }
 
-// decodePatched reads the patched object. The error of a mistake in it names the patch as the cause.
-func (w *writing) decodePatched(text []byte) (convert.Object, error) {
+// decodePatched decodes the patched object. Its errors name the field patch.
+func (w *writing) decodePatched(text []byte) (kube.Object, error) {
 	patched, strict, err := w.parse(text, wire.JSON)
 	if err == nil && w.validation == metav1.FieldValidationStrict && len(strict) > 0 {
 		err = fmt.Errorf("strict decoding error: %v", joined(strict))
@@ -233,9 +233,9 @@ func invalidResult(text []byte, err error) error {
 	})
 }
 
-// checkPatched checks the parts of an object that a patch may not change. A patch without a version is
-// based on the stored one.
-func (w *writing) checkPatched(stored, patched convert.Object) (repeatable bool, err error) {
+// checkPatched returns an error if the patch changes the UID. A patch that removes the UID or the version
+// keeps the stored one. repeatable reports whether patched has the version of the stored object.
+func (w *writing) checkPatched(stored, patched kube.Object) (repeatable bool, err error) {
 	if patched.GetUID() == "" {
 		patched.SetUID(stored.GetUID())
 	}

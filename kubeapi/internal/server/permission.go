@@ -17,14 +17,14 @@ var callsOf = map[string][]kinds.Verb{
 	verbPatch: {kinds.Get, kinds.Update}, verbDelete: {kinds.Delete}, verbDeleteCollection: {kinds.List, kinds.Delete},
 }
 
-// statusCallsOf lists the same for the subresource status.
+// statusCallsOf is callsOf for the subresource status.
 var statusCallsOf = map[string][]kinds.Verb{
 	verbGet: {kinds.Get}, verbUpdate: {kinds.Get, kinds.UpdateStatus}, verbPatch: {kinds.Get, kinds.UpdateStatus},
 }
 
-// mayUse returns why the client may not use a verb of a resource, or of one of its subresources, in a
-// namespace, or "" if it may. A request is decided in the same way, except that some decisions depend on
-// the object.
+// mayUse returns the reason why the client may not use a verb of a resource, or of one of its subresources,
+// in a namespace. It returns "" if the client may. Requests are authorized in the same way, except that some
+// decisions depend on the object.
 func (req *request) mayUse(r *resource.Resource, subresource, verb, namespace string) string {
 	calls, verbs := callsOf[verb], r.Verbs()
 	if subresource != "" {
@@ -39,7 +39,7 @@ func (req *request) mayUse(r *resource.Resource, subresource, verb, namespace st
 	case !slices.Contains(verbs, verb):
 		return "Portolan has nothing like it"
 	case r.Codec == nil:
-		return "" // whoever is identified reads empty lists, and asks about itself
+		return "" // every client with an identity may read empty lists and create reviews
 	}
 	for _, call := range calls {
 		if reason := access.Review(req.ctx, r.Codec.Kind, call, namespace); reason != "" {
@@ -49,9 +49,9 @@ func (req *request) mayUse(r *resource.Resource, subresource, verb, namespace st
 	return ""
 }
 
-// authorizeAll refuses a request that makes several calls, if its client may not make all of them. Of the
-// others, and of each of these calls, the registry decides. Without it a client that may only read would be
-// told that there was nothing to delete, or to change.
+// authorizeAll returns an error if the request needs several calls of the registry and the client may not
+// make all of them. The registry authorizes each call anyway. Without this check, a client that may only
+// read could get the answer that there is nothing to delete or to change.
 func (req *request) authorizeAll() error {
 	if req.resource.Codec == nil || len(callsOf[req.verb]) == 1 {
 		return nil
@@ -65,8 +65,8 @@ func (req *request) authorizeAll() error {
 // anything stands for all verbs, groups, versions or resources.
 const anything = "*"
 
-// reviewResource returns why the client may not make a request for a resource, or "" if it may. An asterisk
-// stands for all verbs, or all resources, that the server has.
+// reviewResource returns the reason why the client may not make a request for a resource, or "" if it may.
+// An asterisk stands for all verbs, or all resources, that the server has.
 func (req *request) reviewResource(of *authorizationv1.ResourceAttributes) string {
 	reason := "Portolan has nothing like it"
 	for _, r := range resource.All {

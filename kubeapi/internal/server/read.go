@@ -11,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"portolan.dev/kubeapi/internal/convert"
 	"portolan.dev/kubeapi/internal/upstream"
 	"portolan.dev/kubeapi/internal/wire"
+	"portolan.dev/services/kube"
 )
 
 // get answers with one object.
@@ -41,8 +41,8 @@ func (req *request) get() error {
 	return req.sendObject(http.StatusOK, format, o)
 }
 
-// readRevision returns the revision that a read must not be older than: the newest one if the client
-// gives no version, and otherwise the one of the client.
+// readRevision returns the oldest revision that a read may have: the newest one of the registry if the
+// client gives no version, and otherwise the client's version. It waits until the cache has the latter.
 func (req *request) readRevision(version string, asked uint64) (uint64, error) {
 	if version == "" {
 		return req.server.cfg.Registry.Head(req.ctx)
@@ -53,12 +53,12 @@ func (req *request) readRevision(version string, asked uint64) (uint64, error) {
 	return asked, req.server.awaitRevision(req.ctx, asked)
 }
 
-// freshTimeout is the time that a request waits until the server has a revision. Kubernetes waits as
-// long.
+// freshTimeout is the time that a request waits until the cache has a revision, as in Kubernetes.
 const freshTimeout = 3 * time.Second
 
-// awaitRevision waits until the cache has a revision. The error tells the client to ask for an older
-// one: such a revision is of a log that was set back, or another server is far ahead of this one.
+// awaitRevision waits until the cache has a revision. After freshTimeout it returns the error that the
+// revision is too large. The client may have the revision from a log that was replaced by an older copy, or
+// from another server that is far ahead of this one.
 func (s *Server) awaitRevision(ctx context.Context, revision uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, freshTimeout)
 	defer cancel()
@@ -70,7 +70,7 @@ func (s *Server) awaitRevision(ctx context.Context, revision uint64) error {
 	return status
 }
 
-// largestPage is the largest page that the registry gives.
+// largestPage is the largest number of objects in a page of the registry.
 const largestPage = 1000
 
 // list answers with the objects of a resource.
@@ -101,7 +101,7 @@ func (req *request) list() error {
 	if err != nil {
 		return err
 	}
-	objects := make([]convert.Object, len(page.Objects))
+	objects := make([]kube.Object, len(page.Objects))
 	for i, o := range page.Objects {
 		objects[i] = req.resource.Codec.Write(o)
 	}
@@ -149,11 +149,11 @@ func (req *request) readList(options listOptions) (upstream.Page, error) {
 	if options.limit != 0 {
 		return page, nil
 	}
-	return req.readRest(query, page)
+	return req.readFurther(query, page)
 }
 
-// readRest reads all further pages.
-func (req *request) readRest(query upstream.Query, page upstream.Page) (upstream.Page, error) {
+// readFurther reads all pages after the first one, and returns all objects as one page.
+func (req *request) readFurther(query upstream.Query, page upstream.Page) (upstream.Page, error) {
 	objects := page.Objects
 	for page.Next != "" {
 		query.Page = page.Next

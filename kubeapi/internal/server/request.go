@@ -46,13 +46,13 @@ type request struct {
 	client Client // the zero value without TLS
 
 	verb        string
-	resource    *resource.Resource // nil: the path is none of a resource
+	resource    *resource.Resource // nil if the path is not a path of a resource
 	namespace   string
 	name        string
 	subresource string
 
-	bodyRead bool // up to its end
-	code     int  // of the answer; 0: there is none yet
+	bodyRead bool // the body was read up to its end
+	code     int  // HTTP code of the answer; 0 before it begins
 }
 
 // errUnknownPath is the error for a path without a resource.
@@ -161,14 +161,14 @@ func (req *request) checkVerb() error {
 	return nil
 }
 
-// missing returns the error for a write of a kind that Portolan does not have.
+// missing returns the error for a write of a kind that Portolan lacks.
 func (req *request) missing() error {
 	err := apierrors.NewMethodNotSupported(req.resource.GroupResource(), req.verb)
 	err.ErrStatus.Message = "Portolan has no " + req.resource.Plural + ": lists of them are empty, and they cannot be written"
 	return err
 }
 
-// badRequest returns the error for a request that is malformed.
+// badRequest returns the error for a malformed request.
 func badRequest(format string, args ...any) error {
 	return apierrors.NewBadRequest(fmt.Sprintf(format, args...))
 }

@@ -11,8 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// FuzzRequest finds the resource, the verb and the options of requests. A request has a handler and
-// options in their ranges, or the Status of a mistake of the client.
+// FuzzRequest parses the resource, the verb and the options of requests. It checks that each request has a
+// handler and options in their ranges, or gets the Status of a client's mistake.
 func FuzzRequest(f *testing.F) {
 	f.Add("GET", "/api/v1/namespaces/default/services", "limit=1&continue=x")
 	f.Add("GET", "/apis/discovery.k8s.io/v1/endpointslices", "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=9")

@@ -38,7 +38,7 @@ func (req *request) review() error {
 		err = w.checkStrict(strict)
 	}
 	if err == nil {
-		err = req.invalidReview(metadataOf(o))
+		err = req.invalidReview(checkMetadata(o))
 	}
 	if err == nil {
 		err = req.answerReview(o)
@@ -49,8 +49,8 @@ func (req *request) review() error {
 	return req.send(http.StatusCreated, format, o)
 }
 
-// metadataOf returns an error if a review has metadata. Nothing could be done with them.
-func metadataOf(o resource.Review) *field.Error {
+// checkMetadata returns an error if a review has metadata, because a review is not stored.
+func checkMetadata(o resource.Review) *field.Error {
 	meta, _ := o.(metav1.ObjectMetaAccessor).GetObjectMeta().(*metav1.ObjectMeta)
 	present := *meta.DeepCopy()
 	present.ManagedFields = nil
@@ -88,11 +88,11 @@ func (req *request) answerReview(o resource.Review) error {
 	return nil
 }
 
-// unsecured is the name of clients of a server without TLS, which may do everything, as that of the
-// insecure port that Kubernetes had.
+// unsecured is the name of all clients of a server without TLS, which have all permissions. Kubernetes' former
+// insecure port used the same name.
 const unsecured = "system:unsecured"
 
-// userInfo returns the client's identity in the form of Kubernetes.
+// userInfo returns the client's identity in Kubernetes' form.
 func (req *request) userInfo() authenticationv1.UserInfo {
 	info := authenticationv1.UserInfo{Username: unsecured, Groups: []string{"system:authenticated"}}
 	if id, err := identity.Caller(req.ctx); err == nil {
@@ -119,8 +119,8 @@ func (req *request) reviewAccess(spec *authorizationv1.SelfSubjectAccessReviewSp
 	return authorizationv1.SubjectAccessReviewStatus{Allowed: reason == "", Reason: reason}, nil
 }
 
-// reviewPath returns why a path without a resource cannot be read, or "". Everybody who is identified reads
-// all of them.
+// reviewPath returns the reason why a path without a resource cannot be read, or "". Every client with an
+// identity may read all documents.
 func reviewPath(of *authorizationv1.NonResourceAttributes) string {
 	verb := strings.ToLower(of.Verb)
 	switch _, known := documents()[of.Path]; {

@@ -28,8 +28,7 @@ type Config struct {
 	Log      *slog.Logger
 	Metrics  prometheus.Registerer
 	Health   *health.Registry
-	// Identify returns who the client of a request is. It is nil if there is no TLS; then every client may
-	// do everything.
+	// Identify returns the client of a request. It is nil without TLS. Then every client has all permissions.
 	Identify func(*http.Request) (Client, error)
 	// Audit is the audit log; nil: none.
 	Audit *audit.Log
@@ -37,14 +36,14 @@ type Config struct {
 	Version string
 	// MaxRequests is the number of requests, besides watches, that are served at a time.
 	MaxRequests int
-	// MaxWatches is the number of watches that may be open at a time, and MaxWatchesPerIdentity that of
-	// one identity.
+	// MaxWatches is the number of watches that may be open at a time, and MaxWatchesPerIdentity the number
+	// of watches that one identity may have open.
 	MaxWatches, MaxWatchesPerIdentity int
 	// SendTimeout is the time that a part of an answer may wait for the client to read.
 	SendTimeout time.Duration
 }
 
-// maxBody is the largest body of a request, as that of Kubernetes.
+// maxBody is the largest body of a request in bytes, as in Kubernetes.
 const maxBody = 3 << 20
 
 // Server answers requests.
@@ -60,7 +59,7 @@ type Server struct {
 
 // New returns a server.
 func New(cfg Config) *Server {
-	jsonpatch.AccumulatedCopySizeLimit = maxBody // what copies in a patch may add up to
+	jsonpatch.AccumulatedCopySizeLimit = maxBody // bytes that the copy operations of a patch may add
 	return &Server{
 		cfg: cfg, methods: access.Methods(), metrics: newMetrics(cfg.Metrics), requests: make(chan struct{}, cfg.MaxRequests),
 		watches: newWatchLimits(cfg.MaxWatches, cfg.MaxWatchesPerIdentity), version: versionDocument(cfg.Version),
@@ -80,7 +79,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	req.record(err)
 }
 
-// recover answers a request whose handler panicked, unless the answer has begun.
+// recover answers a request with an error if its handler panicked, unless the answer has begun.
 func (req *request) recover() {
 	p := recover()
 	if p == nil {
@@ -96,7 +95,7 @@ func (req *request) recover() {
 	req.record(err)
 }
 
-// serve answers a request. The error is one that no answer was sent for.
+// serve answers a request. If it returns an error, no answer was sent, and the caller sends the error.
 func (req *request) serve() error {
 	if err := req.identify(); err != nil {
 		return err
@@ -114,7 +113,7 @@ func (req *request) serve() error {
 	return req.server.limited(req.answer)
 }
 
-// limited calls a function, unless too many requests are under way.
+// limited calls do, or returns an error if too many requests are being served.
 func (s *Server) limited(do func() error) error {
 	select {
 	case s.requests <- struct{}{}:
@@ -125,7 +124,7 @@ func (s *Server) limited(do func() error) error {
 	}
 }
 
-// answer answers a request for a resource that is no watch.
+// answer answers a request for a resource. Watches are not answered here.
 func (req *request) answer() error {
 	var cancel context.CancelFunc
 	req.ctx, cancel = context.WithTimeout(req.ctx, requestTimeout)

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// shortestDefault is the shortest duration of a watch whose client sets no timeout. The server chooses a
-	// random duration between this and twice as long, so that clients do not all reconnect at once.
+	// shortestDefault is the shortest duration of a watch without a timeout of its client. The server chooses
+	// a random duration between this and twice as long, so that clients do not all reconnect at once.
 	shortestDefault = 30 * time.Minute
 	// bookmarkEvery is the time between two bookmarks of a watch.
 	bookmarkEvery = time.Minute
@@ -32,18 +32,18 @@ const (
 type watcher struct {
 	*request
 	options listOptions
-	kind    string // "": a kind that Portolan does not have
+	kind    string // empty if Portolan lacks the kind
 	match   func(object.Object) bool
 	format  wire.Format
 	encoder objectEncoder
 	at      watchcache.Position
 
 	deadline *watchDeadline
-	buffer   *[writeBytes]byte // nil: nothing is to be written
+	buffer   *[writeBytes]byte // frames to write; nil if there are none
 	used     int               // bytes of the buffer
 }
 
-// watch answers with the changes of a resource, until the client leaves or the time is over.
+// watch answers with the changes of a resource until the client disconnects or the watch times out.
 func (req *request) watch() error {
 	w, err := req.newWatcher()
 	if err != nil {
@@ -76,7 +76,7 @@ func (req *request) watch() error {
 
 var errTimeout = errors.New("the time of the watch is over")
 
-// newWatcher checks the request of a watch and its permission.
+// newWatcher checks the request of a watch and the client's permission.
 func (req *request) newWatcher() (*watcher, error) {
 	format, err := wire.Negotiate(req.r, wire.Table, wire.Partial)
 	if err != nil {
@@ -100,8 +100,8 @@ func (req *request) newWatcher() (*watcher, error) {
 	return w, err
 }
 
-// matcher returns a function that reports whether an object of the cache is one for the client: it may
-// read it by the verb, and the selectors of the request select it.
+// matcher returns a function that reports whether the client gets an object of the cache: the client may
+// read the object by the verb, and the selectors of the request select it.
 func (req *request) matcher(options listOptions, verb kinds.Verb) (func(object.Object) bool, error) {
 	kind := req.resource.Codec.Kind
 	namespace, err := req.authorizeCached(kind, verb)
@@ -123,8 +123,8 @@ func (req *request) matcher(options listOptions, verb kinds.Verb) (func(object.O
 	}, nil
 }
 
-// authorizeCached checks that the client may list or watch a kind, as the registry does for its own lists
-// and watches. It returns the namespace that the client reads; empty: all.
+// authorizeCached returns an error if the client may not list or watch a kind, by the same rules as the
+// registry. It returns the namespace that the client may read, which is empty for all.
 func (req *request) authorizeCached(kind *kinds.Kind, verb kinds.Verb) (namespace string, err error) {
 	if _, err := identity.Caller(req.ctx); err != nil {
 		return req.namespace, nil //nolint:nilerr // without TLS there are no roles

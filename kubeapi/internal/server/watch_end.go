@@ -11,8 +11,9 @@ import (
 	"portolan.dev/services/kit/apierr"
 )
 
-// end sends the last event of a watch, and returns the reason for its end. A client that watches for
-// bookmarks gets one, so that its next watch begins where this one ended.
+// end sends the last event of a watch, and returns the reason for its end as the metric has it. If the client
+// accepts bookmarks, the last event after a timeout is a bookmark, so that the next watch begins at the same
+// revision.
 func (w *watcher) end(err error) string {
 	switch {
 	case errors.Is(err, errTimeout):

@@ -39,7 +39,7 @@ func (w *watcher) sendInitial(objects []*watchcache.Event) error {
 	return w.flush()
 }
 
-// writeObject adds the frame of an encoded object to what is written next.
+// writeObject adds the frame of an encoded object to the buffer.
 func (w *watcher) writeObject(eventType watch.EventType, body []byte) error {
 	frame, err := w.format.Frame(string(eventType), body)
 	if err != nil {
@@ -48,14 +48,15 @@ func (w *watcher) writeObject(eventType watch.EventType, body []byte) error {
 	return w.writeFrame(frame)
 }
 
-// writeBytes is the size of the buffer in which frames are written together, in bytes: as much as a frame
-// of HTTP/2 has, since each of them waits for the connection. Frames that are larger are written alone.
+// writeBytes is the size in bytes of the buffer that collects the frames of events for one write. It is the size
+// of a frame of HTTP/2, because each of those waits for the connection. Larger events are written without the
+// buffer.
 const writeBytes = 16 << 10
 
 // writeBuffers holds the buffers. A watch has one only while it sends, because thousands of watches wait.
 var writeBuffers = sync.Pool{New: func() any { return new([writeBytes]byte) }}
 
-// writeFrame adds a frame to what is written next.
+// writeFrame adds a frame to the buffer, and writes the buffer first if the frame does not fit.
 func (w *watcher) writeFrame(frame []byte) error {
 	w.server.metrics.events.Inc()
 	if w.used+len(frame) > writeBytes {
@@ -73,7 +74,7 @@ func (w *watcher) writeFrame(frame []byte) error {
 	return nil
 }
 
-// writeBuffer writes what is in the buffer, and gives it back.
+// writeBuffer writes the content of the buffer, and returns the buffer to the pool.
 func (w *watcher) writeBuffer() error {
 	if w.buffer == nil {
 		return nil
@@ -90,7 +91,7 @@ func (w *watcher) write(frames []byte) error {
 	return err
 }
 
-// flush sends what was written.
+// flush writes the buffer, and sends all written bytes to the client.
 func (w *watcher) flush() error {
 	if err := w.writeBuffer(); err != nil {
 		return err
@@ -98,7 +99,7 @@ func (w *watcher) flush() error {
 	return w.deadline.controller.Flush()
 }
 
-// follow sends the changes until ctx is done. It returns the reason for the end.
+// follow sends the changes until the watch ends. It returns the reason for the end.
 func (w *watcher) follow(ctx context.Context) error {
 	denied := make(chan error, 1)
 	defer w.onDenied(func(err error) { denied <- err })()
@@ -120,7 +121,7 @@ func (w *watcher) follow(ctx context.Context) error {
 		case err := <-denied:
 			return apierr.Unauthenticated(err.Error())
 		case <-w.server.stopping:
-			return errTimeout // the client watches on at another server
+			return errTimeout // the client continues at another server
 		case <-changed:
 		case <-w.deadline.quiet.C:
 			w.deadline.clear()
@@ -135,8 +136,8 @@ func (w *watcher) follow(ctx context.Context) error {
 	}
 }
 
-// sendEvents sends the changes that concern the client. An object that begins to match the selectors is
-// new to the client, and one that no longer does is deleted.
+// sendEvents sends the changes of objects that match. An object that begins to match is ADDED for the client,
+// and an object that no longer matches is DELETED.
 func (w *watcher) sendEvents(events []*watchcache.Event) error {
 	sent := false
 	for _, e := range events {
@@ -167,7 +168,7 @@ func (w *watcher) sendEvents(events []*watchcache.Event) error {
 	return w.flush()
 }
 
-// bookmark tells the client that it has everything up to the position.
+// bookmark sends a bookmark: the client has all changes up to the watch's revision.
 func (w *watcher) bookmark(annotations map[string]string) error {
 	body, err := w.encoder.bookmark(w.resource, w.at.Revision, annotations)
 	if err == nil {

@@ -8,8 +8,8 @@ import (
 	"portolan.dev/kubeapi/internal/watchcache"
 )
 
-// start finds the position at which the watch begins. It returns the objects that the client is to get
-// first. It returns none if the client has them already.
+// start sets the position at which the watch begins. It returns the objects to send first. It returns none if
+// the client has them already.
 func (w *watcher) start() ([]*watchcache.Event, error) {
 	o, s := &w.options, w.server
 	if w.sendsInitial() {
@@ -41,8 +41,8 @@ func (w *watcher) start() ([]*watchcache.Event, error) {
 	return nil, nil
 }
 
-// sendsInitial reports whether the client wants the existing objects first. A client that says nothing
-// wants them if it has no version.
+// sendsInitial reports whether the client wants the existing objects first. Without the option
+// sendInitialEvents it wants them if it gives no version.
 func (w *watcher) sendsInitial() bool {
 	if w.options.sendInitial != nil {
 		return *w.options.sendInitial

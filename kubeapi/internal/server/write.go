@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,18 +16,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"portolan.dev/kubeapi/internal/convert"
 	"portolan.dev/kubeapi/internal/upstream"
 	"portolan.dev/kubeapi/internal/wire"
 	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kube"
 	"portolan.dev/services/object"
 )
 
 // writing is a request that writes one object.
 type writing struct {
 	*request
-	codec      *convert.Codec
+	codec      *kube.Codec
 	format     wire.Format
 	dryRun     bool
 	validation string
@@ -53,7 +54,7 @@ func (req *request) newWriting() (*writing, error) {
 // optionsOf are the types of the options of each verb, as errors name them.
 var optionsOf = map[string]string{verbCreate: "CreateOptions", verbUpdate: "UpdateOptions", verbPatch: "PatchOptions"}
 
-// checkOptions checks the options of a write besides dryRun.
+// checkOptions returns the errors of the options of a write, except dryRun.
 func (w *writing) checkOptions() (errs field.ErrorList) {
 	manager := w.query.Get("fieldManager")
 	switch {
@@ -78,7 +79,7 @@ func (req *request) body() ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(req.w, req.r.Body, maxBody))
 	if err == nil {
 		req.bodyRead = true
-		_ = deadlines.SetReadDeadline(time.Time{}) // otherwise it would end the request while it is served
+		_ = deadlines.SetReadDeadline(time.Time{}) // otherwise the deadline would end the request while it is served
 		return body, nil
 	}
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
@@ -87,8 +88,8 @@ func (req *request) body() ([]byte, error) {
 	return nil, badRequest("the body cannot be read: %v", err)
 }
 
-// decode reads an object of the resource from a body.
-func (w *writing) decode(body []byte, mediaType string) (convert.Object, error) {
+// decode decodes an object of the resource from a body, and checks it by the options and the path.
+func (w *writing) decode(body []byte, mediaType string) (kube.Object, error) {
 	o, strict, err := w.parse(body, mediaType)
 	if err == nil {
 		err = w.checkStrict(strict)
@@ -99,15 +100,15 @@ func (w *writing) decode(body []byte, mediaType string) (convert.Object, error) 
 	return o, err
 }
 
-// parse reads an object of the resource as it is. strict lists the fields that are unknown or there
-// twice.
-func (w *writing) parse(body []byte, mediaType string) (o convert.Object, strict []error, err error) {
+// parse decodes an object of the resource. strict lists unknown and repeated fields.
+func (w *writing) parse(body []byte, mediaType string) (o kube.Object, strict []error, err error) {
 	o = w.codec.New()
 	strict, err = wire.Decode(body, mediaType, w.codec.GroupVersionKind, o)
 	return o, strict, err
 }
 
-// checkStrict refuses unknown fields, warns of them, or ignores them, as the client wants it.
+// checkStrict returns an error for unknown and repeated fields, adds warnings, or ignores them, as the client's
+// option fieldValidation says.
 func (w *writing) checkStrict(mistakes []error) error {
 	switch {
 	case len(mistakes) == 0 || w.validation == metav1.FieldValidationIgnore:
@@ -135,9 +136,9 @@ func joined(errs []error) string {
 	return text
 }
 
-// place sets the namespace and the name of an object from the path, and checks that the object has no
-// others.
-func (w *writing) place(o convert.Object) error {
+// place sets the namespace and the name of an object from the path. It returns an error if the object has a
+// different one.
+func (w *writing) place(o kube.Object) error {
 	if w.resource.Namespaced {
 		if o.GetNamespace() != "" && o.GetNamespace() != w.namespace {
 			return badRequest("the namespace of the provided object does not match the namespace sent on the request")
@@ -158,34 +159,54 @@ func (w *writing) place(o convert.Object) error {
 	return nil
 }
 
-// read converts an object to the one of Portolan, and warns of the fields that are lost.
-func (w *writing) read(o convert.Object) (object.Object, error) {
-	converted, err := w.codec.Read(o)
-	if err != nil {
-		return nil, err
+// messages are the texts of violations in the words of Kubernetes' API server.
+var messages = &kube.Messages{
+	Supported: func(words []string) string { return "supported values: " + quoted(words) },
+	Version:   "must be a number that the server gave",
+}
+
+func quoted(words []string) string {
+	texts := make([]string, len(words))
+	for i, word := range words {
+		texts[i] = strconv.Quote(word)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// read converts an object of Kubernetes to an object of Portolan, and warns of the fields that are lost.
+func (w *writing) read(o kube.Object) (object.Object, error) {
+	converted, violations := w.codec.Read(o, messages)
+	if len(violations) > 0 {
+		return nil, apierr.Invalid(w.codec.Kind.Name, o.GetName(), violations)
 	}
 	if w.validation != metav1.FieldValidationIgnore {
 		for _, path := range w.codec.Lost(o, converted) {
 			w.warn(path + " is dropped: Portolan does not have it")
 		}
 	}
-	// The registry keeps these, with fractions of seconds, which the types of Kubernetes lack.
+	// The registry keeps the stored times, which have fractions of seconds. Kubernetes' types lack these.
 	meta := converted.GetMetadata()
 	meta.CreationTimestamp, meta.DeletionTimestamp, meta.DeletionGracePeriodSeconds = nil, nil, nil
 	return converted, nil
 }
 
-// create creates an object.
-func (req *request) create() error {
+// newReplacement reads the options of a create or an update, and the object in its body.
+func (req *request) newReplacement() (*writing, kube.Object, error) {
 	w, err := req.newWriting()
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	body, err := req.body()
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	o, err := w.decode(body, wire.MediaType(req.r))
+	return w, o, err
+}
+
+// create creates an object.
+func (req *request) create() error {
+	w, o, err := req.newReplacement()
 	if err != nil {
 		return err
 	}
@@ -199,7 +220,7 @@ func (req *request) create() error {
 	return w.createFrom(o)
 }
 
-func (w *writing) createFrom(o convert.Object) error {
+func (w *writing) createFrom(o kube.Object) error {
 	o.SetUID("")
 	converted, err := w.read(o)
 	if err != nil {
@@ -211,7 +232,7 @@ func (w *writing) createFrom(o convert.Object) error {
 	return w.write(kinds.Create, converted, http.StatusCreated)
 }
 
-// write writes an object and answers with it as it is stored.
+// write writes an object and answers with the stored object.
 func (w *writing) write(verb kinds.Verb, o object.Object, code int) error {
 	written, err := w.server.cfg.Registry.Write(w.ctx, w.codec.Kind, verb, o, w.dryRun)
 	if err != nil {
@@ -225,8 +246,7 @@ func (w *writing) answer(written upstream.Written, code int) error {
 	return w.sendObject(code, w.format, written.Object)
 }
 
-// verbOfUpdate returns the verb by which the registry is told of an update of the resource or of a
-// subresource.
+// verbOfUpdate returns the registry's verb for an update of the resource or of its subresource.
 func (w *writing) verbOfUpdate() kinds.Verb {
 	if w.subresource == subStatus {
 		return kinds.UpdateStatus
@@ -236,15 +256,7 @@ func (w *writing) verbOfUpdate() kinds.Verb {
 
 // update replaces an object, its status, or the finalizers of a namespace.
 func (req *request) update() error {
-	w, err := req.newWriting()
-	if err != nil {
-		return err
-	}
-	body, err := req.body()
-	if err != nil {
-		return err
-	}
-	o, err := w.decode(body, wire.MediaType(req.r))
+	w, o, err := req.newReplacement()
 	if err != nil {
 		return err
 	}
@@ -266,8 +278,8 @@ func (req *request) update() error {
 	return err
 }
 
-// replace replaces the stored object. An update without a version is made again if the object changes
-// meanwhile, because the owners of its fields belong to a version.
+// replace replaces the stored object. An update without a version is repeated if the object changes
+// meanwhile, because the owners of the fields were computed from one version.
 func (w *writing) replace(o object.Object, uid types.UID, sent []metav1.ManagedFieldsEntry, verb kinds.Verb) error {
 	wanted := o.GetMetadata().GetResourceVersion()
 	for attempt := 0; ; attempt++ {
@@ -295,10 +307,10 @@ func (w *writing) replace(o object.Object, uid types.UID, sent []metav1.ManagedF
 	}
 }
 
-// createsOnUpdate lists the kinds whose update creates an absent object, as in Kubernetes.
+// createsOnUpdate lists the kinds for which an update creates an absent object, as in Kubernetes.
 var createsOnUpdate = map[string]bool{"Service": true, "Endpoints": true, "Lease": true, "Event": true}
 
-// checkUID returns a conflict if the stored object is not the one that the client means.
+// checkUID returns a conflict if the client sent a UID and the stored object has another one.
 func (w *writing) checkUID(want types.UID, stored object.Object) error {
 	if have := stored.GetMetadata().GetUid(); want != "" && have != string(want) {
 		return apierrors.NewConflict(w.resource.GroupResource(), w.name, fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", want, have)) //nolint:staticcheck // Kubernetes' words

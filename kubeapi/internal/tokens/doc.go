@@ -1,12 +1,12 @@
-// Package tokens has the Tokens of the registry, and finds the identity for the token of a request.
+// Package tokens finds the identity of the token in a request.
 //
-// The table follows the registry's log, so a request costs a lookup in memory and one SHA-256, whether
-// the token is good or not, and a client that guesses leaves nothing behind. A token that is deleted, or
-// whose identity or creator is revoked, is refused as soon as the change arrives, and ends the watches that
-// it opened. Without a registry the table stays as it is: tokens are good until they expire, as
-// certificates are.
+// The table of all Tokens follows the registry's log, so a request costs a lookup in memory and one
+// SHA-256, for valid and invalid tokens alike, and a client that guesses tokens uses no memory. If a token is
+// deleted, or its identity or creator is revoked, it is refused as soon as the change arrives, and the watches
+// that it opened end. While the registry cannot be reached the table stays as it is: tokens are valid until
+// they expire, as certificates are.
 //
-// A Revocation of an identity denies tokens too: those that stand for the identity, and those that it
-// created. Whoever steals an operator's key can make tokens with it, which would outlive the
-// certificate. One command, which revokes the identity, must be enough to keep him out.
+// A Revocation of an identity denies the tokens of this identity and the tokens that this identity created.
+// A thief of an operator's key can create tokens that would outlive the certificate. One command, which
+// revokes the identity, must be enough to lock the thief out.
 package tokens

@@ -40,17 +40,17 @@ type Token struct {
 	expires   time.Time
 	created   time.Time
 	createdBy string // path of an identity; empty: none
-	// there is a context that ends when the object is deleted. revoke ends it.
-	there  context.Context //nolint:containedctx // it is the lifetime of the token
+	// exists is a context that ends when the object is deleted. revoke ends it.
+	exists context.Context //nolint:containedctx // it is the lifetime of the token
 	revoke context.CancelFunc
 }
 
-// New returns an empty table, of the identities of a trust domain. denied has the revocations.
+// New returns an empty table for identities of a trust domain. denied has the revocations.
 func New(trustDomain string, denied *identity.DenyList) *Table {
 	return &Table{trustDomain: trustDomain, denied: denied, byName: map[string]*Token{}}
 }
 
-// Apply applies a batch of changes, of which it takes those of Tokens, and returns the others.
+// Apply applies the changes of Tokens in a batch, and returns the other changes.
 func (t *Table) Apply(batch []changes.Change) (others []changes.Change) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -69,7 +69,7 @@ func (t *Table) Apply(batch []changes.Change) (others []changes.Change) {
 	return others
 }
 
-// set replaces the token with a name by that of an object, which is nil if it was deleted. The caller holds mu.
+// set replaces the token with the given name by the token of o, or removes it if o is nil. The caller holds mu.
 func (t *Table) set(name string, o *corev1.Token) {
 	before := t.byName[name]
 	if before != nil && o != nil && before.uid == o.GetMetadata().GetUid() && o.GetMetadata().GetDeletionTimestamp() == nil {
@@ -84,28 +84,28 @@ func (t *Table) set(name string, o *corev1.Token) {
 	}
 }
 
-// parse returns the token of an object. It returns nil if the object is deleted or stands for nobody,
-// which the registry does not accept.
+// parse returns the token of an object. It returns nil if the object is deleted, or has an invalid identity
+// or hash, which the registry does not accept.
 func (t *Table) parse(o *corev1.Token) *Token {
 	meta, spec := o.GetMetadata(), o.GetSpec()
 	id, err := identity.ParsePath(t.trustDomain, spec.GetIdentity())
 	if err != nil || len(spec.GetSha256()) != sha256.Size || meta.GetDeletionTimestamp() != nil {
 		return nil
 	}
-	there, revoke := context.WithCancel(context.Background())
+	exists, revoke := context.WithCancel(context.Background())
 	return &Token{
 		Name: meta.GetName(), ID: id, uid: meta.GetUid(), sum: [sha256.Size]byte(spec.GetSha256()), expires: spec.GetExpires().AsTime(),
 		created: meta.GetCreationTimestamp().AsTime(), createdBy: spec.GetCreatedBy(),
-		there: there, revoke: revoke,
+		exists: exists, revoke: revoke,
 	}
 }
 
-// unknown is the error text for a token that does not exist and for one with a wrong secret. It is the same
-// for both, so that guessing does not reveal the names of tokens.
+// unknown is the error text for a token that does not exist and for a token with a wrong secret. The text is
+// the same so that guessing does not reveal the names of tokens.
 const unknown = "the token is not known: it was revoked, or it never was one (portolan token create makes them)"
 
-// Find returns the token with the text that a client has sent. The error is Unauthenticated, or
-// Unavailable if the tokens have not been read yet.
+// Find returns the token that a client sent as text. The error is Unauthenticated, or Unavailable if the
+// tokens have not been read yet.
 func (t *Table) Find(text string) (*Token, error) {
 	name, secret, ok := bearer.Parse(text)
 	if !ok {
@@ -127,7 +127,7 @@ func (t *Table) Find(text string) (*Token, error) {
 	return token, nil
 }
 
-// check returns an error if a token is not good any more.
+// check returns an error if a token has expired or is revoked.
 func (t *Table) check(token *Token) error {
 	if !time.Now().Before(token.expires) {
 		return token.errExpired()
@@ -140,7 +140,8 @@ func (t *Table) check(token *Token) error {
 	return nil
 }
 
-// identities returns the paths of the identities whose Revocation denies the token.
+// identities returns the paths of the identities of the token and of its creator. A Revocation of either
+// denies the token.
 func (token *Token) identities() []string {
 	if token.createdBy == "" {
 		return []string{token.ID.Path()}
@@ -160,13 +161,13 @@ func (token *Token) errRevoked(err error) error {
 	return err
 }
 
-// OnDenied calls denied once, in a goroutine of its own, when the token expires or is revoked, which may be
-// at once. The function that it returns ends the wait.
+// OnDenied calls denied once, in a goroutine of its own, when the token expires or is revoked. If that has
+// happened already, it calls denied at once. The caller must call stop, which ends the wait.
 func (t *Table) OnDenied(token *Token, denied func(error)) (stop func()) {
 	var once sync.Once
 	call := func(err error) { once.Do(func() { denied(err) }) }
 	timer := time.AfterFunc(time.Until(token.expires), func() { call(token.errExpired()) })
-	unwatch := context.AfterFunc(token.there, func() { call(fmt.Errorf("the token %s was revoked", token.Name)) })
+	unwatch := context.AfterFunc(token.exists, func() { call(fmt.Errorf("the token %s was revoked", token.Name)) })
 	stops := []func(){func() { timer.Stop() }, func() { unwatch() }}
 	for _, path := range token.identities() {
 		stops = append(stops, t.denied.OnIssuedDenied(path, token.created, func(err error) { call(token.errRevoked(err)) }))

@@ -19,7 +19,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// table is a table with a secret that all its tokens have.
+// table is a table in which all tokens have the same secret.
 type table struct {
 	*tokens.Table
 	t      *testing.T
@@ -49,7 +49,7 @@ func (x *table) remove(name string) {
 	x.Apply([]changes.Change{{Kind: tokens.Kind, Key: object.Key{Kind: tokens.Kind, Name: name}}})
 }
 
-// find looks for a token, and returns the code of the error.
+// find calls Find with a token's name and secret, and returns the code of the error.
 func (x *table) find(name string) (*tokens.Token, codes.Code) {
 	x.t.Helper()
 	token, err := x.Find(bearer.Text(name, x.secret))
@@ -114,7 +114,7 @@ func TestTokensThatAreNone(t *testing.T) {
 	}
 }
 
-// TestOnDenied checks what ends a token that is in use, and what does not.
+// TestOnDenied checks which changes end a token in use, and which do not.
 func TestOnDenied(t *testing.T) {
 	labelled := func(o *corev1.Token) { o.Metadata.Labels = map[string]string{"a": "b"} }
 	for name, c := range map[string]struct {

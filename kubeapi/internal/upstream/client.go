@@ -2,13 +2,12 @@ package upstream
 
 import (
 	"context"
-	"fmt"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
 
 	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/services/client"
 	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/object"
@@ -17,7 +16,7 @@ import (
 // Client calls a registry.
 type Client struct{ conn grpc.ClientConnInterface }
 
-// New returns a client on a connection, which the caller keeps.
+// New returns a client on a connection. The caller closes the connection.
 func New(conn grpc.ClientConnInterface) *Client { return &Client{conn: conn} }
 
 // Head returns the newest revision.
@@ -26,13 +25,13 @@ func (c *Client) Head(ctx context.Context) (uint64, error) {
 	return head.GetRevision(), err
 }
 
-// Get returns an object, as it is at minRevision or later.
+// Get returns an object at minRevision or a later revision.
 func (c *Client) Get(ctx context.Context, kind *kinds.Kind, namespace, name string, minRevision uint64) (object.Object, error) {
-	answer, err := c.call(ctx, kind, kinds.Get, fields{"namespace": namespace, "name": name, "min_revision": minRevision})
+	answer, err := c.call(ctx, kind, kinds.Get, map[string]any{"namespace": namespace, "name": name, "min_revision": minRevision})
 	if err != nil {
 		return nil, err
 	}
-	return objectIn(answer, kind), nil
+	return client.ObjectIn(answer, kind), nil
 }
 
 // Query selects objects and a page of them.
@@ -56,7 +55,7 @@ type Page struct {
 
 // List returns a page of objects.
 func (c *Client) List(ctx context.Context, kind *kinds.Kind, q Query) (Page, error) {
-	answer, err := c.call(ctx, kind, kinds.List, fields{
+	answer, err := c.call(ctx, kind, kinds.List, map[string]any{
 		"namespace": q.Namespace, "label_selector": q.Labels, "field_selector": q.Fields, "page_size": q.Limit, "page_token": q.Page,
 		"min_revision": q.MinRevision,
 	})
@@ -64,13 +63,10 @@ func (c *Client) List(ctx context.Context, kind *kinds.Kind, q Query) (Page, err
 		return Page{}, err
 	}
 	known := answer.Descriptor().Fields()
-	page := Page{Next: answer.Get(known.ByName("next_page_token")).String(), Revision: answer.Get(known.ByName("revision")).Uint(), Remaining: answer.Get(known.ByName("remaining")).Uint()}
-	list := answer.Get(fieldOf(answer.Descriptor(), kind)).List()
-	page.Objects = make([]object.Object, list.Len())
-	for i := range page.Objects {
-		page.Objects[i], _ = list.Get(i).Message().Interface().(object.Object)
-	}
-	return page, nil
+	return Page{
+		Objects: client.ObjectsIn(answer, kind), Next: answer.Get(known.ByName("next_page_token")).String(),
+		Revision: answer.Get(known.ByName("revision")).Uint(), Remaining: answer.Get(known.ByName("remaining")).Uint(),
+	}, nil
 }
 
 // Written is the result of a write.
@@ -79,13 +75,13 @@ type Written struct {
 	Warnings []string
 }
 
-// Write creates or updates an object, or updates its status, by the verb.
+// Write creates an object, updates it, or updates its status, depending on the verb.
 func (c *Client) Write(ctx context.Context, kind *kinds.Kind, verb kinds.Verb, o object.Object, dryRun bool) (Written, error) {
-	answer, err := c.call(ctx, kind, verb, fields{"dry_run": dryRun}, o)
+	answer, err := c.call(ctx, kind, verb, map[string]any{"dry_run": dryRun}, o)
 	if err != nil {
 		return Written{}, err
 	}
-	written := Written{Object: objectIn(answer, kind)}
+	written := Written{Object: client.ObjectIn(answer, kind)}
 	if field := answer.Descriptor().Fields().ByName("warnings"); field != nil {
 		list := answer.Get(field).List()
 		for i := range list.Len() {
@@ -95,7 +91,7 @@ func (c *Client) Write(ctx context.Context, kind *kinds.Kind, verb kinds.Verb, o
 	return written, nil
 }
 
-// Deletion names an object to be deleted, and conditions.
+// Deletion names an object to delete, and has the conditions and options.
 type Deletion struct {
 	Namespace, Name string
 	UID             string // empty: any
@@ -104,10 +100,10 @@ type Deletion struct {
 	DryRun          bool
 }
 
-// Delete deletes an object and returns its last version, which has a deletion timestamp if the object
-// is not gone yet.
+// Delete deletes an object and returns its last version. The version has a deletion timestamp if the object
+// still exists.
 func (c *Client) Delete(ctx context.Context, kind *kinds.Kind, d Deletion) (object.Object, error) {
-	values := fields{"namespace": d.Namespace, "name": d.Name, "uid": d.UID, "resource_version": d.Version, "dry_run": d.DryRun}
+	values := map[string]any{"namespace": d.Namespace, "name": d.Name, "uid": d.UID, "resource_version": d.Version, "dry_run": d.DryRun}
 	if d.Grace != nil {
 		values["grace_period_seconds"] = *d.Grace
 	}
@@ -115,56 +111,13 @@ func (c *Client) Delete(ctx context.Context, kind *kinds.Kind, d Deletion) (obje
 	if err != nil {
 		return nil, err
 	}
-	return objectIn(answer, kind), nil
+	return client.ObjectIn(answer, kind), nil
 }
 
-// fields are fields of a request, by name.
-type fields map[string]any
-
-// call calls the method of a verb of a kind. Fields that the request of the kind lacks, such as the
-// namespace of a Node, are left out.
-func (c *Client) call(ctx context.Context, kind *kinds.Kind, verb kinds.Verb, values fields, objects ...object.Object) (protoreflect.Message, error) {
-	method := kind.Method(verb)
-	request, answer := newMessage(method+"Request"), newMessage(method+"Response")
-	known := request.Descriptor().Fields()
-	for name, value := range values {
-		if field := known.ByName(protoreflect.Name(name)); field != nil {
-			request.Set(field, protoreflect.ValueOf(value))
-		}
-	}
-	for _, o := range objects {
-		request.Set(fieldOf(request.Descriptor(), kind), protoreflect.ValueOfMessage(o.ProtoReflect()))
-	}
+// call calls the method of a verb of a kind on behalf of the client of ctx.
+func (c *Client) call(ctx context.Context, kind *kinds.Kind, verb kinds.Verb, values map[string]any, objects ...object.Object) (protoreflect.Message, error) {
 	if id, err := identity.Caller(ctx); err == nil {
 		ctx = identity.OnBehalfOf(ctx, id)
 	}
-	return answer, c.conn.Invoke(ctx, kind.FullMethod(verb), request.Interface(), answer.Interface())
-}
-
-const registryPackage = "portolan.registry.v1"
-
-// newMessage returns an empty message of the API. It panics for a name that the API lacks, because
-// that is a bug in the build.
-func newMessage(name string) protoreflect.Message {
-	messageType, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName(registryPackage + "." + name))
-	if err != nil {
-		panic(fmt.Sprintf("the contract has no message %s: %v", name, err))
-	}
-	return messageType.New()
-}
-
-// fieldOf returns the field of a message that has the object, or the objects, of a kind.
-func fieldOf(message protoreflect.MessageDescriptor, kind *kinds.Kind) protoreflect.FieldDescriptor {
-	wanted := kind.New().ProtoReflect().Descriptor().FullName()
-	for i := range message.Fields().Len() {
-		if field := message.Fields().Get(i); field.Message() != nil && field.Message().FullName() == wanted {
-			return field
-		}
-	}
-	panic(fmt.Sprintf("%s has no field with a %s", message.FullName(), kind.Name))
-}
-
-func objectIn(answer protoreflect.Message, kind *kinds.Kind) object.Object {
-	o, _ := answer.Get(fieldOf(answer.Descriptor(), kind)).Message().Interface().(object.Object)
-	return o
+	return client.Call(ctx, c.conn, kind, verb, values, objects...)
 }

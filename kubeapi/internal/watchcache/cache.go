@@ -12,12 +12,12 @@ import (
 	"portolan.dev/services/object"
 )
 
-// ErrExpired is the error of a watch from a revision that the history does not go back to.
+// ErrExpired is the error of a watch from a revision that is older than the history.
 var ErrExpired = errors.New("the history of changes does not go back so far")
 
 // Cache holds the objects and the recent changes. It is safe for concurrent use.
 type Cache struct {
-	limit int // changes of a kind that are kept
+	limit int // changes of each kind that are kept at least
 	forms forms
 
 	mu       sync.RWMutex
@@ -31,7 +31,7 @@ type Cache struct {
 
 // kindHistory holds the objects of one kind and their recent changes.
 type kindHistory struct {
-	objects map[object.Key]*Event // each is the creation of the object as it is now
+	objects map[object.Key]*Event // each is an event that creates the present object
 	events  []*Event              // in the order of revisions
 	floor   uint64                // events has all changes after this revision
 	changed chan struct{}         // closed when there are more events, or when the history is discarded
@@ -89,7 +89,7 @@ func (c *Cache) apply(change *changes.Change, record bool) {
 	kind.wake()
 }
 
-// discard begins the history of all kinds anew at a revision.
+// discard drops the history of all kinds. The new history begins at a revision.
 func (c *Cache) discard(revision uint64) {
 	c.era++
 	for _, kind := range c.kinds {
@@ -130,7 +130,7 @@ func (c *Cache) WaitFor(ctx context.Context, revision uint64) error {
 
 // Position is the place of a watch in the history.
 type Position struct {
-	Revision uint64 // everything up to it has been seen
+	Revision uint64 // the watch has all changes up to it
 	era      uint64
 }
 
@@ -141,8 +141,8 @@ func (c *Cache) At(revision uint64) Position {
 	return Position{Revision: revision, era: c.era}
 }
 
-// List returns the objects of a kind in no order, and the position after them. Each is in an event that
-// creates it, so that its encoded forms are shared, too. A kind that the cache does not have has none.
+// List returns the objects of a kind in no order, and the position after them. Each object is in an event
+// that creates it, so that its encoded forms are shared too. A kind that the cache lacks has no objects.
 func (c *Cache) List(kind string) ([]*Event, Position) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -168,7 +168,7 @@ func (c *Cache) Since(kind string, from Position) (events []*Event, next Positio
 	switch {
 	case from.era != c.era:
 		return nil, from, nil, ErrExpired
-	case history == nil: // a kind that never has any
+	case history == nil: // a kind that Portolan lacks has no changes
 		return nil, next, nil, nil
 	case from.Revision < history.floor:
 		return nil, from, nil, ErrExpired

@@ -68,8 +68,8 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestHistoryEnds checks what ends all watches: another epoch, a revision that goes back, and a view that
-// is repaired.
+// TestHistoryEnds checks that all watches expire after another epoch, a lower revision, and the repair of
+// a wrong view.
 func TestHistoryEnds(t *testing.T) {
 	for name, apply := range map[string]func(c *watchcache.Cache){
 		"epoch":    func(c *watchcache.Cache) { c.Apply(nil, 12, "two") },
@@ -196,8 +196,8 @@ func TestObjectsShareForms(t *testing.T) {
 	}
 }
 
-// TestWatchesSeeEveryChange has a watch that reads at any times see the same changes as the log, or be
-// told that it is too late.
+// TestWatchesSeeEveryChange checks that a watch which reads at random times sees the same changes as the log
+// has, or expires.
 func TestWatchesSeeEveryChange(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		limit := rapid.IntRange(1, 5).Draw(rt, "limit")

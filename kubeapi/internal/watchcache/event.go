@@ -6,7 +6,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Event is a change of one object, or the creation of an object that exists. Its objects are shared and never change.
+// Event is a change of one object, or the creation of an existing object in a list. Its objects are shared
+// and never change.
 type Event struct {
 	Revision uint64
 	// Old is the object before the change, nil if the change created it.
@@ -20,8 +21,8 @@ type Event struct {
 	encoded map[string][]byte // guarded by mu
 }
 
-// Encoded returns the form of the event with a name, which all watches share. encode makes it for the
-// first of them.
+// Encoded returns the encoded form of the event with the given name. All watches share it. encode is called if
+// the event does not have the form yet.
 func (e *Event) Encoded(name string, encode func() ([]byte, error)) ([]byte, error) {
 	form, added, err := e.form(name, encode)
 	if added {

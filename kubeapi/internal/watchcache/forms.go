@@ -3,18 +3,17 @@ package watchcache
 import "sync"
 
 const (
-	// maxForms is the memory of all encoded forms together, in bytes: as much as 30,000 services of ordinary
-	// size take in one form, or 60 seconds of 500 changes. A watch that is further behind encodes the events
-	// for itself, which takes ten times as long. With a small limit a slow watch would therefore become slower
-	// still.
+	// maxForms is the memory of all encoded forms together, in bytes. It holds 30,000 services of ordinary
+	// size in one form, or 60 seconds of 500 changes a second. A watch that is further behind must encode the
+	// events again, which takes ten times as long. With a small limit a slow watch would therefore become even
+	// slower.
 	maxForms = 64 << 20
 	// formOverhead is the memory that a form takes besides its bytes, mostly for the objects of an event
 	// that has left the cache.
 	formOverhead = 1 << 10
 )
 
-// forms limits the memory of the encoded forms of all events. When there are too many, the oldest ones
-// are dropped.
+// forms limits the memory of the encoded forms of all events. Above the limit the oldest forms are dropped.
 type forms struct {
 	limit int
 

@@ -20,8 +20,8 @@ import (
 // protobufPrefix begins every message of Kubernetes' protobuf.
 var protobufPrefix = []byte{'k', '8', 's', 0}
 
-// MediaType returns the media type of a request's body, without parameters. The default is JSON. A
-// malformed one is returned unchanged; no decoder knows it, so the request is refused.
+// MediaType returns the media type of a request's body, without parameters. The default is JSON. A malformed
+// media type is returned unchanged. No decoder knows it, so the request is refused.
 func MediaType(r *http.Request) string {
 	header := r.Header.Get("Content-Type")
 	if header == "" {
@@ -34,8 +34,8 @@ func MediaType(r *http.Request) string {
 	return mediaType
 }
 
-// Decode reads an object of a known type from a body. strict lists the fields that are unknown or there
-// twice. The error is a bad request if the body is of another kind than want.
+// Decode decodes an object of a known type from a body. strict lists unknown and repeated fields. The error is
+// a bad request if the body has another kind than want.
 func Decode(body []byte, mediaType string, want schema.GroupVersionKind, into runtime.Object) (strict []error, err error) {
 	if strict, err = decode(body, mediaType, want, into); err != nil {
 		return nil, err
@@ -48,19 +48,19 @@ func Decode(body []byte, mediaType string, want schema.GroupVersionKind, into ru
 	return strict, nil
 }
 
-// fits reports whether an object of a kind that may be incomplete is one of the wanted kind.
+// fits reports whether got is the wanted kind. got may lack the kind or the version.
 func fits(got, want schema.GroupVersionKind) bool {
 	return (got.Kind == "" || got.Kind == want.Kind) && (got.Version == "" || got.GroupVersion() == want.GroupVersion())
 }
 
-// CannotHandle returns the error for a body that has an object of a kind, but not one that the resource
-// can be.
+// CannotHandle returns the error for a body with an object of the kind got, which is not the wanted kind or
+// has mistakes.
 func CannotHandle(got schema.GroupVersionKind, want string, why error) error {
 	return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %s", got.Kind, got.GroupVersion(), want, shortened(why)))
 }
 
-// maxReason is the largest size of the reason of an error, in bytes. Decoders repeat what they cannot
-// decode, such as a number with a million digits.
+// maxReason is the largest size of the reason of an error, in bytes. Decoders quote input that they cannot
+// decode, which may be a number with a million digits.
 const maxReason = 4 << 10
 
 func shortened(why error) string {
@@ -71,7 +71,7 @@ func shortened(why error) string {
 	return text
 }
 
-// DecodeOptions reads the options of a request from a body. Clients give them any version.
+// DecodeOptions decodes the options of a deletion from a body. Clients send them in any version.
 func DecodeOptions(body []byte, mediaType string, into *metav1.DeleteOptions) error {
 	want := schema.GroupVersionKind{Kind: "DeleteOptions"}
 	if _, err := decode(body, mediaType, want, into); err != nil {
@@ -105,7 +105,7 @@ func decode(body []byte, mediaType string, want schema.GroupVersionKind, into ru
 
 func decodeYAML(body []byte, into runtime.Object) (strict []error, err error) {
 	text, err := yaml.YAMLToJSONStrict(body)
-	if err != nil { // a key that is there twice is no mistake of the syntax
+	if err != nil { // a repeated key, or a syntax error
 		strict = []error{err}
 		if text, err = yaml.YAMLToJSON(body); err != nil {
 			return nil, err
@@ -124,7 +124,7 @@ func decodeProtobuf(body []byte, want schema.GroupVersionKind, into runtime.Obje
 	if err := envelope.Unmarshal(rest); err != nil {
 		return err
 	}
-	// The fields of another kind would be read as those of this one.
+	// Without this check, the fields of another kind would be decoded as fields of this kind.
 	if got := schema.FromAPIVersionAndKind(envelope.APIVersion, envelope.Kind); want.Version != "" && !fits(got, want) {
 		return CannotHandle(got, want.Kind, fmt.Errorf("the path is that of version %q", want.GroupVersion()))
 	}

@@ -38,8 +38,8 @@ func lengthDelimited(eventType string, object []byte) ([]byte, error) {
 	return append(frame, message...), nil
 }
 
-// Streamed returns the format of the objects in a watch. Watches in YAML do not exist, and objects in
-// frames have no line breaks.
+// Streamed returns the format of the objects in a watch. A watch in YAML does not exist, so it is JSON
+// instead, and objects in frames have no line breaks.
 func (f *Format) Streamed() Format {
 	streamed := *f
 	streamed.Pretty = false

@@ -9,16 +9,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"portolan.dev/kubeapi/internal/convert"
+	"portolan.dev/services/kube"
 )
 
-// Joins reports whether lists in the format can be joined from items that are encoded already.
+// Joins reports whether lists in the format can be joined from encoded items.
 func (f *Format) Joins() bool {
 	return f.As == Untransformed && !f.Pretty && (f.MediaType == JSON || f.MediaType == Protobuf)
 }
 
 // Item returns an object as an item for Join. It changes the object.
-func (f *Format) Item(o convert.Object) ([]byte, error) {
+func (f *Format) Item(o kube.Object) ([]byte, error) {
 	o.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // the list names it
 	if f.MediaType == JSON {
 		return json.Marshal(o)
@@ -30,8 +30,8 @@ func (f *Format) Item(o convert.Object) ([]byte, error) {
 	return message.Marshal()
 }
 
-// Join returns the list of a kind with items that Item has encoded, as Encode returns it. The format must
-// be one that Joins.
+// Join returns the encoded list of a kind from items that Item has encoded. The result is the same as
+// Encode's. Joins must be true for the format.
 func (f *Format) Join(kind schema.GroupVersionKind, list metav1.ListMeta, items [][]byte) ([]byte, error) {
 	typeMeta := runtime.TypeMeta{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind + "List"}
 	if f.MediaType == Protobuf {

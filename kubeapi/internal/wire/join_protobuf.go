@@ -46,8 +46,8 @@ func joinProtobuf(typeMeta runtime.TypeMeta, list metav1.ListMeta, items [][]byt
 	return protowire.AppendBytes(protowire.AppendTag(out, envelopeType, protowire.BytesType), nil), nil
 }
 
-// envelopeRoom is the most that the tags and lengths of the envelope take, in bytes.
+// envelopeRoom is the largest size of the tags and lengths of the envelope, in bytes.
 const envelopeRoom = 32
 
-// sizeOf returns the size of a field of a list, whose tag has one byte.
+// sizeOf returns the encoded size of a field of a list. The tag takes one byte.
 func sizeOf(field []byte) int { return 1 + protowire.SizeBytes(len(field)) }

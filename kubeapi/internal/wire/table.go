@@ -7,10 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"portolan.dev/kubeapi/internal/columns"
-	"portolan.dev/kubeapi/internal/convert"
+	"portolan.dev/services/kube"
 )
 
-// Rows says what a Table has of each object, besides its cells.
+// Rows tells which part of its object each row of a Table has besides the cells.
 type Rows string
 
 // The contents of rows. The default is RowsMetadata.
@@ -20,11 +20,11 @@ const (
 	RowsObject   Rows = "Object"
 )
 
-// Object returns an object in the form that the format has.
-func (f *Format) Object(kind schema.GroupVersionKind, o convert.Object, rows Rows) (runtime.Object, error) {
+// Object returns an object in the form of the format: a Table, its metadata only, or the object itself.
+func (f *Format) Object(kind schema.GroupVersionKind, o kube.Object, rows Rows) (runtime.Object, error) {
 	switch f.As {
 	case Table:
-		return f.table(kind, []convert.Object{o}, metav1.ListMeta{ResourceVersion: o.GetResourceVersion()}, rows), nil
+		return f.table(kind, []kube.Object{o}, metav1.ListMeta{ResourceVersion: o.GetResourceVersion()}, rows), nil
 	case Partial:
 		partial := meta.AsPartialObjectMetadata(o)
 		partial.SetGroupVersionKind(f.metaVersion().WithKind(string(Partial)))
@@ -33,9 +33,9 @@ func (f *Format) Object(kind schema.GroupVersionKind, o convert.Object, rows Row
 	return o, nil
 }
 
-// List returns a list in the form that the format has. empty is an empty list of the type of the
-// objects; nil: Portolan does not have the kind.
-func (f *Format) List(kind schema.GroupVersionKind, objects []convert.Object, list metav1.ListMeta, empty runtime.Object, rows Rows) (runtime.Object, error) {
+// List returns a list in the form of the format. empty is an empty list of the type of the objects. It is
+// nil if Portolan lacks the kind.
+func (f *Format) List(kind schema.GroupVersionKind, objects []kube.Object, list metav1.ListMeta, empty runtime.Object, rows Rows) (runtime.Object, error) {
 	listKind := kind.GroupVersion().WithKind(kind.Kind + "List")
 	switch {
 	case f.As == Table:
@@ -76,7 +76,7 @@ func (f *Format) metaVersion() schema.GroupVersion {
 	return schema.GroupVersion{Group: metav1.GroupName, Version: f.Version}
 }
 
-func (f *Format) table(kind schema.GroupVersionKind, objects []convert.Object, list metav1.ListMeta, rows Rows) *metav1.Table {
+func (f *Format) table(kind schema.GroupVersionKind, objects []kube.Object, list metav1.ListMeta, rows Rows) *metav1.Table {
 	table := &metav1.Table{ListMeta: list, ColumnDefinitions: columns.Definitions(kind), Rows: make([]metav1.TableRow, len(objects))}
 	table.SetGroupVersionKind(f.metaVersion().WithKind(string(Table)))
 	for i, o := range objects {

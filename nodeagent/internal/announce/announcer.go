@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
@@ -165,7 +166,7 @@ func (a *Announcer) Status() *nodeagentv1.Announcing {
 		})
 	}
 	left, _ := a.holder.Left()
-	s.RightsEndSeconds = seconds(left)
+	s.RightsEnd, s.RightsEndSeconds = durationpb.New(max(0, left)), seconds(left)
 	s.Interfaces, s.Error = a.responder.state()
 	if text := a.handOverError.Load(); text != nil && *text != "" {
 		s.Error = *text

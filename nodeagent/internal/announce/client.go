@@ -42,6 +42,26 @@ type State struct {
 	AwaitsProxy                 bool         // of an earlier agent
 }
 
+// states returns the states that apply, in the order of their numbers.
+func (s State) states() []loadbalancerv1.AnnounceState {
+	var states []loadbalancerv1.AnnounceState
+	for _, is := range []struct {
+		set   bool
+		state loadbalancerv1.AnnounceState
+	}{
+		{s.Ready, loadbalancerv1.AnnounceState_ANNOUNCE_STATE_READY},
+		{s.Draining, loadbalancerv1.AnnounceState_ANNOUNCE_STATE_DRAINING},
+		{s.Restarting, loadbalancerv1.AnnounceState_ANNOUNCE_STATE_RESTARTING},
+		{s.Stays, loadbalancerv1.AnnounceState_ANNOUNCE_STATE_FORWARDS_ALONE},
+		{s.AwaitsProxy, loadbalancerv1.AnnounceState_ANNOUNCE_STATE_AWAITS_PROXY},
+	} {
+		if is.set {
+			states = append(states, is.state)
+		}
+	}
+	return states
+}
+
 // Controller is a connection to an lbctl.
 type Controller struct {
 	Addr string

@@ -61,8 +61,9 @@ func (h *Holder) Message(s State) *loadbalancerv1.AnnounceRequest {
 	h.sent[h.sequence] = now
 	m := &loadbalancerv1.AnnounceRequest{
 		Node: s.Node, Instance: h.instance, Sequence: h.sequence, FollowedAnswer: h.followed,
-		Ready: s.Ready, Draining: s.Draining, Restarting: s.Restarting, ForwardsAlone: s.Stays,
-		Served: texts(s.Served), Kept: texts(s.Kept), AwaitsProxy: s.AwaitsProxy,
+		States: s.states(), Served: texts(s.Served), Kept: texts(s.Kept),
+		// An lbctl of an earlier release reads these.
+		Ready: s.Ready, Draining: s.Draining, Restarting: s.Restarting, ForwardsAlone: s.Stays, AwaitsProxy: s.AwaitsProxy,
 	}
 	for _, p := range s.Subnets {
 		m.Subnets = append(m.Subnets, p.String())

@@ -12,8 +12,9 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// deaths is the number of owners that die one after the other.
-const deaths = 20
+// deaths is the number of owners that die one after the other: enough that each node was the owner, and more for a
+// distribution of the times.
+var deaths = kittest.Repetitions(5, 20)
 
 // TestOnlyTheOwnerAnswers runs one installation through all that can happen to an owner. The order
 // of claims is checked after each part, and the times are printed.

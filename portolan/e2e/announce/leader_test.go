@@ -15,7 +15,7 @@ import (
 )
 
 // leaderDeaths is the number of leaders that are killed one after the other.
-const leaderDeaths = 10
+var leaderDeaths = kittest.Repetitions(3, 10)
 
 // tooSlow is a time without an answer that is only possible if an agent takes longer to reach the new
 // leader than the rights of the former one last.

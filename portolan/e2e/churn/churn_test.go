@@ -23,7 +23,7 @@ import (
 
 var (
 	seed     = flag.Uint64("seed", 0, "seed of the run; 0: a random one")
-	duration = flag.Duration("churn", 40*time.Second, "how long clients write, beside the rest in between")
+	duration = flag.Duration("churn", kittest.Exploring(20*time.Second), "how long clients write, beside the rest in between")
 )
 
 const (

@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"portolan.dev/registrar/dockertest"
+	"portolan.dev/services/kit/kittest"
 )
 
-const (
-	// machineSocket is where the machine's engine listens.
-	machineSocket = "/var/run/docker.sock"
-	sequenceTime  = 20 * time.Second
-)
+// machineSocket is where the machine's engine listens.
+const machineSocket = "/var/run/docker.sock"
+
+// sequenceTime is how long containers come and go.
+var sequenceTime = kittest.Exploring(15 * time.Second)
 
 // TestContainersComeAndGo compares the endpoints with docker inspect after rounds of random operations on
 // containers, in which the registrar is killed and started again.

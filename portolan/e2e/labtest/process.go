@@ -18,6 +18,16 @@ import (
 // patience bounds the time for a process to end. It is far longer than a process needs.
 const patience = 60 * time.Second
 
+// raceEnv configures the race detector of a daemon. By default it sleeps for a second when the process ends, in case
+// other goroutines are about to report a race: that was most of the time of a test that stops several daemons.
+const raceEnv = "GORACE=atexit_sleep_ms=0"
+
+// raceReport is the line with which the race detector begins a report.
+const raceReport = "WARNING: DATA RACE"
+
+// raceReportSize is the most of a report that is printed, in bytes.
+const raceReportSize = 8000
+
 // tailLines is the number of lines of a daemon's log that a failed test prints.
 const tailLines = 40
 
@@ -45,7 +55,7 @@ func Command(t testing.TB, program string, args []string) *exec.Cmd {
 	}
 	cmd := exec.Command(self, args...)
 	cmd.Dir = t.TempDir()
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(), programEnv + "=" + program}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(), programEnv + "=" + program, raceEnv}
 	return cmd
 }
 
@@ -89,11 +99,24 @@ func Run(t testing.TB, name string, cmd *exec.Cmd, in *topology.Namespace) *Proc
 	}
 	t.Cleanup(func() {
 		p.Stop()
+		p.checkRaces()
 		if t.Failed() {
 			t.Logf("%s said at last:\n%s", name, p.tail())
 		}
 	})
 	return p
+}
+
+// checkRaces fails the test if the race detector has reported a race in the process.
+func (p *Process) checkRaces() {
+	p.t.Helper()
+	content, err := os.ReadFile(p.log)
+	if err != nil {
+		p.t.Error(err)
+	}
+	if at := bytes.Index(content, []byte(raceReport)); at >= 0 {
+		p.t.Errorf("%s: %s", p.name, content[at:min(len(content), at+raceReportSize)])
+	}
 }
 
 // onThread calls a function on a thread that ends with the goroutine.

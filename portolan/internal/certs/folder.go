@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"portolan.dev/services/kit/atomicfile"
 	"portolan.dev/services/kit/authority"
 	"portolan.dev/services/kit/identity"
 )
@@ -500,15 +501,5 @@ func (f *Folder) write(cert, key string, pair authority.Pair) error {
 
 // replace writes a file completely or not at all.
 func (f *Folder) replace(name string, data []byte, mode fs.FileMode) error {
-	temporary, err := os.CreateTemp(f.dir, "."+name+".*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(temporary.Name()) }() // it does not exist after a success
-	_, err = temporary.Write(data)
-	err = errors.Join(err, temporary.Chmod(mode), temporary.Sync(), temporary.Close())
-	if err != nil {
-		return fmt.Errorf("write %s: %w", f.path(name), err)
-	}
-	return os.Rename(temporary.Name(), f.path(name))
+	return atomicfile.WriteFile(f.path(name), data, mode)
 }

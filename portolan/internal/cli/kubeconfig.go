@@ -15,6 +15,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/portolan/internal/kubeconfig"
+	"portolan.dev/services/kit/atomicfile"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/spec"
 )
@@ -154,8 +155,8 @@ func kubeapiURL(address string) (string, error) {
 type privateFile struct {
 	path  string
 	force bool
-	out   io.Writer // instead of a file; nil: a file
-	file  *os.File  // the temporary file, which is renamed when it is complete
+	out   io.Writer        // instead of a file; nil: a file
+	file  *atomicfile.File // nil if out is set
 }
 
 // openPrivate opens a file to be written; "-" is out. Without force a file that exists is an error.
@@ -166,7 +167,7 @@ func openPrivate(path string, force bool, out io.Writer) (*privateFile, error) {
 	if _, err := os.Lstat(path); err == nil && !force {
 		return nil, fmt.Errorf("%s exists: --force replaces it", path)
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // has mode 0600
+	file, err := atomicfile.Create(path, 0o600)
 	return &privateFile{path: path, force: force, file: file}, err
 }
 
@@ -176,25 +177,22 @@ func (p *privateFile) write(text []byte) error {
 		_, err := p.out.Write(text)
 		return err
 	}
-	_, err := p.file.Write(text)
-	if err = errors.Join(err, p.file.Sync(), p.file.Close()); err != nil {
+	if _, err := p.file.Write(text); err != nil {
 		return err
 	}
 	if p.force {
-		return os.Rename(p.file.Name(), p.path)
+		return p.file.Commit()
 	}
-	if err := os.Link(p.file.Name(), p.path); errors.Is(err, fs.ErrExist) {
+	err := p.file.CommitNew()
+	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s exists: --force replaces it", p.path)
-	} else if err != nil {
-		return err
 	}
-	return nil
+	return err
 }
 
 // discard removes the temporary file, if there is one.
 func (p *privateFile) discard() {
 	if p.file != nil {
-		_ = p.file.Close()           // it may be closed
-		_ = os.Remove(p.file.Name()) // it may have its own name by now
+		p.file.Discard()
 	}
 }

@@ -1,12 +1,10 @@
 package dev
 
 import (
-	"errors"
-	"io/fs"
 	"net/url"
-	"os"
 
 	"portolan.dev/portolan/internal/kubeconfig"
+	"portolan.dev/services/kit/atomicfile"
 	"portolan.dev/services/kit/token"
 )
 
@@ -23,9 +21,5 @@ func writeKubeconfig(options *Options, secret *token.Token) error {
 	if err != nil {
 		return err
 	}
-	// A file that was left by a process that was killed would keep its mode.
-	if err := os.Remove(options.kubeconfig()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return os.WriteFile(options.kubeconfig(), text, 0o600)
+	return atomicfile.WriteFile(options.kubeconfig(), text, 0o600)
 }

@@ -1,7 +1,6 @@
-// Package kubecheck has tests that compare Portolan's own types and rules with those of Kubernetes'
-// libraries: services/manifest, its types in services/manifest/kube, and the syntax in services/spec.
+// Package kubecheck has tests that compare Portolan's manifests and rules with Kubernetes' libraries:
+// services/manifest with Kubernetes' own decoder, and the syntax in services/spec with its validation.
 //
-// The tests are not beside the packages that they check, because those are part of a module that every
-// daemon depends on. Kubernetes' libraries take long to build, and so this module is the only one,
-// besides kubeapi, that requires them.
+// The tests are not beside services/spec, because every daemon depends on that package, and Kubernetes'
+// libraries take long to build.
 package kubecheck

@@ -20,7 +20,7 @@ import (
 )
 
 // published is the folder of the manifests that Kubernetes' documentation has contained.
-const published = manifests + "/testdata/"
+const published = "../../testdata/repository/services/manifest/testdata/"
 
 // asKubernetes decodes every document with Kubernetes' own decoder.
 func asKubernetes(t *testing.T, text string) []any {

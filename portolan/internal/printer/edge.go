@@ -13,7 +13,7 @@ func EdgeStatus(w io.Writer, s *edgev1.GetStatusResponse) error {
 	d := description{out: tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)}
 	d.line("Node", "%s", s.GetNode())
 	d.line("Zone", "%s", orDash(s.GetZone()))
-	view := fmt.Sprintf("revision %d, %s old", s.GetViewRevision(), seconds(s.GetViewAgeSeconds()))
+	view := fmt.Sprintf("revision %d, %s old", s.GetViewRevision(), seconds(edgeViewAge(s)))
 	if !s.GetSynced() {
 		view += ", not from the registry yet"
 	}
@@ -63,4 +63,13 @@ func edgePort(w io.Writer, p *edgev1.Port) error {
 	}
 	d.lines("Backends", backends)
 	return d.out.Flush()
+}
+
+// edgeViewAge returns the age of an edge's view in seconds. Edges of earlier releases send only
+// view_age_seconds.
+func edgeViewAge(s *edgev1.GetStatusResponse) float64 {
+	if s.GetViewAge() != nil {
+		return s.GetViewAge().AsDuration().Seconds()
+	}
+	return s.GetViewAgeSeconds()
 }

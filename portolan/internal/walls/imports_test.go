@@ -62,6 +62,9 @@ func testOnly(pkg string) bool {
 // nothing else of Kubernetes.
 var ownerFormat = []string{"sigs.k8s.io/structured-merge-diff/v6/fieldpath", "sigs.k8s.io/structured-merge-diff/v6/value"}
 
+// kubeTypes are the packages of services that use the types of Kubernetes.
+var kubeTypes = []string{ours + "services/kube", ours + "services/manifest"}
+
 // importRefusal returns the reason why from may not import to, or "" if it may. Tests may import
 // more.
 func importRefusal(from, to string, test bool) string {
@@ -86,8 +89,12 @@ func importRefusal(from, to string, test bool) string {
 		return "only an agent that is a program of its own links the library of BGP"
 	case isBelow(to, ownerFormat...) && isBelow(from, ours+"services/apply"):
 		return ""
+	case isBelow(to, "k8s.io/api", "k8s.io/apimachinery") && isBelow(from, kubeTypes...):
+		return ""
+	case isBelow(to, ours+"services/kube") && a != "kubeapi" && !isBelow(from, kubeTypes...):
+		return "services/kube links Kubernetes' libraries, which take long to build; read manifests by services/manifest"
 	case isBelow(to, "k8s.io", "sigs.k8s.io") && a != "kubeapi" && (a != "portolan" || !test) && a != "tools":
-		return "only kubeapi, tests of portolan and tools use Kubernetes' libraries, which take long to build; services/manifest/kube has the types"
+		return "only kubeapi, services/kube, services/manifest, tests of portolan and tools use Kubernetes' libraries, which take long to build"
 	case isBelow(to, "k8s.io/apiserver", "k8s.io/client-go") && a == "kubeapi" && !test:
 		return "kubeapi is a server on Kubernetes' types; k8s.io/apiserver would bring a second store, and client-go is for tests"
 	}
@@ -139,11 +146,13 @@ func TestRefuse(t *testing.T) {
 		{"portolan.dev/services/changes", "github.com/nats-io/nats.go/jetstream", inCode, true},
 		{"portolan.dev/services/spec", "github.com/nats-io/nats.go", inCode, false},
 		{"portolan.dev/services/kit/app", "github.com/nats-io/nats.go", inCode, true},
-		{"portolan.dev/services/manifest", "k8s.io/api/core/v1", inCode, false},
+		{"portolan.dev/services/manifest", "k8s.io/api/core/v1", inCode, true},
+		{"portolan.dev/services/manifest", "k8s.io/client-go/kubernetes", inCode, false},
+		{"portolan.dev/registrar/dir", "portolan.dev/services/kube", inCode, false},
 		{"portolan.dev/portolan/internal/kubecheck", "k8s.io/api/core/v1", inTest, true},
 		{"portolan.dev/services/spec", "k8s.io/api/core/v1", inTest, false},
 		{"portolan.dev/registry", "sigs.k8s.io/yaml", inCode, false},
-		{"portolan.dev/kubeapi/internal/convert", "k8s.io/api/core/v1", inCode, true},
+		{"portolan.dev/services/kube", "k8s.io/api/core/v1", inCode, true},
 		{"portolan.dev/kubeapi/internal/server", "k8s.io/apiserver/pkg/server", inCode, false},
 		{"portolan.dev/kubeapi", "portolan.dev/registry", inTest, false},
 		{"portolan.dev/nodeagent/internal/bgp/speaker", "github.com/osrg/gobgp/v4/api", inCode, true},

@@ -11,7 +11,6 @@ import (
 	"io"
 	"iter"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +19,7 @@ import (
 
 	registryv1 "portolan.dev/api/registry/v1"
 
+	"portolan.dev/services/kit/atomicfile"
 	"portolan.dev/services/object"
 )
 
@@ -46,22 +46,21 @@ type Contents struct {
 
 // Save writes the objects of a revision to path. It replaces the file atomically.
 func Save(path, owner string, revision uint64, objects iter.Seq[object.Object]) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	f, err := atomicfile.Create(path, 0o600)
 	if err != nil {
 		return fmt.Errorf("save view: %w", err)
 	}
-	defer os.Remove(tmp.Name()) // fails after the rename, as it should
-	err = errors.Join(write(tmp, owner, revision, objects), tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), path)
+	defer f.Discard()
+	if err := write(f, owner, revision, objects); err != nil {
+		return fmt.Errorf("save view: %w", err)
 	}
-	if err != nil {
+	if err := f.Commit(); err != nil {
 		return fmt.Errorf("save view: %w", err)
 	}
 	return nil
 }
 
-func write(f *os.File, owner string, revision uint64, objects iter.Seq[object.Object]) error {
+func write(f io.Writer, owner string, revision uint64, objects iter.Seq[object.Object]) error {
 	sum := crc32.New(castagnoli)
 	w := &writer{out: bufio.NewWriter(io.MultiWriter(f, sum))}
 	if _, err := fmt.Fprintf(w.out, "%s %s\n", fileForm, owner); err != nil {
@@ -85,10 +84,8 @@ func write(f *os.File, owner string, revision uint64, objects iter.Seq[object.Ob
 	if err := w.out.Flush(); err != nil {
 		return err
 	}
-	if _, err := f.Write(sum.Sum(nil)); err != nil {
-		return err
-	}
-	return f.Sync()
+	_, err := f.Write(sum.Sum(nil))
+	return err
 }
 
 // writer writes batches. It uses one buffer for all of them, so that saving does not double the

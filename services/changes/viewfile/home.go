@@ -25,7 +25,7 @@ const (
 type Home struct {
 	// Dir is the folder, which is made if there is none. If Dir is empty, no view is kept.
 	Dir string
-	// Use is what the daemon does by its view, such as "forwarding", for the health check.
+	// Use is the daemon's use of its view, such as "forwarding", for the health check.
 	Use    string
 	Log    *slog.Logger
 	Health *health.Registry

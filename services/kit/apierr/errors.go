@@ -73,7 +73,7 @@ func (v Violation) String() string {
 // Violations are all the problems of one object. The zero value is empty and ready to use.
 type Violations []Violation
 
-// Add appends a violation whose message is formatted like fmt.Sprintf.
+// Add appends a violation. It formats the message like fmt.Sprintf.
 func (v *Violations) Add(field, reason, format string, args ...any) {
 	msg := format
 	if len(args) > 0 {

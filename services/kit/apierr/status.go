@@ -91,7 +91,7 @@ type statusError interface {
 	GRPCStatus() *status.Status
 }
 
-// withInfo adds an ErrorInfo to a status that was not made by this package, for example the one of
+// withInfo adds an ErrorInfo to a status that was not made by this package, for example the status of
 // a refused connection to another daemon.
 func withInfo(st *status.Status) *status.Status {
 	for _, d := range st.Details() {

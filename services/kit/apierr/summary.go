@@ -11,11 +11,11 @@ import (
 // maxSummarized is the largest number of different problems in a summary.
 const maxSummarized = 5
 
-// Summary returns the reason of err for a record that must not have the content of objects. Of an
-// invalid object it has the fields up to the first list or map, and what is wrong with each, such
-// as "spec.ports: DUPLICATE". The message of a violation may quote the field's value, and its path
-// may have the key of a map, which has any characters. Summary is empty for faults of the server,
-// whose text is for the log, and for nil.
+// Summary returns the reason of err for a record that must not have the content of objects. For an
+// invalid object it lists the paths of the invalid fields, up to the first list or map, each with the
+// reason of the violation, such as "spec.ports: DUPLICATE". It leaves out messages of violations, which
+// may quote the field's value, and the ends of paths, which may have keys of maps with any characters.
+// It returns "" for nil and for faults of the server, because their text belongs into the server's log.
 func Summary(err error) string {
 	if err == nil {
 		return ""

@@ -44,7 +44,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// TestSummaryHasNoValues puts a secret into messages and keys of violations, whatever surrounds it.
+// TestSummaryHasNoValues puts a secret with random text around it into messages and keys of violations.
 func TestSummaryHasNoValues(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		around := rapid.StringMatching(`[][.:0-9a-z]{0,5}`)

@@ -15,8 +15,8 @@ import (
 	"portolan.dev/services/kit/tracing"
 )
 
-// Host is what a daemon receives from its process. Each daemon has its own Host, even if several
-// daemons share a process.
+// Host has the logger, the metrics and the credentials that a daemon receives from its process. Each
+// daemon has its own Host, even if several daemons share a process.
 type Host struct {
 	Log     *slog.Logger
 	Metrics *prometheus.Registry
@@ -29,7 +29,7 @@ type Host struct {
 	// Identity is the daemon's certificate. If it is nil, connections are not encrypted.
 	Identity *identity.Source
 	// Token is the secret that clients over TCP have to send if there is no Identity. If both are
-	// nil, everybody who reaches the daemon may make every call.
+	// nil, every client may make every call.
 	Token *token.Token
 	// NATS opens a connection with a name that is shown in the server's monitoring. It may return
 	// before the connection is established; the connection is established, and re-established, in

@@ -27,12 +27,12 @@ type Entry struct {
 	Peer string `json:"peer,omitempty"`
 	// Method is the full name of a gRPC method, or the method and path of an HTTP request.
 	Method string `json:"method"`
-	// Bulk is set if the call was an operation of a bulk call, whose duration Seconds then is.
+	// Bulk is set if the entry is an operation of a bulk call. Seconds is then the duration of the bulk call.
 	Bulk bool `json:"bulk,omitempty"`
 	Object
 	// Code is the outcome: a gRPC code such as OK or PERMISSION_DENIED.
 	Code string `json:"code"`
-	// Reason is why the call failed.
+	// Reason is the reason for which the call failed.
 	Reason string `json:"reason,omitempty"`
 	// Seconds is the duration of the call.
 	Seconds float64 `json:"seconds"`
@@ -40,23 +40,23 @@ type Entry struct {
 	TraceID string `json:"trace_id,omitempty"`
 }
 
-// Object is the object that a call is about.
+// Object is the object that a call reads or writes.
 type Object struct {
 	Kind      string `json:"kind,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
 	UID       string `json:"uid,omitempty"`
-	// Objects is the number of objects of a call that is about several. The other fields are those of
-	// the first.
+	// Objects is the number of objects of a call that reads or writes several. The other fields then
+	// describe the first object.
 	Objects int `json:"objects,omitempty"`
 	// DryRun is set if the caller asked to change nothing.
 	DryRun bool `json:"dry_run,omitempty"`
-	// Revision is the revision that the call made, or, of some methods that only read, the revision
-	// that it read. It is 0 if the call changed nothing.
+	// Revision is the revision that the call made. For some methods that only read, it is the revision
+	// that the call read. Otherwise it is 0.
 	Revision uint64 `json:"revision,omitempty"`
 }
 
-// Missing is a line of the log about lines that are not in it.
+// Missing is a line of the log that reports dropped lines.
 type Missing struct {
 	// Time is the time of the line.
 	Time     time.Time `json:"time"`
@@ -64,17 +64,17 @@ type Missing struct {
 	Instance string    `json:"instance"`
 	// Dropped is the number of missing lines.
 	Dropped int64 `json:"dropped"`
-	// Cause is why they are missing: queue, disk or rate.
+	// Cause is the reason for which they are missing: queue, disk or rate.
 	Cause string `json:"cause"`
-	// Since is the time of the first of them.
+	// Since is the time at which the first of them was dropped.
 	Since time.Time `json:"since"`
 }
 
 // ok is the code of calls that succeeded.
 const ok = "OK"
 
-// maxText is the largest length of a text of a line in bytes, before it is quoted. A longer one
-// ends in three dots.
+// maxText is the largest length in bytes of a text in a line, before it is quoted. A longer text is cut
+// and ends in three dots.
 const maxText = 256
 
 // append appends the entry as a line.
@@ -109,7 +109,6 @@ func (e *Entry) append(line []byte, origin origin) []byte {
 	return append(line, "}\n"...)
 }
 
-// append appends the line.
 func (m *Missing) append(line []byte, origin origin) []byte {
 	line = origin.append(line, m.Time)
 	line = strconv.AppendInt(append(line, `,"dropped":`...), m.Dropped, 10)

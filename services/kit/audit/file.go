@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"portolan.dev/services/kit/linelog"
 )
 
 // Stdout is the path of the standard output.
 const Stdout = "stdout"
 
-// followInterval is the interval in which a file is compared with the one that has its name.
+// followInterval is the interval in which the open file is compared with the file at its path.
 const followInterval = time.Second
 
 // openSink opens the destination of a log.
@@ -26,20 +28,20 @@ func openSink(o Options) (sink, error) {
 // stream is a destination that is not rotated: the standard output or a device.
 type stream struct {
 	*os.File
-	torn bool // it ends in the middle of a line
+	torn bool // the last write ended in the middle of a line
 }
 
 func (s *stream) write(lines []byte) (lost int, err error) {
 	if s.torn {
 		if _, err := s.Write([]byte("\n")); err != nil {
-			return countLines(lines), err
+			return linelog.Count(lines), err
 		}
 		s.torn = false
 	}
 	n, err := s.Write(lines)
-	whole := wholeLines(lines[:n])
+	whole := linelog.Whole(lines[:n])
 	s.torn = n > whole
-	return countLines(lines[whole:]), err
+	return linelog.Count(lines[whole:]), err
 }
 
 // close leaves the standard output open, because it belongs to the process.
@@ -50,8 +52,8 @@ func (s *stream) close() error {
 	return s.Close()
 }
 
-// file is a file that is rotated when it has maxBytes. The current file has the name path, the one
-// before it path.1, and so on.
+// file is a file that is rotated when it has maxBytes. The current file has the name path, the previous
+// file path.1, and so on.
 type file struct {
 	path     string
 	maxBytes int64
@@ -59,10 +61,10 @@ type file struct {
 	current  *os.File // nil after an error
 	device   *stream  // not nil if the path is no regular file; then the other fields are not used
 	size     int64
-	compared time.Time // when the file was last compared with the one at path
+	compared time.Time // time of the last comparison with the file at path
 }
 
-// open opens the file at path for appending, or makes it. Only its owner may read it.
+// open opens the file at path for appending, or creates it with mode 0600.
 func (f *file) open() error {
 	opened, err := os.OpenFile(f.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
@@ -98,7 +100,7 @@ func (f *file) close() error {
 func (f *file) write(lines []byte) (lost int, err error) {
 	for len(lines) > 0 {
 		if err := f.prepare(); err != nil {
-			return countLines(lines), err
+			return linelog.Count(lines), err
 		}
 		if f.device != nil {
 			return f.device.write(lines)
@@ -106,26 +108,27 @@ func (f *file) write(lines []byte) (lost int, err error) {
 		fitting := f.fitting(lines)
 		if fitting == 0 {
 			if err := f.rotate(); err != nil {
-				return countLines(lines), err
+				return linelog.Count(lines), err
 			}
 			continue
 		}
-		whole, err := f.append(lines[:fitting])
+		whole, err := linelog.Append(f.current, f.size, lines[:fitting])
+		f.size += int64(whole)
 		lines = lines[whole:]
 		if err != nil {
-			return countLines(lines), err
+			return linelog.Count(lines), err
 		}
 	}
 	return 0, nil
 }
 
-// prepare opens the file if it is not open, or if the one at path is another because somebody moved
-// or deleted it.
+// prepare opens the file if it is not open. It opens it again if the file at path is another one,
+// because the open file was moved or deleted.
 func (f *file) prepare() error {
 	if f.current != nil && time.Since(f.compared) >= followInterval {
 		f.compared = time.Now()
 		if !f.isAtPath() {
-			_ = f.close() // it is gone; what was written is written
+			_ = f.close() // all lines so far were written to it
 		}
 	}
 	if f.current == nil && f.device == nil {
@@ -143,29 +146,17 @@ func (f *file) isAtPath() bool {
 	return err == nil && os.SameFile(there, mine)
 }
 
-// fitting returns the length of the lines that fit into the file. An empty file takes a line of any
-// length.
+// fitting returns the number of bytes of the whole lines that fit into the file. An empty file takes
+// one line of any length.
 func (f *file) fitting(lines []byte) int {
 	room := f.maxBytes - f.size
 	if int64(len(lines)) <= room {
 		return len(lines)
 	}
-	if whole := wholeLines(lines[:max(room, 0)]); whole > 0 || f.size > 0 {
+	if whole := linelog.Whole(lines[:max(room, 0)]); whole > 0 || f.size > 0 {
 		return whole
 	}
 	return bytes.IndexByte(lines, '\n') + 1
-}
-
-// append writes lines to the file and returns the length of those that are written as a whole. It
-// removes a part of a line.
-func (f *file) append(lines []byte) (whole int, err error) {
-	n, err := f.current.Write(lines)
-	whole = wholeLines(lines[:n])
-	f.size += int64(whole)
-	if n > whole {
-		err = errors.Join(err, f.current.Truncate(f.size))
-	}
-	return whole, err
 }
 
 // rotate renames the files and begins a new one. The oldest is deleted.
@@ -194,8 +185,3 @@ func (f *file) name(number int) string {
 	}
 	return fmt.Sprintf("%s.%d", f.path, number)
 }
-
-// wholeLines returns the length of the lines in text that have an end.
-func wholeLines(text []byte) int { return bytes.LastIndexByte(text, '\n') + 1 }
-
-func countLines(text []byte) int { return bytes.Count(text, []byte("\n")) }

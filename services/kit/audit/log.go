@@ -9,8 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"portolan.dev/services/kit/linelog"
 	"portolan.dev/services/kit/obs"
-	"portolan.dev/services/kit/wake"
 )
 
 const (
@@ -25,8 +25,6 @@ const (
 	keptBuffer = 64 << 10
 	// reportInterval is the interval in which the log says how many lines are missing.
 	reportInterval = 10 * time.Second
-	// closeTimeout is the longest time that Close waits for a disk that does not answer.
-	closeTimeout = 5 * time.Second
 )
 
 // Options are the options of a log. All fields but Reads and Keep are required.
@@ -53,10 +51,7 @@ type Log struct {
 	outage  *obs.Outage
 	log     *slog.Logger
 	reads   bool
-	wake    wake.Signal // sent with the first line
-	hurry   wake.Signal // sent with hurryAt bytes
-	closing chan struct{}
-	done    chan struct{} // closed when the last line is written
+	writer  *linelog.Writer
 
 	mu       sync.Mutex
 	waiting  []byte // guarded by mu
@@ -108,7 +103,7 @@ func Open(o Options) (*Log, error) {
 	l := &Log{
 		out: out, origin: newOrigin(o.Daemon, instance), metrics: newMetrics(o.Metrics), log: o.Log, reads: o.Reads,
 		outage: &obs.Outage{Log: o.Log, Down: "the audit log cannot be written: its lines are lost", Up: "the audit log is written again"},
-		wake:   wake.New(), hurry: wake.New(), closing: make(chan struct{}), done: make(chan struct{}),
+		writer: linelog.NewWriter(gatherTime),
 	}
 	go l.run()
 	return l, nil
@@ -158,10 +153,10 @@ func (l *Log) enqueue(line []byte) {
 	l.waiting = append(l.waiting, line...)
 	l.lines++
 	if l.lines == 1 {
-		l.wake.Send()
+		l.writer.Wake()
 	}
 	if len(l.waiting) >= hurryAt {
-		l.hurry.Send()
+		l.writer.Hurry()
 	}
 }
 
@@ -182,52 +177,24 @@ func (l *Log) Close() {
 		return
 	}
 	l.mu.Lock()
-	first := !l.closed
 	l.closed = true
 	l.mu.Unlock()
-	if first {
-		close(l.closing)
-	}
-	select {
-	case <-l.done:
-	case <-time.After(closeTimeout):
-		l.log.Warn("the audit log does not take its last lines", "after", closeTimeout)
+	if !l.writer.Close() {
+		l.log.Warn("the audit log does not take its last lines", "after", linelog.CloseTimeout)
 	}
 }
 
 // run writes lines until the log is closed.
 func (l *Log) run() {
-	defer close(l.done)
 	report := time.NewTicker(reportInterval)
 	defer report.Stop()
 	var spare []byte
-	for {
-		select {
-		case <-l.wake:
-			l.gather()
-			spare = l.flush(spare)
-		case <-report.C:
-			l.report()
-		case <-l.closing:
-			l.flush(spare)
-			l.report()
-			if err := l.out.close(); err != nil {
-				l.outage.Failed(err)
-			}
-			return
+	l.writer.Run(func() { spare = l.flush(spare) }, report.C, l.report, func() {
+		l.report()
+		if err := l.out.close(); err != nil {
+			l.outage.Failed(err)
 		}
-	}
-}
-
-// gather waits for more lines.
-func (l *Log) gather() {
-	enough := time.NewTimer(gatherTime)
-	defer enough.Stop()
-	select {
-	case <-enough.C:
-	case <-l.hurry:
-	case <-l.closing:
-	}
+	})
 }
 
 // flush writes the lines that wait, while others may come. It returns the buffer for the next ones.

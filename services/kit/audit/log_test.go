@@ -101,7 +101,7 @@ func TestCloseWritesEverything(t *testing.T) {
 	}
 }
 
-// TestFullQueueDropsAndCounts records more than fits while nobody takes the lines, as with a disk
+// TestFullQueueDropsAndCounts records more lines than fit while the pipe is not read, as with a disk
 // that has stopped answering.
 func TestFullQueueDropsAndCounts(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")

@@ -17,20 +17,21 @@ const (
 // refusals limits the lines of failed calls, for each caller. The zero value is ready to use.
 type refusals struct{ of map[string]allowance }
 
-// allowance is what a caller had left at a time.
+// allowance is the number of lines that a caller could still have written at a time.
 type allowance struct {
 	lines float64
 	at    time.Time
 }
 
-// left returns what the caller has now.
+// left returns the number of lines that the caller may have now.
 func (a allowance) left(now time.Time) float64 {
 	return min(refusedBurst, a.lines+now.Sub(a.at).Seconds()*refusedPerSecond)
 }
 
-// callerOf returns the caller of a call: its certificate, or its address if it has none. A caller
-// chooses neither. The calls on behalf of each identity count apart, so that one client of a daemon
-// does not hide the others.
+// callerOf returns the key by which calls are counted: the serial number of the caller's certificate, or
+// the caller's address if it has no certificate. A caller cannot choose either. Calls on behalf of
+// another identity are counted for each such identity, so that one client of kubeapi does not use up the
+// lines of the others.
 func callerOf(e *Entry) string {
 	if e.Via != "" {
 		return e.Serial + " " + e.Identity
@@ -68,7 +69,7 @@ func (r *refusals) allow(caller string, now time.Time) bool {
 	return true
 }
 
-// forget removes callers that have everything left.
+// forget removes callers with a full allowance.
 func (r *refusals) forget(now time.Time) {
 	for caller, have := range r.of {
 		if have.left(now) >= refusedBurst {

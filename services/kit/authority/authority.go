@@ -33,9 +33,9 @@ func New(trustDomain string, lifetime time.Duration) (*Authority, error) {
 	return newAuthority("Portolan authority of ", &url.URL{Scheme: "spiffe", Host: trustDomain}, lifetime)
 }
 
-// NewIssuer returns an issuer with a new key and a self-signed certificate. An issuer is an
-// authority whose key registries have. It issues certificates only of the roles that
-// [identity.Renewing] lists, and every process refuses certificates of other roles that come from it.
+// NewIssuer returns an issuer with a new key and a self-signed certificate. An issuer is the authority
+// of the registries. It issues certificates only of the roles that [identity.Renewing] lists, and every
+// process refuses its certificates of other roles.
 func NewIssuer(trustDomain string, lifetime time.Duration) (*Authority, error) {
 	return newAuthority("Portolan issuer of ", identity.IssuerURI(trustDomain), lifetime)
 }

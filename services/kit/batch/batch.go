@@ -101,7 +101,7 @@ func (g *Group[Req, Res]) Do(ctx context.Context, req Req) (Res, error) {
 
 // DoMany runs several requests, in their order, and returns the outcome of each. They are in one
 // batch, together with the requests that waited before them, unless that exceeds the limits of a
-// batch. The errors are those of Do.
+// batch. DoMany returns the same errors as Do.
 func (g *Group[Req, Res]) DoMany(ctx context.Context, requests []Req) []Outcome[Res] {
 	if len(requests) == 0 {
 		return nil

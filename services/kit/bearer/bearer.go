@@ -32,7 +32,7 @@ func NewSecret() string {
 // Text returns the text that a client sends for the token with a name.
 func Text(name, secret string) string { return prefix + name + "." + secret }
 
-// Sum returns what the registry stores of a secret.
+// Sum returns the hash of a secret that the registry stores.
 func Sum(secret string) [sha256.Size]byte { return sha256.Sum256([]byte(secret)) }
 
 // Parse returns the parts of the text of a token. ok is false for any other text.

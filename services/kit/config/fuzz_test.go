@@ -12,8 +12,8 @@ import (
 )
 
 // FuzzLoad loads a configuration from a file, two variables of the environment and a command line.
-// Either there is a short error of one of the two kinds, or the settings are the same when they are
-// loaded from what -print-config prints.
+// Either Load returns a short error of one of the two kinds, or loading the output of -print-config
+// gives the same settings.
 func FuzzLoad(f *testing.F) {
 	f.Add("store: a\nworkers: 3\nvips: [10.0.0.0/8, fd00::/64]\nnames: [a, b]\nlease: 1m30s\n", "5", "0.25", "-port=54\n-debug")
 	f.Add("", "", "x", "-h")

@@ -24,8 +24,8 @@ var (
 type validator interface{ Validate() error }
 
 // Load fills cfg, a pointer to a struct, from its defaults, the file named by -config, the
-// environment and args. Each of these takes precedence over the ones before it. With -h,
-// -print-config or -check-config, Load prints to out and returns ErrDone.
+// environment and args. Each of these sources overrides the sources before it. With -h, -print-config
+// or -check-config, Load prints to out and returns ErrDone.
 func Load(daemon string, cfg any, args []string, env func(string) (string, bool), out io.Writer) error {
 	fields := fieldsOf(daemon, cfg)
 	setDefaults(fields)

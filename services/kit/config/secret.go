@@ -12,7 +12,7 @@ var (
 	urlScheme    = regexp.MustCompile(`[a-zA-Z][a-zA-Z0-9+.-]*://`)
 )
 
-// mask replaces passwords. It is the one that url.URL.Redacted uses.
+// mask replaces passwords, as in url.URL.Redacted.
 const mask = "xxxxx"
 
 // Redact masks passwords in URLs, also in several that are joined by commas, and in key=value

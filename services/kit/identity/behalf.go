@@ -6,9 +6,9 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// BehalfHeader is the request metadata with the path of the ID on whose behalf a call is made. A
-// server takes it from callers that its Authorizer allows to act for that ID, and refuses the calls
-// of all others that send it.
+// BehalfHeader is the request metadata with the path of the ID that the caller represents. A server
+// accepts it from callers that its Authorizer allows to act for that ID, and refuses the calls of all
+// other callers that send it.
 const BehalfHeader = "portolan-on-behalf-of"
 
 // TokenHeader is the request metadata with the name of the token by which that ID was proved. It is for
@@ -49,7 +49,7 @@ func TokenOf(ctx context.Context) string {
 	return name
 }
 
-// OnBehalfOf returns a context whose outgoing calls are on behalf of id.
+// OnBehalfOf returns a context for outgoing calls on behalf of id.
 func OnBehalfOf(ctx context.Context, id ID) context.Context {
 	if name := TokenOf(ctx); name != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, TokenHeader, name)

@@ -20,8 +20,8 @@ import (
 // with their own TLS.
 func (s *Source) TLS(role Role) *tls.Config { return s.clientTLS(ID{Role: role}) }
 
-// clientTLS returns the settings of a client that connects to the given server. A server without a
-// name is any of its role.
+// clientTLS returns the settings of a client that connects to the given server. If server has no name,
+// the client accepts every server of its role.
 func (s *Source) clientTLS(server ID) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,
@@ -91,7 +91,7 @@ func serverOf(state tls.ConnectionState) (*x509.Certificate, certificate) {
 func (s *Source) DialOption(role Role) grpc.DialOption { return s.dialOption(ID{Role: role}) }
 
 // AgentDialOption returns the option for dialing the agent of the given node. It refuses the agents
-// of other nodes, because the address of an agent is what some agent says of itself.
+// of other nodes, because agents report their addresses themselves, and a report may be wrong.
 func (s *Source) AgentDialOption(node string) grpc.DialOption {
 	return s.dialOption(ID{Role: NodeAgent, Name: node})
 }
@@ -177,9 +177,9 @@ func (s *Source) ServerCredentials() credentials.TransportCredentials {
 // trusted authority, for protocols other than gRPC. Client returns the client's identity.
 func (s *Source) MutualTLS() *tls.Config { return s.clientsTLS(tls.RequireAndVerifyClientCert) }
 
-// OptionalTLS returns the settings of a server whose clients may have no certificate, because they prove
-// in another way who they are. A certificate that a client sends is verified as with MutualTLS. Client
-// returns an error for a client without one.
+// OptionalTLS returns the settings of a server that also accepts clients without a certificate, because
+// they prove their identity in another way. A certificate that a client sends is verified as with
+// MutualTLS. Client returns an error for a client without a certificate.
 func (s *Source) OptionalTLS() *tls.Config { return s.clientsTLS(tls.VerifyClientCertIfGiven) }
 
 func (s *Source) clientsTLS(clients tls.ClientAuthType) *tls.Config {
@@ -251,7 +251,7 @@ type caller struct {
 	err    error // the reason why it has no identity
 	cert   certificate
 	denied *DenyList
-	// allowedBy is the set of denials that was last found not to have the certificate.
+	// allowedBy is the last set of denials that did not deny the certificate.
 	allowedBy atomic.Pointer[denySet]
 }
 
@@ -276,8 +276,9 @@ func (c *serverCredentials) Clone() credentials.TransportCredentials {
 
 var errMissing = errors.New("is missing")
 
-// Caller returns the identity of the client that made the call of ctx, or the one on whose behalf the
-// client made it. The error is the reason why the client has no identity in this trust domain.
+// Caller returns the identity that the call of ctx was made for: the represented identity if the client
+// acts on behalf of another one, otherwise the client's own. It returns an error if the client has no
+// identity in this trust domain.
 func Caller(ctx context.Context) (ID, error) {
 	if id, ok := ctx.Value(representedKey{}).(ID); ok {
 		return id, nil

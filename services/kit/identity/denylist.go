@@ -13,17 +13,17 @@ import (
 )
 
 // ClockSkew is the time by which the authority sets NotBefore of a certificate back, so that
-// machines whose clocks are behind accept the certificate at once.
+// machines with slow clocks accept the certificate at once.
 const ClockSkew = 5 * time.Minute
 
-// Denial denies certificates that have not expired: those of an identity that were issued before
-// some time, or one with a serial number.
+// Denial denies certificates that have not expired: either all certificates of an identity that were
+// issued before some time, or the certificate with a serial number.
 type Denial struct {
 	Identity string // path of the identity, such as nodeagent/n1; or empty
 	Serial   string // serial number in small hexadecimal digits without leading zeros; or empty
 	// IssuedBefore is the time until which the denied certificates of Identity were issued. It
-	// counts in whole seconds, as certificates do: one that was issued in the same second is
-	// denied.
+	// counts in whole seconds, as certificates do: a certificate that was issued in the same second
+	// is denied.
 	IssuedBefore time.Time
 	Reason       string // for people
 }
@@ -66,13 +66,13 @@ func certificateOf(cert *x509.Certificate, id ID) certificate {
 	return certificate{path: id.Path(), serial: SerialOf(cert), lineage: Lineage(cert), issued: IssuedAt(cert).Unix()}
 }
 
-// IssuedAt returns when a certificate was issued: ClockSkew after its NotBefore, or a tenth of the
-// lifetime after it if that is less, which is an eleventh of the time from NotBefore to NotAfter. Of
-// an authority that sets NotBefore less far back, it returns up to ClockSkew more.
+// IssuedAt returns the time at which a certificate was issued. This is ClockSkew after its NotBefore, or
+// a tenth of the lifetime after it if that is less, which is an eleventh of the time from NotBefore to
+// NotAfter. If another authority sets NotBefore less far back, the result is too late by up to ClockSkew.
 //
-// A rule without ClockSkew would be exact for such an authority. But of Portolan's own authority it
-// would deny each certificate that was issued within five minutes after the denial, which is when
-// people replace a stolen one.
+// A rule without ClockSkew would be exact for such an authority. But with certificates of Portolan's own
+// authority it would deny each certificate that was issued within five minutes after the denial, for
+// example the replacement of a stolen one.
 func IssuedAt(cert *x509.Certificate) time.Time {
 	return cert.NotBefore.Add(min(ClockSkew, cert.NotAfter.Sub(cert.NotBefore)/11))
 }
@@ -108,8 +108,8 @@ func (l *DenyList) Len() int {
 	return len(l.entries)
 }
 
-// Update adds denials under their names, in the place of those that have the names, and removes
-// others. Streams and connections of certificates that are denied from now on end at once.
+// Update adds denials, or replaces those with the same names, and removes the denials with the names in
+// removed. Streams and connections of certificates that are denied from now on end at once.
 func (l *DenyList) Update(added map[string]Denial, removed []string) {
 	if l == nil || len(added)+len(removed) == 0 {
 		return
@@ -125,7 +125,7 @@ func (l *DenyList) Update(added map[string]Denial, removed []string) {
 	l.apply()
 }
 
-// Replace makes the list consist of the given denials, by name.
+// Replace replaces all denials by the given ones, by name.
 func (l *DenyList) Replace(all map[string]Denial) {
 	if l == nil {
 		return
@@ -154,7 +154,7 @@ func (l *DenyList) apply() {
 	for g := range l.guards {
 		if err := set.check(g.cert); err != nil {
 			delete(l.guards, g)
-			go g.denied(err) // it may close connections, whose end takes the lock
+			go g.denied(err) // it may close connections, which takes the lock
 		}
 	}
 }
@@ -260,14 +260,14 @@ func (s *Source) OnClientRevoked(state tls.ConnectionState, revoked func(error))
 	return s.denied.guard(certificateOf(state.PeerCertificates[0], id), atStream, revoked)
 }
 
-// CheckIssued returns an error if what was issued to an identity, given by its path, at some time is
-// denied: a token, which has no serial number.
+// CheckIssued returns an error if a token that was issued to an identity, given by its path, at some
+// time is denied. A token has no serial number.
 func (l *DenyList) CheckIssued(path string, issued time.Time) error {
 	return l.check(certificate{path: path, issued: issued.Unix()}, atCall)
 }
 
-// OnIssuedDenied calls denied with the error of CheckIssued, in a goroutine of its own, once there is
-// one. The function that it returns ends the wait.
+// OnIssuedDenied calls denied, in a goroutine of its own, with the error of CheckIssued as soon as
+// CheckIssued returns one. stop ends the wait.
 func (l *DenyList) OnIssuedDenied(path string, issued time.Time, denied func(error)) (stop func()) {
 	return l.guard(certificate{path: path, issued: issued.Unix()}, atStream, denied)
 }

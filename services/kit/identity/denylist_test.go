@@ -27,8 +27,8 @@ func serialOfFile(t *testing.T, path string) string {
 	return cert.SerialNumber.Text(16)
 }
 
-// TestDeniedCertificatesAreRefused denies certificates by identity and by serial number, those of
-// clients and of servers, and looks which connections are still made.
+// TestDeniedCertificatesAreRefused denies certificates of clients and of servers, by identity and by
+// serial number, and checks which connections are still made.
 func TestDeniedCertificatesAreRefused(t *testing.T) {
 	certs := kittest.NewCertificates(t)
 	server, log, reg := open(t, identity.Options{Files: certs.Issue("registry", time.Hour)})
@@ -125,7 +125,7 @@ func TestConnectionsToDeniedServersEnd(t *testing.T) {
 	kittest.Eventually(t, "a connection to the server that is accepted again", func() error { return check(t, client) })
 }
 
-// BenchmarkCheckRevoked measures what the list costs each call, with none and with many entries.
+// BenchmarkCheckRevoked measures the cost of the list for each call, without entries and with many.
 func BenchmarkCheckRevoked(b *testing.B) {
 	for _, entries := range []int{0, 10, 100_000} {
 		b.Run(fmt.Sprint(entries), func(b *testing.B) {

@@ -15,6 +15,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/peer"
 
+	"portolan.dev/services/kit/atomicfile"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/kittest"
 )
@@ -148,11 +149,7 @@ func plain(t *testing.T) net.Listener {
 
 func write(t *testing.T, path string, data []byte) {
 	t.Helper()
-	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	// A concurrent reader gets either the old or the new file, never a part.
-	if err := os.Rename(path+".new", path); err != nil {
+	if err := atomicfile.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -47,8 +47,8 @@ func FuzzPath(f *testing.F) {
 	})
 }
 
-// FuzzCertificateURI checks that a certificate has an identity only if its URI is exactly the one
-// of that identity: without query, user, port or other spellings.
+// FuzzCertificateURI checks that a certificate has an identity only if its URI is exactly the URI of
+// that identity: without query, user, port or other spellings.
 func FuzzCertificateURI(f *testing.F) {
 	for _, uri := range []string{
 		"spiffe://portolan/registry", "spiffe://portolan/nodeagent/n1", "spiffe://portolan/operator?x=1", "spiffe://portolan/%6fperator", "spiffe://u@portolan/operator",

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Renewing lists the roles whose certificates are renewed unattended, by a registry. Certificates of
-// all other roles come from the authority itself.
+// Renewing lists the roles that have their certificates renewed by a registry. Certificates of all
+// other roles come from the authority itself.
 func Renewing() []Role {
 	return []Role{Registry, Allocator, EndpointCtl, LBCtl, DNSSvc, NodeAgent, Edge, KubeAPI, Workload, Registrar, Monitor}
 }
@@ -53,7 +53,7 @@ func CheckIssuer(chains [][]*x509.Certificate) error {
 
 // Lineage returns the serial number, in hexadecimal digits, of the first certificate of the row of
 // renewals that led to this one, or of the certificate itself if it renews none. A list of denied
-// serial numbers has to compare it too: who has stolen a key may have renewed its certificate.
+// serial numbers has to compare it too, because a thief of a key may have renewed its certificate.
 func Lineage(cert *x509.Certificate) string {
 	if cert.Subject.SerialNumber != "" {
 		return cert.Subject.SerialNumber

@@ -66,8 +66,8 @@ func (s *Source) KeepRenewed(ctx context.Context, sign SignFunc) {
 	}
 }
 
-// renewOrSave makes one attempt to renew the certificate or, before it is due, to store the one that
-// could not be stored before. It counts its outcome.
+// renewOrSave makes one attempt to renew the certificate and counts the outcome. Before the renewal is
+// due, it makes an attempt to store the current certificate, if that has failed before.
 func (s *Source) renewOrSave(ctx context.Context, sign SignFunc, due time.Time) error {
 	if time.Now().Before(due) {
 		return s.save()

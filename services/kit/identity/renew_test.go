@@ -181,7 +181,7 @@ func TestRenewalIsUsedAtOnceAndStored(t *testing.T) {
 		t.Errorf("the server presents %s, then %s", before, after)
 	}
 	file := filepath.Join(string(i.store()), "registry.pem")
-	// It stores what Renew has got.
+	// KeepRenewed stores the certificate that Renew has obtained.
 	kittest.Run(t, "renewal", func(ctx context.Context) error {
 		source.KeepRenewed(ctx, func(context.Context, []byte) ([]byte, error) { return nil, errors.New("it is not due") })
 		return nil
@@ -317,7 +317,7 @@ func (s *fullStore) Save(_ identity.ID, cert, _ []byte) error {
 }
 
 // TestIssuerGivesRolesOfRenewalOnly makes certificates of all roles with the issuer's key. Clients
-// and servers take those of the roles that renew themselves, and no others.
+// and servers accept only the certificates of the roles that renew themselves.
 func TestIssuerGivesRolesOfRenewalOnly(t *testing.T) {
 	i := newInstallation(t)
 	i.configure(i.pair(i.authority, "registry", time.Hour))

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"portolan.dev/services/kit/atomicfile"
 )
 
 // Store keeps the renewed certificate of a process, so that the process has it after a restart.
@@ -39,16 +41,7 @@ func (f Folder) Save(id ID, cert, key []byte) error {
 	if err := os.MkdirAll(string(f), 0o700); err != nil {
 		return err
 	}
-	temporary, err := os.CreateTemp(string(f), ".renewed-*") // of mode 600
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(temporary.Name()) }() // it does not exist after a success
-	_, err = temporary.Write(slices.Concat(cert, key))
-	if err := errors.Join(err, temporary.Sync(), temporary.Close()); err != nil {
-		return err
-	}
-	return os.Rename(temporary.Name(), f.file(id))
+	return atomicfile.WriteFile(f.file(id), slices.Concat(cert, key), 0o600)
 }
 
 func (f Folder) file(id ID) string { return filepath.Join(string(f), id.FileName()+".pem") }
@@ -70,10 +63,11 @@ func (s *Source) load(id ID, c contents) contents {
 	return c
 }
 
-// newer returns the configured certificate or the renewed one, whichever is valid and was issued
-// later. Of two that were issued in the same second it returns the renewed one. So an operator can replace a renewed certificate by new files. m and configuredErr are the
-// result of parsing the configured certificate. A renewed certificate that cannot be used is not
-// an error, because an operator who changes the identity or the authority configures new files.
+// newer returns the configured or the renewed certificate. If both are valid, it returns the later one,
+// so that an operator can replace a renewed certificate by new files, and the renewed one if both were
+// issued in the same second. m and configuredErr are the result of parsing the configured certificate. A
+// renewed certificate that cannot be used is not an error, because an operator who changes the identity
+// or the authority configures new files.
 func (s *Source) newer(m *keyMaterial, configuredErr error, c contents, now time.Time) (*keyMaterial, error) {
 	renewed, err := s.parseRenewed(c, now)
 	if err == nil && renewed.id != m.id {

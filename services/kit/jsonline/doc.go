@@ -1,5 +1,5 @@
-// Package jsonline appends strings of JSON to lines of logs that have texts of others in them: the
-// strings are printable ASCII, so that a line does nothing to the terminal on which it is shown, and
-// nobody can end it early. encoding/json writes other characters as they are, and needs memory for
-// each line.
+// Package jsonline appends JSON strings with texts of clients to lines of logs. The strings are printable
+// ASCII, so that a client can neither send control characters to the terminal that shows the line, nor
+// end the line early. encoding/json does not escape all other characters, and allocates memory for each
+// line.
 package jsonline

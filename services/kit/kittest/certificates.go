@@ -1,11 +1,11 @@
 package kittest
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"portolan.dev/services/kit/atomicfile"
 	"portolan.dev/services/kit/authority"
 	"portolan.dev/services/kit/identity"
 )
@@ -58,11 +58,7 @@ func (c *Certificates) Issue(who string, lifetime time.Duration, hosts ...string
 func (c *Certificates) write(name string, data []byte) string {
 	c.t.Helper()
 	path := filepath.Join(c.dir, name)
-	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
-		c.t.Fatal(err)
-	}
-	// A concurrent reader gets either the old or the new file, never a part.
-	if err := os.Rename(path+".new", path); err != nil {
+	if err := atomicfile.WriteFile(path, data, 0o600); err != nil {
 		c.t.Fatal(err)
 	}
 	return path

@@ -11,8 +11,8 @@ import (
 	"portolan.dev/services/kit/identity"
 )
 
-// TLSCluster is a Postgres server that accepts a TCP connection only with a certificate whose
-// common name is the name of the user.
+// TLSCluster is a Postgres server that accepts a TCP connection only if the common name of the client's
+// certificate is the name of the user.
 type TLSCluster struct {
 	*Cluster
 }

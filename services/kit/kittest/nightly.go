@@ -1,6 +1,9 @@
 package kittest
 
-import "os"
+import (
+	"os"
+	"time"
+)
 
 // Repetitions returns how often a test repeats something that happens in the same way each time: as
 // often as a mistake needs to be noticed, or nightly times under `make nightly`, which sets
@@ -10,4 +13,10 @@ func Repetitions(commit, nightly int) int {
 		return nightly
 	}
 	return commit
+}
+
+// Exploring returns how long a test tries random histories: for a short time with each commit, and ten
+// times as long under `make nightly`.
+func Exploring(commit time.Duration) time.Duration {
+	return commit * time.Duration(Repetitions(1, 10))
 }

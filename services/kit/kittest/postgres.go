@@ -26,8 +26,8 @@ var shared sharedCluster
 var databases atomic.Int64
 
 // Postgres returns the connection string of an empty database, which is dropped when the test ends.
-// The server is the one named by PORTOLAN_TEST_POSTGRES, or else a temporary one that all tests of
-// the binary share. The temporary one runs without fsync, so it is not suitable for measurements.
+// PORTOLAN_TEST_POSTGRES names the server. Without it all tests of the binary share a temporary server,
+// which runs without fsync, so it is not suitable for measurements.
 //
 // Without a Postgres installation the test is skipped, or fails if PORTOLAN_REQUIRE_REAL=1.
 func Postgres(t testing.TB) (dsn string) {

@@ -9,8 +9,8 @@ import (
 // fails because something did not happen, never because the machine is slow.
 const maxWait = 60 * time.Second
 
-// Eventually calls cond until it returns nil. If that takes longer than patience, the test fails
-// with cond's last error. what describes the condition.
+// Eventually calls cond until it returns nil. If that takes longer than maxWait, the test fails with
+// cond's last error and the description of the condition.
 func Eventually(t testing.TB, what string, cond func() error) {
 	t.Helper()
 	deadline := time.Now().Add(maxWait)

@@ -36,8 +36,8 @@ func (o oneLine) Error() string {
 // Unwrap returns the original error.
 func (o oneLine) Unwrap() error { return o.error }
 
-// Refusal returns what Postgres says and what cures it, if the database denies access, which waiting
-// does not cure. For any other error it returns "".
+// Refusal returns the message of Postgres and its remedy if the database denies access, because waiting
+// is then useless. It returns "" for any other error.
 func Refusal(err error, conn *pgx.ConnConfig) string {
 	refused, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok {

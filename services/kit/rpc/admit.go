@@ -34,9 +34,9 @@ func (s *Server) admit(ctx context.Context, info *tap.Info) (context.Context, er
 	return ctx, nil
 }
 
-// representing returns the context of a call on behalf of another identity, if the caller says that it
-// makes one. authorize decides whether the caller may. Without an identity there is nobody to
-// represent, and the header has no meaning.
+// representing adds the represented identity to the context of a call, if the call has the header for it.
+// authorize decides whether the caller may represent this identity. A server without an identity ignores
+// the header, because it does not know its callers either.
 func (s *Server) representing(ctx context.Context, info *tap.Info) (context.Context, error) {
 	names := info.Header.Get(identity.BehalfHeader)
 	if s.opts.Identity == nil || len(names) == 0 {
@@ -75,13 +75,13 @@ func (s *Server) authorize(ctx context.Context, info *tap.Info) error {
 // connection.
 const refusedGrace = time.Second
 
-// disconnectRefused closes the connection of a caller whose certificate has expired or was revoked.
-// The client then connects again, with the certificate that it has by now.
+// disconnectRefused closes the connection of a client with an expired or revoked certificate. The client
+// then connects again, with its current certificate.
 func disconnectRefused(ctx context.Context) {
 	time.AfterFunc(refusedGrace, func() { identity.Disconnect(ctx) })
 }
 
-// errExpired is the error of calls and streams whose caller has a certificate that expired at end.
+// errExpired returns the error for calls and streams of a client whose certificate expired at end.
 func errExpired(end time.Time) error {
 	return apierr.Unauthenticated(fmt.Sprintf(
 		"the client's certificate expired at %s: portolan certs renew makes a new one", end.UTC().Format(time.RFC3339)))
@@ -97,7 +97,7 @@ func CheckRevoked(ctx context.Context) error {
 	return nil
 }
 
-// errRevoked is the error of calls and streams whose caller has a revoked certificate.
+// errRevoked returns the error for calls and streams of a client with a revoked certificate.
 func errRevoked(err error) error {
 	return apierr.Unauthenticated(fmt.Sprintf("the client's certificate %v", err))
 }

@@ -50,8 +50,8 @@ func (c vtCodec) Marshal(v any) (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.NewBuffer(buf, pool)}, nil
 }
 
-// marshalInto encodes m into buf, whose length is the size of m. If m changes meanwhile, the result
-// would be truncated, so marshalInto returns an error. Such a change is a bug of the caller.
+// marshalInto encodes m into buf, which has the length of the encoded message. If the caller changes m
+// meanwhile, which is a bug, the result would be truncated. Then marshalInto returns an error.
 func marshalInto(m vtMessage, buf []byte) error {
 	n, err := m.MarshalToSizedBufferVT(buf)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"portolan.dev/services/kit/rpc"
 )
 
-// TestClientLeft checks that a call whose client's machine has closed the connection is told apart
-// from a call that the client has given up.
+// TestClientLeft checks that a server distinguishes a call that the client has cancelled from a call of a
+// client that has closed the connection.
 func TestClientLeft(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -65,7 +65,7 @@ func (m *text) UnmarshalVT(data []byte) error {
 type echo struct {
 	unary  func(ctx context.Context, req *text) (*text, error)
 	stream func(ss grpc.ServerStream) error
-	read   atomic.Int64 // unary calls whose message gRPC began to read
+	read   atomic.Int64 // number of unary calls for which gRPC began to read the message
 }
 
 const (

@@ -13,8 +13,8 @@ import (
 	"portolan.dev/services/kit/identity"
 )
 
-// streamLimits counts the open streams of a server, in all and of each identity, and refuses those
-// beyond its limits. An open stream holds messages that its client has not read yet.
+// streamLimits counts the open streams of a server, in all and of each client, and refuses streams beyond
+// its limits, because an open stream holds messages that its client has not read yet.
 type streamLimits struct {
 	inAll, perIdentity int
 	refused            *prometheus.CounterVec // by limit
@@ -31,8 +31,9 @@ type client struct {
 	addr netip.Addr
 }
 
-// clientOf returns the client of a call. The IDs of the roles of a node belong to one machine each. Whoever
-// steals the certificate of one gains nothing by connecting from many addresses.
+// clientOf returns the client of a call. An ID of a role of a node belongs to one machine, so the client
+// is the ID without the address. A thief of such a certificate cannot exceed the limit by connecting from
+// many addresses.
 func clientOf(ctx context.Context) (c client, identified bool) {
 	id, err := identity.Caller(ctx)
 	if err != nil {

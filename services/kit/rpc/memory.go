@@ -33,7 +33,7 @@ func Memory() *MemoryNetwork {
 
 // Listen implements Network.
 func (n *MemoryNetwork) Listen(addr string) (net.Listener, error) {
-	n.mu.Lock() // so that whoever connects over TCP can find the listener
+	n.mu.Lock() // so that a client that reaches the TCP port also finds the listener
 	defer n.mu.Unlock()
 	tcp, err := listenTCP(addr)
 	if err != nil {

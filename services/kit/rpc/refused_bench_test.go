@@ -114,12 +114,12 @@ func startServer(b *testing.B, files identity.Files, env ...string) string {
 	return ""
 }
 
-// BenchmarkRefusedCall compares the server's cost of calls that it refuses because of the caller's
-// role with that of calls that it answers, in turns, on one connection each with 64 calls at a time.
+// BenchmarkRefusedCall compares the server's costs of two calls: one that it refuses because of the
+// caller's role, and one that it answers. Both run in turns, on one connection each with 64 calls at a time.
 func BenchmarkRefusedCall(b *testing.B) { compareRefused(b) }
 
-// BenchmarkRefusedCallWithAudit is BenchmarkRefusedCall with an audit log, which has a line of
-// every accepted call and, of the refused ones, those that the rate of one caller allows.
+// BenchmarkRefusedCallWithAudit is BenchmarkRefusedCall with an audit log. The log has a line for every
+// accepted call, and as many lines for refused calls as the rate of one caller allows.
 func BenchmarkRefusedCallWithAudit(b *testing.B) { compareRefused(b, serverAudits+"=1") }
 
 func compareRefused(b *testing.B, env ...string) {

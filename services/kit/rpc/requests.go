@@ -40,7 +40,7 @@ func (s *Server) maxRequest(method string) int {
 	return s.opts.MaxMessage
 }
 
-// bounded returns the description of a service whose unary methods refuse too large requests.
+// bounded returns a copy of a service's description. Its unary methods refuse too large requests.
 // Server.stream does the same for streams.
 func (s *Server) bounded(desc *grpc.ServiceDesc) *grpc.ServiceDesc {
 	out := *desc

@@ -72,7 +72,7 @@ func streamError(ctx context.Context, err error) error {
 	return err
 }
 
-// errUnread is the error of a stream whose client did not read a message in time.
+// errUnread returns the error for a stream if the client did not read a message in time.
 func errUnread(timeout time.Duration) error {
 	return apierr.Exhausted("SendTimeout", fmt.Sprintf(
 		"the client read nothing of the stream for %s, which is the limit: read faster, or open the stream when the messages are needed", timeout))

@@ -11,11 +11,11 @@ import (
 	"portolan.dev/services/kit/apierr"
 )
 
-// checkUTF8 returns an InvalidArgument error that names all strings of a request that are not
-// UTF-8, and all messages whose unknown fields are malformed, such as a group that ends as another
-// one. The generated code keeps both. If they were stored or passed on, they would break every
-// program that reads them with the stock codec, and a message with the latter cannot even be
-// printed. Messages that the stock codec has decoded are not checked again.
+// checkUTF8 returns an InvalidArgument error that names all strings of a request that are not UTF-8,
+// and all messages with malformed unknown fields, such as a group with the end of another group. The
+// generated code keeps both. If they were stored or passed on, every program with the stock codec would
+// fail to read them, and printing a message with malformed unknown fields fails too. Messages that the
+// stock codec has decoded are not checked again.
 //
 // The check runs for every request. It therefore uses a plan per Go type instead of protoreflect,
 // which would cost more than decoding the message. Protoreflect is used only to name the invalid

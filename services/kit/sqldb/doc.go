@@ -1,5 +1,5 @@
-// Package sqldb has the code that all daemons with a database share: migrations, and opening an
-// embedded database.
+// Package sqldb has the shared code of daemons with a database: migrations, and opening an embedded
+// database.
 //
 // Migrations are embedded SQL files, numbered without gaps and never changed once released.
 // [Migrate] applies the missing ones, each in its own transaction together with its row in
@@ -9,6 +9,5 @@
 // advisory lock, and an embedded database belongs to one process. A library would add its own
 // command, formats and drivers for about a hundred lines of code.
 //
-// The invariant: after Migrate has returned nil, the schema is exactly the one that the program was
-// built with.
+// The invariant: after Migrate has returned nil, the database has exactly the schema of the program.
 package sqldb

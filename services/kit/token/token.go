@@ -4,18 +4,17 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"google.golang.org/grpc/credentials"
 
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/atomicfile"
 )
 
 // Header is the header, of gRPC and HTTP, in which clients send a token: "Bearer", a space and the
@@ -37,16 +36,8 @@ var _ credentials.PerRPCCredentials = (*Token)(nil)
 // token of an earlier process.
 func Create(path string) (*Token, error) {
 	t := &Token{secret: rand.Text(), path: path}
-	file, err := os.CreateTemp(filepath.Dir(path), ".token-") // has mode 0600
-	if err != nil {
+	if err := atomicfile.WriteFile(path, []byte(t.secret+"\n"), 0o600); err != nil {
 		return nil, err
-	}
-	_, err = io.WriteString(file, t.secret+"\n")
-	if err := errors.Join(err, file.Close()); err != nil {
-		return nil, errors.Join(err, os.Remove(file.Name()))
-	}
-	if err := os.Rename(file.Name(), path); err != nil {
-		return nil, errors.Join(err, os.Remove(file.Name()))
 	}
 	return t, nil
 }
@@ -95,8 +86,8 @@ func (t *Token) Check(values []string) error {
 }
 
 // CheckRequest checks a request over HTTP as Check does. It also accepts the token as the password of
-// basic authentication. Clients on Kubernetes' client-go send no bearer token without TLS, but they send
-// what the URL of their server has.
+// basic authentication, because clients on Kubernetes' client-go send no bearer token without TLS, but
+// they send the user and password in the URL of their server.
 func (t *Token) CheckRequest(r *http.Request) error {
 	values := r.Header.Values(Header)
 	if _, password, ok := r.BasicAuth(); ok && len(values) == 1 {

@@ -13,7 +13,7 @@ import (
 )
 
 // sum is the checksum of the module k8s.io/kubernetes, as in a go.sum, at the version of k8s.io/api that
-// kubeapi/go.mod requires. When that version changes, fetch says the new checksum.
+// kubeapi/go.mod requires. When that version changes, the error of fetch has the new checksum.
 const sum = "h1:A2VDEiObzkYqFTKhSsn0ZEb0RlLEXpHWj93gi2HqEwE="
 
 // source is the published documents of a version of Kubernetes.
@@ -22,8 +22,8 @@ type source struct {
 	folder  string // has swagger.json and v3/*.json
 }
 
-// fetch downloads the source of Kubernetes into the module cache. The module cannot be required by a
-// go.mod, because its own requires modules that exist in its repository only.
+// fetch downloads the source of Kubernetes into the module cache. A go.mod cannot require the module,
+// because the module's own go.mod requires modules that exist only in Kubernetes' repository.
 func fetch(ctx context.Context) (source, error) {
 	version, err := kubernetesVersion()
 	if err != nil {
@@ -46,8 +46,8 @@ func fetch(ctx context.Context) (source, error) {
 	return source{version, filepath.Join(module.Dir, "api", "openapi-spec")}, nil
 }
 
-// kubernetesVersion returns the version of Kubernetes whose types this program is built with: v0.37.2 of
-// k8s.io/api is that of v1.37.2.
+// kubernetesVersion returns the version of Kubernetes that this program has the types of. Version v0.37.2
+// of k8s.io/api belongs to Kubernetes v1.37.2.
 func kubernetesVersion() (string, error) {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

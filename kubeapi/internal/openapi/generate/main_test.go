@@ -52,7 +52,7 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// TestDescribe checks what is said of the kinds that Portolan has, and of those that it does not have.
+// TestDescribe checks the descriptions of kinds that Portolan has, and of kinds that it lacks.
 func TestDescribe(t *testing.T) {
 	for kind, want := range map[string]string{
 		"Pod": "Text. Portolan drops fields that it does not have, with a warning.", "Binding": "Text.",

@@ -14,8 +14,9 @@ import (
 // unread lists the parameters that kubeapi does not read.
 var unread = []string{"orphanDependents", "ignoreStoreReadErrorWithClusterBreakingPotential", "shardSelector"}
 
-// inlineParameters replaces the references to parameters that operations of OpenAPI v2 share, which older
-// clients do not follow: kubectl 1.20 would take it that no dry run is possible.
+// inlineParameters replaces references to parameters that several operations of OpenAPI v2 share by the
+// parameters themselves, because older clients do not follow references: kubectl 1.20 would conclude that no dry
+// run is possible.
 func (d document) inlineParameters() {
 	shared, _ := d["parameters"].(map[string]any)
 	delete(d, "parameters")
@@ -54,7 +55,7 @@ func (d document) prune(version string, all methods, definitions string) error {
 	return nil
 }
 
-// withoutUnread removes parameters.
+// withoutUnread removes the parameters that kubeapi does not read.
 func withoutUnread(object map[string]any) {
 	if list, ok := object["parameters"].([]any); ok {
 		object["parameters"] = slices.DeleteFunc(list, func(parameter any) bool {
@@ -64,7 +65,7 @@ func withoutUnread(object map[string]any) {
 	}
 }
 
-// withoutCBOR removes the encoding that is not served.
+// withoutCBOR removes the encoding CBOR, which kubeapi does not serve.
 func withoutCBOR(object map[string]any) {
 	for _, key := range []string{"consumes", "produces"} { // OpenAPI v2
 		if list, ok := object[key].([]any); ok {
@@ -107,7 +108,7 @@ func (d document) pruneDefinitions(place string) {
 	}
 }
 
-// describe says in the definition of a kind what Portolan does with its objects.
+// describe adds to the description of a kind that Portolan drops some fields, or has no such objects.
 func describe(definition map[string]any) {
 	kinds, _ := definition["x-kubernetes-group-version-kind"].([]any)
 	if len(kinds) != 1 {

@@ -45,7 +45,7 @@ func (m methods) addResource(version string, r *resource.Resource) {
 	collection := version + "/" + r.Plural
 	if r.Namespaced {
 		if slices.Contains(r.Verbs(), "list") {
-			m[collection] = []string{"get"} // those of all namespaces
+			m[collection] = []string{"get"} // a list of all namespaces
 		}
 		collection = version + "/namespaces/{namespace}/" + r.Plural
 	}

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestMachine checks that a machine runs units, that it has none of the real machine's, and that what
-// it writes is not on the real machine.
+// TestMachine checks that a machine runs units, that it has none of the real machine's units, and that its
+// files are not on the real machine.
 func TestMachine(t *testing.T) {
 	m := Start(t)
 	m.WriteUnit("portolan-test-web.service", "[Service]\nExecStart=sleep infinity\n")
