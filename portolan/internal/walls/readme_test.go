@@ -3,11 +3,13 @@ package walls
 import (
 	"flag"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"portolan.dev/allocator"
 	"portolan.dev/dnssvc"
@@ -206,5 +208,88 @@ func TestFirstFlags(t *testing.T) {
 		if got := names[:len(want)]; !slices.Equal(got, want) {
 			t.Errorf("%s has the flags %v first, want %v", daemon, got, want)
 		}
+	}
+}
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	fence   = regexp.MustCompile("(?ms)^```.*?^```")
+	inCode  = regexp.MustCompile("`((?:api|services|proto|tools|deploy|faults|portolan|" + strings.Join(daemons, "|") + ")/[^`*…]+)`")
+)
+
+// TestLinksOfPages checks that the links between the pages of the repository lead to files, and their
+// anchors to headings.
+func TestLinksOfPages(t *testing.T) {
+	var pages []string
+	for _, pattern := range []string{"*.md", "*/README.md", "docs/*.md"} {
+		found, err := filepath.Glob(filepath.Join(repository, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range found {
+			pages = append(pages, strings.TrimPrefix(filepath.ToSlash(file), repository+"/"))
+		}
+	}
+	if len(pages) < 30 {
+		t.Errorf("%d pages were found", len(pages))
+	}
+	for _, page := range pages {
+		for _, match := range link.FindAllStringSubmatch(fence.ReplaceAllString(readText(t, page), ""), -1) {
+			target, anchor, _ := strings.Cut(match[1], "#")
+			if strings.Contains(target, "://") {
+				continue
+			}
+			file := page
+			if target != "" {
+				file = path.Join(path.Dir(page), target)
+			}
+			info, err := os.Stat(filepath.Join(repository, file))
+			if err != nil {
+				t.Errorf("%s has a link to %s, which does not exist", page, match[1])
+				continue
+			}
+			if info.IsDir() {
+				file = path.Join(file, "README.md")
+			}
+			if anchor != "" && !slices.Contains(anchors(readText(t, file)), anchor) {
+				t.Errorf("%s has a link to %s, and %s has no such heading", page, match[1], file)
+			}
+		}
+	}
+}
+
+// anchors returns the anchors of a page's headings, as GitHub makes them.
+func anchors(text string) (names []string) {
+	for _, match := range heading.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
+		name := strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
+				return unicode.ToLower(r)
+			}
+			return -1
+		}, match[1])
+		names = append(names, name)
+	}
+	return names
+}
+
+// TestPathsOfArchitecture checks that the packages and files in docs/architecture.md exist. In paths
+// with NAME or NAMES, that is the name of a kind.
+func TestPathsOfArchitecture(t *testing.T) {
+	found := inCode.FindAllStringSubmatch(readText(t, "docs/architecture.md"), -1)
+	for _, match := range found {
+		file := match[1]
+		if strings.Contains(file, "NAME") {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(repository, file)); err != nil {
+			t.Errorf("docs/architecture.md names %s, which does not exist", file)
+		}
+	}
+	if len(found) < 100 {
+		t.Errorf("%d paths were found", len(found))
 	}
 }
