@@ -30,7 +30,7 @@ type Config struct {
 	VerifyInterval   time.Duration  `flag:"verify-interval" default:"20s" usage:"interval of comparisons with the registry"`
 }
 
-// ReadStoreFile replaces the store by the one that the file names, if a file is configured.
+// ReadStoreFile sets the store to the content of the configured file. Without a file it does nothing.
 func (c *Config) ReadStoreFile() error {
 	if c.StoreFile == "" {
 		return nil

@@ -59,8 +59,7 @@ func ensurePools(ctx context.Context, e *engine.Engine, cfg *Config, log *slog.L
 	return nil
 }
 
-// ensureAttempts is how often a pool is looked for and created. Each time, the pools are those that
-// the attempt before has found.
+// ensureAttempts is how often ensurePools tries to find or create a pool.
 const ensureAttempts = 3
 
 func ensurePool(ctx context.Context, e *engine.Engine, r poolRange, log *slog.Logger) error {

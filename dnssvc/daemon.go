@@ -8,7 +8,6 @@ import (
 	"net"
 	"runtime/debug"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -16,6 +15,7 @@ import (
 	dnsv1 "portolan.dev/api/dns/v1"
 	"portolan.dev/services/access"
 	"portolan.dev/services/changes"
+	"portolan.dev/services/changes/viewfile"
 	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/config"
@@ -52,16 +52,16 @@ type Daemon struct {
 	syncedOnce sync.Once
 	synced     chan struct{} // closed when the first snapshot has been taken over
 
-	fromDisk     time.Time   // when the loaded view was current; zero if no view was loaded
-	loadedSerial uint64      // serial number of the loaded view
-	onDisk       atomic.Bool // whether answers come from the loaded view
-	dirty        wake.Signal // sent when names have changed
+	home         *viewfile.Home // of the view on disk
+	loadedSerial uint64         // serial number of the loaded view
+	dirty        wake.Signal    // sent when names have changed
 }
 
 // New listens for DNS and for the API. It needs neither the registry nor NATS: names appear once
 // both answer.
 func New(_ context.Context, cfg Config, host app.Host) (*Daemon, error) {
 	d := &Daemon{cfg: cfg, log: host.Log, health: host.Health, synced: make(chan struct{}), dirty: wake.New()}
+	d.home = &viewfile.Home{Dir: cfg.DataDir, Use: "answering", Log: host.Log, Health: host.Health}
 	if err := d.open(host); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
@@ -236,7 +236,9 @@ func (d *Daemon) apply(ctx context.Context, batch []changes.Change, revision uin
 		return err
 	}
 	d.syncedOnce.Do(func() { close(d.synced) })
-	d.leaveDiskView()
+	if d.home.OnDisk() {
+		d.home.Leave()
+	}
 	if len(batch) > 0 {
 		d.metrics.apply.Observe(time.Since(start).Seconds())
 	}

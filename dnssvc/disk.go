@@ -16,21 +16,11 @@ const (
 	absenceDelay = 5 * time.Second
 )
 
-// home is the place of the view on disk.
-func (d *Daemon) home() viewfile.Home {
-	return viewfile.Home{Dir: d.cfg.DataDir, Use: "answering", Log: d.log, Health: d.health}
-}
-
 // loadView fills the table from the view on disk, so that its names are answered while the registry
 // is away. If the file cannot be used, the daemon starts without it.
 func (d *Daemon) loadView() {
-	at, err := d.home().Begin(d.restore)
-	switch {
-	case err != nil:
+	if _, err := d.home.Begin(d.restore); err != nil {
 		d.log.Warn("the view on disk is not used: names are unknown until the registry answers", "err", err)
-	case !at.IsZero():
-		d.fromDisk = at
-		d.onDisk.Store(true)
 	}
 }
 
@@ -46,20 +36,13 @@ func (d *Daemon) restore(path string) (revision uint64, at time.Time, err error)
 	return file.Revision, file.At, d.table.Restore(file.Objects, file.Revision)
 }
 
-// leaveDiskView records that answers no longer come from the view on disk.
-func (d *Daemon) leaveDiskView() {
-	if d.onDisk.Swap(false) {
-		d.home().Leave()
-	}
-}
-
 // boundDiskView bounds the use of the view on disk. Its names are answered at once, other names are
 // NXDOMAIN after absenceDelay, and the view is dropped once it is older than DataMaxAge.
 func (d *Daemon) boundDiskView(ctx context.Context) error {
-	if d.fromDisk.IsZero() {
+	if !d.home.OnDisk() {
 		return nil
 	}
-	left := d.cfg.DataMaxAge - time.Since(d.fromDisk)
+	left := d.cfg.DataMaxAge - time.Since(d.home.LoadedAt())
 	if left > absenceDelay {
 		if !d.waitUnsynced(ctx, absenceDelay) {
 			return nil
@@ -69,7 +52,7 @@ func (d *Daemon) boundDiskView(ctx context.Context) error {
 	}
 	if d.waitUnsynced(ctx, left) {
 		d.table.DropRestored()
-		d.leaveDiskView()
+		d.home.Leave()
 		d.log.Warn("the view on disk is too old: names are unknown until the registry answers", "max_age", d.cfg.DataMaxAge)
 	}
 	return nil
@@ -93,7 +76,7 @@ func (d *Daemon) waitUnsynced(ctx context.Context, long time.Duration) bool {
 // busy with other kinds would otherwise rewrite a large view again and again.
 func (d *Daemon) saveViews(ctx context.Context) error {
 	serial := func() uint64 { return uint64(d.table.Snapshot().Serial) }
-	return d.home().Keep(ctx, d.follower, viewfile.KeepOptions{Revision: serial, Loaded: d.loadedSerial, Changed: d.dirty, Save: d.saveView})
+	return d.home.Keep(ctx, d.follower, viewfile.KeepOptions{Revision: serial, Loaded: d.loadedSerial, Changed: d.dirty, Save: d.saveView})
 }
 
 func (d *Daemon) saveView(path string) error {
@@ -103,8 +86,8 @@ func (d *Daemon) saveView(path string) error {
 
 // age returns the time since the names were last known to be current.
 func (d *Daemon) age() time.Duration {
-	if !d.fromDisk.IsZero() && !d.follower.Synced() {
-		return time.Since(d.fromDisk)
+	if at := d.home.LoadedAt(); !at.IsZero() && !d.follower.Synced() {
+		return time.Since(at)
 	}
 	return d.follower.Age()
 }

@@ -22,7 +22,7 @@ func newMetrics(reg prometheus.Registerer, d *Daemon) *metrics {
 		gauge("revision", "Revision of the log that is served.", func() float64 { return float64(d.table.Snapshot().Revision) }),
 		gauge("data_age_seconds", "Time since the names were last known to be current.", func() float64 { return d.age().Seconds() }),
 		gauge("view_from_disk", "Whether answers come from the view on disk, because the registry has not answered since the start.", func() float64 {
-			if d.onDisk.Load() {
+			if d.home.OnDisk() {
 				return 1
 			}
 			return 0

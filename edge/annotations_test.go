@@ -33,7 +33,7 @@ import (
 
 const aws = "service.beta.kubernetes.io/aws-load-balancer-"
 
-// TestAnnotationProxyProtocol has HAProxy and nginx read the headers.
+// TestAnnotationProxyProtocol checks that HAProxy and nginx can read the headers.
 func TestAnnotationProxyProtocol(t *testing.T) {
 	w := newWorld(t)
 	w.start()
@@ -55,8 +55,8 @@ func TestAnnotationProxyProtocol(t *testing.T) {
 	}
 }
 
-// TestAnnotationProxyProtocolFrom checks that headers of trusted clients count, for backends and source
-// ranges, that trusted clients must send one, and that those of others are bytes like any.
+// TestAnnotationProxyProtocolFrom checks that the headers of trusted clients are believed, for backends and source
+// ranges, and that trusted clients must send one. The headers of other clients are passed on as data.
 func TestAnnotationProxyProtocolFrom(t *testing.T) {
 	w := newWorld(t)
 	w.start()
@@ -110,7 +110,7 @@ func wantServed(t *testing.T, frontend netip.AddrPort, name string, pool *x509.C
 }
 
 // TestAnnotationTLSCert serves certificates of Secrets and files by the name that the client asks for,
-// and swaps one while connections are open.
+// and replaces one while connections are open.
 func TestAnnotationTLSCert(t *testing.T) {
 	w, ca, dir := newWorld(t), newAuthority(t), t.TempDir()
 	w.cfg.CertsDir = dir
@@ -180,7 +180,7 @@ func TestAnnotationTLSPorts(t *testing.T) {
 		w.log.Put(svc, endpoints)
 		w.waitFor(plain, 1)
 		w.waitFor(secure, 1)
-		if got := who(t, plain); got != "web" {
+		if got := backendName(t, plain); got != "web" {
 			t.Errorf("%v: the plain port answers %q", a, got)
 		}
 		wantServed(t, secure, "shop.example.com", ca.pool(), "shop.example.com")
@@ -207,7 +207,7 @@ func TestACertificateForEachPort(t *testing.T) {
 	}
 }
 
-// TestAnnotationTLSPolicy asks OpenSSL's client which versions a port speaks.
+// TestAnnotationTLSPolicy checks with OpenSSL's client which versions of TLS a port accepts.
 func TestAnnotationTLSPolicy(t *testing.T) {
 	if _, err := exec.LookPath("openssl"); err != nil {
 		t.Skip("openssl is not here; it comes with Debian's openssl")
@@ -248,7 +248,7 @@ func wantServedAny(t *testing.T, frontend netip.AddrPort) {
 	})
 }
 
-// TestAnnotationBackendProtocol has a backend of each protocol.
+// TestAnnotationBackendProtocol tests a backend of each protocol.
 func TestAnnotationBackendProtocol(t *testing.T) {
 	w, ca := newWorld(t), newAuthority(t)
 	w.log.Put(secretOf("shop", ca.issue("shop.example.com")))
@@ -337,7 +337,7 @@ func TestAnnotationBackendCA(t *testing.T) {
 	}
 }
 
-// TestAnnotationBackendServerName checks the name that the edge asks backends for, and compares.
+// TestAnnotationBackendServerName checks the name that the edge sends to backends and compares with certificates.
 func TestAnnotationBackendServerName(t *testing.T) {
 	w, ca := newWorld(t), newAuthority(t)
 	authoritySecret := secretOf("authority", ca.issue("unused"))
@@ -398,7 +398,7 @@ func logged(t *testing.T, a annotations) map[string][]string {
 		if status, body := fetch(t, browser(nil), "http://"+frontend.String()+"/page?q=1"); status != http.StatusOK {
 			t.Fatalf("status %d, %q", status, body)
 		}
-	} else if got := who(t, w.service("web", a, backend(t, greet("web")))); got != "web" {
+	} else if got := backendName(t, w.service("web", a, backend(t, greet("web")))); got != "web" {
 		t.Fatalf("reached %q", got)
 	}
 	w.stop()
@@ -421,7 +421,7 @@ func TestAnnotationAccessLog(t *testing.T) {
 	w.wantEvent("web", "LoadBalancerSettings", "-access-log-dir")
 }
 
-// TestAnnotationAccessLogInterval checks that the name of a file has the begin of the interval.
+// TestAnnotationAccessLogInterval checks that the name of a file has the start of the interval.
 func TestAnnotationAccessLogInterval(t *testing.T) {
 	for value, interval := range map[string]time.Duration{"5": 5 * time.Minute, "60": time.Hour} {
 		before := time.Now()
@@ -445,7 +445,7 @@ func TestAnnotationAccessLogDir(t *testing.T) {
 	}
 }
 
-// TestAnnotationAccessLogPrefix checks the folder below that of a log.
+// TestAnnotationAccessLogPrefix checks the second part of the folder of a log.
 func TestAnnotationAccessLogPrefix(t *testing.T) {
 	for _, name := range []string{"access-log-prefix", aws + "access-log-s3-bucket-prefix"} {
 		for path := range logged(t, annotations{"access-log": "true", "access-log-dir": "shop-logs", name: "prod/web"}) {
@@ -512,7 +512,7 @@ func leaving(t *testing.T, a annotations) (c *client, remove func()) {
 	return c, func() {
 		w.log.Put(slice("web", backend(t, greet("new"))))
 		kittest.Eventually(t, "the new backend", func() error {
-			if got := who(t, frontend); got != "new" {
+			if got := backendName(t, frontend); got != "new" {
 				return errors.New(got)
 			}
 			return nil
@@ -520,7 +520,7 @@ func leaving(t *testing.T, a annotations) (c *client, remove func()) {
 	}
 }
 
-// TestAnnotationDrain checks that connections to a removed backend go on, or end at once.
+// TestAnnotationDrain checks that connections to a removed backend continue, or end at once without draining.
 func TestAnnotationDrain(t *testing.T) {
 	for _, name := range []string{"drain", aws + "connection-draining-enabled"} {
 		c, remove := leaving(t, annotations{name: "true"})
@@ -578,7 +578,7 @@ func (w *world) inZone(zone string) {
 	w.log.Put(&corev1.Node{Metadata: &corev1.ObjectMeta{Name: "here", Labels: map[string]string{object.LabelZone: zone}}})
 }
 
-// TestAnnotationCrossZone has a backend in the edge's zone and one in another zone.
+// TestAnnotationCrossZone tests a backend in the edge's zone beside one in another zone.
 func TestAnnotationCrossZone(t *testing.T) {
 	w := newWorld(t)
 	w.inZone("a")
@@ -601,8 +601,8 @@ func TestAnnotationCrossZone(t *testing.T) {
 	}
 }
 
-// TestAnotherZoneTakesOver checks that backends of another zone get traffic if those of the edge's zone
-// fail their checks, and not before.
+// TestAnotherZoneTakesOver checks that backends of another zone get traffic only after the backends of the edge's
+// zone have failed their checks.
 func TestAnotherZoneTakesOver(t *testing.T) {
 	w := newWorld(t)
 	w.inZone("a")
@@ -627,8 +627,8 @@ func TestAnotherZoneTakesOver(t *testing.T) {
 	}
 }
 
-// flaky is a backend whose answers to checks a test can change. Its connections of clients work as long
-// as it is open.
+// flaky is a backend that passes or fails health checks as the test says. Connections of clients work while it is
+// open.
 type flaky struct {
 	*webServer
 	status chan int // the last value is the status
@@ -657,8 +657,8 @@ func (f *flaky) set(status int) {
 	f.status <- status
 }
 
-// checked puts a service with two backends, the first of which fails its checks after a while, and
-// returns how long it took until it got nothing any more, and until it got something again.
+// checked puts a service with two backends. The first one fails its checks after a while, and then recovers. checked
+// returns the times until it got no connections, and until it got connections again.
 func checked(t *testing.T, a annotations) (down, up time.Duration) {
 	t.Helper()
 	w := newWorld(t)
@@ -715,7 +715,7 @@ func checks(a annotations) annotations {
 	return all
 }
 
-// TestAnnotationCheck checks that a backend that fails gets nothing, and that it does without checks.
+// TestAnnotationCheck checks that a failing backend gets no connections with checks, and gets them without checks.
 func TestAnnotationCheck(t *testing.T) {
 	checked(t, checks(nil))
 	w := newWorld(t)
@@ -735,7 +735,7 @@ func TestAnnotationCheck(t *testing.T) {
 	}
 }
 
-// TestAnnotationCheckPath is the check of a path that fails while all others work.
+// TestAnnotationCheckPath checks a path that fails while all other paths work.
 func TestAnnotationCheckPath(t *testing.T) {
 	checked(t, checks(annotations{"backend-protocol": "http"}))
 }
@@ -789,14 +789,13 @@ func unusable(t *testing.T, a annotations, addr string) {
 	})
 }
 
-// TestAnnotationCheckTimeout has a backend that accepts checks and does not answer in time.
+// TestAnnotationCheckTimeout tests a backend that accepts checks and does not answer in time.
 func TestAnnotationCheckTimeout(t *testing.T) {
 	silent := backend(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
 	unusable(t, checks(nil), silent)
 }
 
-// TestAnnotationCheckProtocol has a backend that accepts connections, and speaks nothing that the check
-// asks for.
+// TestAnnotationCheckProtocol tests a backend that accepts connections and does not speak the protocol of the check.
 func TestAnnotationCheckProtocol(t *testing.T) {
 	mute := backend(t, greet("mute"))
 	for _, protocol := range []string{"ssl", "http", "https"} {
@@ -804,7 +803,7 @@ func TestAnnotationCheckProtocol(t *testing.T) {
 	}
 }
 
-// TestAnnotationCheckPort checks another port than that of the traffic.
+// TestAnnotationCheckPort checks a port that differs from the port of the traffic.
 func TestAnnotationCheckPort(t *testing.T) {
 	closed := freePort(t, "127.0.0.1")
 	unusable(t, annotations{"check-port": fmt.Sprint(closed.Port()), "check-interval": "100ms", "check-unhealthy": "2"}, backend(t, greet("web")))
@@ -843,7 +842,7 @@ func TestAnnotationSourceGroups(t *testing.T) {
 	}
 	unknown := w.service("unknown", annotations{"source-groups": "nobody"}, backend(t, greet("web")))
 	w.wantEvent("unknown", "InvalidServiceOrEndpoint", "nobody")
-	if got := who(t, unknown); got == "web" {
+	if got := backendName(t, unknown); got == "web" {
 		t.Error("a set that is not configured admits everybody")
 	}
 }

@@ -9,6 +9,8 @@ import (
 	edgev1 "portolan.dev/api/edge/v1"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/rpc"
+
+	"portolan.dev/edge/internal/view"
 )
 
 // maxStatus is the largest answer of GetStatus, in bytes. It is below the limit of clients.
@@ -28,9 +30,9 @@ func (a *api) GetStatus(_ context.Context, req *edgev1.GetStatusRequest) (*edgev
 		return nil, apierr.FailedPrecondition("a name needs a namespace: set namespace, or leave out the name")
 	}
 	d := a.daemon
-	age := d.viewAge()
+	age := d.home.Age(d.follower)
 	res := &edgev1.GetStatusResponse{
-		Node: d.name, Zone: d.view.Zone(), ViewRevision: d.view.Revision(), Synced: d.follower.Synced(), ViewAgeSeconds: age.Seconds(), ViewAge: durationpb.New(age),
+		Node: d.name, Zone: view.Zone(d.view.Self()), ViewRevision: d.view.Revision(), Synced: d.follower.Synced(), ViewAgeSeconds: age.Seconds(), ViewAge: durationpb.New(age),
 		Stopping: d.stopping.Load(), AgentError: d.local.Disconnected(), Warnings: d.host.Health.Warnings(),
 	}
 	ports := d.server.Status(func(namespace, name string) bool {

@@ -15,6 +15,7 @@ import (
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/access"
 	"portolan.dev/services/changes"
+	"portolan.dev/services/changes/viewfile"
 	"portolan.dev/services/daemon"
 	"portolan.dev/services/events"
 	"portolan.dev/services/kit/app"
@@ -56,10 +57,8 @@ type Daemon struct {
 	server   *serve.Server
 	stopping atomic.Bool
 
-	fromDisk    time.Time   // when the loaded view was current; zero: no view was loaded
-	loaded      uint64      // revision of the loaded view, or 0
-	live        atomic.Bool // the view is from the registry
-	viewChanged wake.Signal // sent when the view has changed
+	home        *viewfile.Home // of the view on disk
+	viewChanged wake.Signal    // sent when the view has changed
 }
 
 // New builds the daemon and listens for its API. It serves addresses once it runs.
@@ -73,6 +72,7 @@ func New(_ context.Context, cfg Config, host app.Host) (*Daemon, error) {
 	}
 	d := &Daemon{
 		cfg: cfg, name: name, host: host, log: host.Log.With("node", name), view: view.New(name), viewChanged: wake.New(),
+		home: &viewfile.Home{Dir: cfg.DataDir, Use: "serving", Log: host.Log.With("node", name), Health: host.Health},
 	}
 	if err := d.open(); err != nil {
 		return nil, errors.Join(err, d.close())
@@ -97,7 +97,7 @@ func (d *Daemon) open() (err error) {
 		return err
 	}
 	if d.follower, err = changes.NewFollower(changes.FollowerConfig{
-		Registry: d.registry, NATS: d.nats, Prefix: d.cfg.NATSPrefix, Kinds: view.Kinds(), Keep: d.view.Keeps,
+		Registry: d.registry, NATS: d.nats, Prefix: d.cfg.NATSPrefix, Kinds: view.Kinds, Keep: view.Keeps(d.name),
 		Log: d.log, Metrics: d.host.Metrics, Health: d.host.Health, Tracer: d.host.Tracer, Revocations: d.host.Identity.DenyList(), Apply: d.apply,
 	}); err != nil {
 		return err
@@ -111,15 +111,13 @@ func (d *Daemon) open() (err error) {
 // apply applies a batch of the follower's changes.
 func (d *Daemon) apply(_ context.Context, batch []changes.Change, revision uint64) error {
 	d.view.Apply(batch, revision)
-	if !d.live.Swap(true) {
-		d.home().Leave()
-	}
+	d.home.Leave()
 	d.server.Changed()
 	d.viewChanged.Send()
 	return nil
 }
 
-// Run serves until ctx is done. Then the node announces no address any more, and connections may
+// Run serves until ctx is done. Then the node no longer announces the edge's addresses, and connections may
 // continue for StopTimeout.
 func (d *Daemon) Run(ctx context.Context) error {
 	d.loadView()
@@ -143,7 +141,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 			stop()
 			return nil
 		}},
-		app.Task{Name: "view", Run: d.keepView},
+		app.Task{Name: "view", Run: func(ctx context.Context) error { return d.home.KeepView(ctx, d.follower, d.view, d.viewChanged) }},
 		daemon.Renewal(d.host, daemon.RenewBy(d.registry)),
 	)
 	if d.logs != nil {
@@ -152,8 +150,19 @@ func (d *Daemon) Run(ctx context.Context) error {
 	return errors.Join(err, d.close())
 }
 
-// drain has the agent move the addresses to other nodes, and accepts connections until that is done. Then
-// it waits until those that there are have ended, for StopTimeout at most.
+// loadView loads the view from disk, so that the edge serves while the registry is away.
+func (d *Daemon) loadView() {
+	loaded, err := d.home.Begin(d.view.Load)
+	if err != nil {
+		d.log.Warn("the view on disk is not used: nothing is served before the registry answers", "err", err)
+	}
+	if loaded {
+		d.server.Changed()
+	}
+}
+
+// drain tells the agent to move the addresses to other nodes, and accepts connections for LameDuck, until that is
+// done. Then it waits until all connections have ended, for StopTimeout at most.
 func (d *Daemon) drain() {
 	d.stopping.Store(true)
 	d.host.Health.Set(stopCheck, errors.New("stopping"))
@@ -166,7 +175,7 @@ func (d *Daemon) drain() {
 	d.server.Drain(ctx)
 }
 
-// close releases what New has opened.
+// close closes the connections and the listener.
 func (d *Daemon) close() error {
 	if d.nats != nil {
 		d.nats.Close()

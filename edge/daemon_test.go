@@ -23,14 +23,14 @@ import (
 func wantReached(t *testing.T, frontend netip.AddrPort, want string) {
 	t.Helper()
 	kittest.Eventually(t, "a connection to "+want, func() error {
-		if got := who(t, frontend); got != want {
+		if got := backendName(t, frontend); got != want {
 			return errors.New(got)
 		}
 		return nil
 	})
 }
 
-// TestTwoServicesOfOnePort checks that the older service has the port, and the other one after it.
+// TestTwoServicesOfOnePort checks that the older service has the port, and the other service gets it afterwards.
 func TestTwoServicesOfOnePort(t *testing.T) {
 	w := newWorld(t)
 	w.start()
@@ -47,7 +47,7 @@ func TestTwoServicesOfOnePort(t *testing.T) {
 	wantReached(t, frontend, "young")
 }
 
-// TestRanges checks that the edge listens nowhere else than it may.
+// TestRanges checks that the edge listens only in its ranges.
 func TestRanges(t *testing.T) {
 	w := newWorld(t)
 	w.cfg.Ranges = []netip.Prefix{netip.MustParsePrefix("127.77.3.0/24")}
@@ -74,7 +74,7 @@ func TestAPortIsTakenLater(t *testing.T) {
 	wantReached(t, frontend, "web")
 }
 
-// TestViewOnDisk checks that an edge whose registry is away serves what it knew last.
+// TestViewOnDisk checks that an edge that starts without its registry serves the view on its disk.
 func TestViewOnDisk(t *testing.T) {
 	w := newWorld(t)
 	w.cfg.DataDir = t.TempDir()
@@ -109,7 +109,7 @@ func TestStopWaits(t *testing.T) {
 		stopped <- true
 	}()
 	kittest.Eventually(t, "no new connections", func() error {
-		if got := who(t, frontend); got == "web" {
+		if got := backendName(t, frontend); got == "web" {
 			return errors.New("there was one")
 		}
 		return nil
@@ -126,8 +126,8 @@ func TestStopWaits(t *testing.T) {
 	kittest.Receive(t, "the edge to stop", stopped)
 }
 
-// TestLayerChanges checks that a change between the layers keeps the port open, and connections of the
-// former one.
+// TestLayerChanges checks that the port stays open when its layer changes, and that connections of the former layer
+// continue.
 func TestLayerChanges(t *testing.T) {
 	w := newWorld(t)
 	w.start()

@@ -3,7 +3,7 @@
 //
 // It follows the change stream, listens at the addresses in the services' status, and forwards to the
 // services' endpoints. It holds no state, so that any number of edges can serve the same services.
-// The addresses are lbctl's: they outlive every edge, and edges that gave them out would need a leader.
+// lbctl chooses the addresses, because they outlive every edge, and because edges would need a leader for the choice.
 //
 // The node agent beside an edge announces the addresses, because a node has one right to announce and
 // one session with each router. The edge tells its agent which addresses it serves, over a stream that

@@ -27,10 +27,10 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// answerTimeout is the time limit of what a test waits for at a connection.
+// answerTimeout is the time limit for an event at a connection.
 const answerTimeout = 10 * time.Second
 
-// greet is a backend that says its name at once, and then repeats what it gets.
+// greet is a backend that sends its name at once, and then returns the bytes that it gets.
 func greet(name string) func(net.Conn) {
 	return func(conn net.Conn) {
 		if _, err := fmt.Fprintln(conn, name); err == nil {
@@ -77,8 +77,8 @@ func (c *client) ask(text string) (string, error) {
 	return c.line()
 }
 
-// who returns the name of the backend that a new connection reaches, or the error.
-func who(t *testing.T, frontend netip.AddrPort) string {
+// backendName returns the name of the backend that a new connection reaches, or the error.
+func backendName(t *testing.T, frontend netip.AddrPort) string {
 	t.Helper()
 	conn, err := net.DialTimeout("tcp", frontend.String(), answerTimeout)
 	if err != nil {
@@ -97,7 +97,7 @@ func reached(t *testing.T, frontend netip.AddrPort, n int) map[string]int {
 	t.Helper()
 	names := map[string]int{}
 	for range n {
-		names[who(t, frontend)]++
+		names[backendName(t, frontend)]++
 	}
 	return names
 }
@@ -187,7 +187,7 @@ func (p pair) write(t *testing.T, dir, name string) {
 	}
 }
 
-// webServer is a backend of HTTP that shows what it got.
+// webServer is a backend of HTTP that records the headers of the last request.
 type webServer struct {
 	addr string
 	mu   sync.Mutex
@@ -267,8 +267,8 @@ func startProgram(t *testing.T, name string, args ...string) {
 	})
 }
 
-// startHAProxy starts HAProxy as a backend that takes PROXY headers and answers requests by the address
-// of the client as it knows it.
+// startHAProxy starts HAProxy as a backend that reads PROXY headers. It answers requests with the address of the client
+// in the header.
 func startHAProxy(t *testing.T) string {
 	t.Helper()
 	addr := freePort(t, "127.0.0.1").String()

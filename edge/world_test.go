@@ -43,7 +43,7 @@ type world struct {
 	events []*corev1.Event
 }
 
-// newWorld returns a world whose edge is not started yet. Its configuration may be changed before.
+// newWorld returns a world with an edge that is not started yet, so that the test can change its configuration.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{T: t, log: changestest.New(t), network: rpc.Memory()}
@@ -117,8 +117,8 @@ type annotations map[string]string
 // balancerIP is the load-balancer address of all services of a world, each with ports of its own.
 const balancerIP = "127.77.2.1"
 
-// service puts a service of the class into the registry, and its endpoints. It returns the address and
-// port at which the edge is to serve it, and waits until it does.
+// service puts a service of the class into the registry, with its endpoints, and waits until the edge serves it. It
+// returns the address and port.
 func (w *world) service(name string, a annotations, endpoints ...string) netip.AddrPort {
 	w.Helper()
 	frontend := freePort(w.T, balancerIP)

@@ -23,7 +23,7 @@ const (
 	reportPause = 200 * time.Millisecond
 )
 
-// onlyShard is the shard whose holder leads. lbctl has no other shard.
+// onlyShard is the only shard of lbctl's lease. Its holder leads.
 const onlyShard = 0
 
 // openAnnouncer makes the announcer, which does not lead yet.
@@ -42,7 +42,7 @@ func (d *Daemon) openAnnouncer(host app.Host) (err error) {
 	return nil
 }
 
-// runWanted tells the announcer the addresses whenever services, slices or nodes have changed.
+// runWanted passes the addresses to the announcer whenever services, slices or nodes have changed.
 func (d *Daemon) runWanted(ctx context.Context) error {
 	for {
 		select {
@@ -59,8 +59,8 @@ func (d *Daemon) runWanted(ctx context.Context) error {
 	}
 }
 
-// leadAnnouncing decides which node announces each address, and writes that into the services, until
-// ctx is done. The context fences the writes.
+// leadAnnouncing decides which node announces each address, and writes the nodes into the services' conditions,
+// until ctx is done. The context fences the writes.
 func (d *Daemon) leadAnnouncing(ctx context.Context) {
 	var parts sync.WaitGroup
 	parts.Go(func() { d.announcer.Lead(ctx) })
@@ -68,6 +68,7 @@ func (d *Daemon) leadAnnouncing(ctx context.Context) {
 	parts.Wait()
 }
 
+// reportAnnouncements writes the states of addresses into the services after each change, until ctx is done.
 func (d *Daemon) reportAnnouncements(ctx context.Context) {
 	for {
 		select {
@@ -85,8 +86,8 @@ func (d *Daemon) reportAnnouncements(ctx context.Context) {
 	}
 }
 
-// isWaiting reports whether an address is on its way to a node. That takes seconds at most, and is in
-// the metrics; the services show what it ends with.
+// isWaiting reports whether an address is moving to a node. That takes seconds at most. Metrics count the
+// moving addresses, and the conditions of services show only the state after the move.
 func isWaiting(s announce.Status) bool { return s.Reason == announce.Waiting }
 
 // announcements joins the states of the addresses of each service. A service counts as announced if
@@ -105,6 +106,7 @@ func announcements(all []announce.Status) map[object.Name]controller.Announcemen
 	return joined
 }
 
+// join returns the announcement of a service from the states of its addresses.
 func join(statuses []announce.Status) controller.Announcement {
 	a := controller.Announcement{Announced: true, Reason: string(announce.Announced)}
 	all := make([]spec.Announced, len(statuses))

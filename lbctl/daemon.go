@@ -38,7 +38,7 @@ type Daemon struct {
 	log        *slog.Logger
 	cfg        Config
 	view       *view.View
-	pool       *pool.Provider // one of the built-in ones, which all have the same pools
+	pool       *pool.Provider // a built-in provider; all of them have the same pools
 	builtin    []*builtinServer
 	providers  *providers.Set
 	controller *controller.Controller

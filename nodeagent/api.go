@@ -39,7 +39,7 @@ func (s *api) GetStatus(context.Context, *nodeagentv1.GetStatusRequest) (*nodeag
 	d := s.daemon
 	res := &nodeagentv1.GetStatusResponse{
 		Node: d.name, ProxyMode: d.plane.Name(), FallbackReason: d.fallback, ViewRevision: d.view.Revision(),
-		Synced: d.follower.Synced(), ViewAgeSeconds: d.viewAge().Seconds(), FromDisk: d.onDisk(), DiskViewRefused: d.diskRefused,
+		Synced: d.follower.Synced(), ViewAgeSeconds: d.home.Age(d.follower).Seconds(), FromDisk: d.home.OnDisk(), DiskViewRefused: d.diskRefused,
 		Draining: d.draining.Load(), ProbedPods: uint32(d.prober.Pods()), Warnings: d.host.Health.Warnings(),
 		Announcing: d.announcer.Status(), Routing: d.advertiser.Status(), Proxy: d.proxies.Status(),
 	}

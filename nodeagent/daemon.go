@@ -27,6 +27,7 @@ import (
 	"portolan.dev/nodeagent/machine"
 	"portolan.dev/services/access"
 	"portolan.dev/services/changes"
+	"portolan.dev/services/changes/viewfile"
 	"portolan.dev/services/daemon"
 	eventlog "portolan.dev/services/events"
 	"portolan.dev/services/kit/app"
@@ -81,10 +82,9 @@ type Daemon struct {
 	// addresses are the node's addresses by role. They are read before the first task starts.
 	addresses atomic.Pointer[addresses.Roles]
 
-	fromDisk    time.Time   // when the loaded view was current; zero: no view was loaded
-	loaded      uint64      // revision of the loaded view, or 0
-	diskRefused string      // why the view on disk was not used; empty: it was used, or there was none
-	viewChanged wake.Signal // sent when the view has changed
+	home        *viewfile.Home // of the view on disk
+	diskRefused string         // why the view on disk was not used; empty: it was used, or there was none
+	viewChanged wake.Signal    // sent when the view has changed
 }
 
 // NewOn builds an agent of a machine. The agent listens from here on, and forwards once it runs.
@@ -112,6 +112,7 @@ func newDaemon(m machine.Machine, cfg Config, host app.Host) (*Daemon, error) {
 	host.Health.Set(programmedCheck, errors.New("nothing programmed yet"))
 	return &Daemon{
 		cfg: cfg, name: name, host: host, log: host.Log.With("node", name), machine: m, auditPause: auditEvery, viewChanged: wake.New(),
+		home: &viewfile.Home{Dir: cfg.DataDir, Use: "forwarding", Log: host.Log.With("node", name), Health: host.Health},
 	}, nil
 }
 
@@ -187,7 +188,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		{Name: "announcing", Run: d.announcer.Run},
 		{Name: "bgp", Run: d.advertiser.Run},
 		{Name: "proxies", Run: d.proxies.Run},
-		{Name: "view", Run: d.keepView},
+		{Name: "view", Run: func(ctx context.Context) error { return d.home.KeepView(ctx, d.follower, d.view, d.viewChanged) }},
 		daemon.Renewal(d.host, daemon.RenewBy(d.registry)),
 		{Name: "audit", Run: func(ctx context.Context) error { return d.every(ctx, d.auditPause, d.auditInBackground) }},
 	}
@@ -250,9 +251,8 @@ func (d *Daemon) apply(ctx context.Context, batch []changes.Change, revision uin
 	_, span := tracing.Start(ctx, "view")
 	changed := d.view.Apply(batch, revision)
 	span.End(nil)
-	if d.syncer.SetLive() {
-		d.home().Leave()
-	}
+	d.syncer.SetLive()
+	d.home.Leave()
 	if changed.Node {
 		d.refreshFacts()
 		d.node.Wake()

@@ -12,6 +12,6 @@ func (d *Daemon) registerMetrics() {
 	mode.WithLabelValues(d.plane.Name()).Set(1)
 	age := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "portolan_nodeagent_view_age_seconds", Help: "Time since the view that the node forwards by was last known to be current.",
-	}, func() float64 { return d.viewAge().Seconds() })
+	}, func() float64 { return d.home.Age(d.follower).Seconds() })
 	d.host.Metrics.MustRegister(mode, age)
 }

@@ -81,8 +81,8 @@ func TestALoadBalancerIsAtNoAddressOfTheCluster(t *testing.T) {
 	}
 }
 
-// TestAddressesOfOwnedPods checks which addresses the pods of workloads and registrars may have: those of
-// their node, and for registrars those in the ranges that an operator has given to their node.
+// TestAddressesOfOwnedPods checks which addresses the pods of workloads and registrars may have: the
+// addresses of their node, and for registrars also the ranges that an operator has given to their node.
 func TestAddressesOfOwnedPods(t *testing.T) {
 	_, r := run(t)
 	for name, node := range map[string]struct {

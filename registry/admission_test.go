@@ -430,8 +430,8 @@ func ownersOf(o object.Object) []string {
 	return all
 }
 
-// TestManagedFieldsOfRequests checks which entries of a request are stored, and that fields whose value
-// an update changes are taken from the others.
+// TestManagedFieldsOfRequests checks which entries of a request are stored, and that a field with a new
+// value is taken from the other managers.
 func TestManagedFieldsOfRequests(t *testing.T) {
 	_, r := run(t)
 	const both, ip = `{"f:spec":{"f:externalIPs":{},"f:type":{}}}`, `{"f:spec":{"f:externalIPs":{}}}`

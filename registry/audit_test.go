@@ -19,7 +19,8 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// secret is in every place of an object that may hold a secret. No line may have it.
+// secret is the value of every field of an object that may hold a secret. No line of the audit log may
+// have it.
 const secret = "hush-4711"
 
 // audited is a registry with an audit log.
@@ -43,7 +44,7 @@ func auditing(t *testing.T) *audited {
 	return a
 }
 
-// lines closes the log and returns its lines, without those of the daemons' own calls.
+// lines closes the log and returns its lines, without the lines of the daemons' own calls.
 func (a *audited) lines() (lines []audit.Entry) {
 	a.t.Helper()
 	a.log.Close()

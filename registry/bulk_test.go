@@ -22,8 +22,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// operation returns the operation of a bulk call that does what the method of a verb does with an
-// object. An empty verb applies it.
+// operation returns the operation of a bulk call that corresponds to the method of a verb. An empty verb
+// applies the object.
 func operation(verb kinds.Verb, o object.Object) *registryv1.WriteOperation {
 	switch verb {
 	case kinds.Create:
@@ -170,7 +170,7 @@ func TestBulkOutcomes(t *testing.T) {
 	}
 }
 
-// TestBulkLimits checks what refuses a call as a whole, and that an answer is never too large.
+// TestBulkLimits checks that some mistakes refuse a call as a whole, and that an answer is never too large.
 func TestBulkLimits(t *testing.T) {
 	_, r := run(t)
 	client := registryv1.NewBulkServiceClient(r.ClientConn)
@@ -244,10 +244,10 @@ func TestLargestBulkErrors(t *testing.T) {
 	}
 }
 
-// volatile matches what differs between two registries: revisions, times and random names.
+// volatile matches the texts that differ between two registries: revisions, times and random names.
 var volatile = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}|\d+`)
 
-// comparable returns an object without what the registry chooses.
+// comparable returns an object without the fields that the registry chooses.
 func comparable(o object.Object) object.Object {
 	if o == nil {
 		return nil
@@ -334,8 +334,8 @@ func drawObject(rt *rapid.T, name string) object.Object {
 	}
 }
 
-// TestBulkGivesNoRights compares what each identity may do by single calls and by bulk calls. All
-// calls are dry runs of every write of every kind, of objects that exist and of ones that do not.
+// TestBulkGivesNoRights compares the rights of each identity in single calls and in bulk calls. All calls
+// are dry runs of every write of every kind, for objects that exist and for others that do not.
 func TestBulkGivesNoRights(t *testing.T) {
 	g := guard(t)
 	operator := g.as("operator")

@@ -99,7 +99,7 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// ReadStoreFile replaces the store by the one that the file names, if a file is configured.
+// ReadStoreFile sets the store to the content of the configured file. Without a file it does nothing.
 func (c *Config) ReadStoreFile() error {
 	if c.StoreFile == "" {
 		return nil

@@ -39,7 +39,7 @@ func TestBadInputStoresNothing(t *testing.T) {
 		"2 MB":             {&corev1.ObjectMeta{Name: "a", Annotations: map[string]string{"a": strings.Repeat("x", 2<<20)}}, codes.ResourceExhausted},
 		"300 kB annotated": {&corev1.ObjectMeta{Name: "a", Annotations: map[string]string{"a": strings.Repeat("x", 300<<10)}}, codes.InvalidArgument},
 		"a million labels": {&corev1.ObjectMeta{Name: "a", Labels: many}, codes.ResourceExhausted},
-		// gRPC itself refuses what it cannot decode, always with INTERNAL.
+		// gRPC itself refuses a message that it cannot decode, always with INTERNAL.
 		"invalid UTF-8": {&corev1.ObjectMeta{Name: "a", Labels: map[string]string{"a": "b\xff"}}, codes.Internal},
 		"invalid name":  {&corev1.ObjectMeta{Name: "\xff"}, codes.Internal},
 		"no metadata":   {nil, codes.InvalidArgument},

@@ -183,7 +183,7 @@ func TestServicesOfARegistrarAreLimited(t *testing.T) {
 		t.Errorf("a service of an operator: %v", err)
 	}
 	r.stop()
-	r = i.start() // it counts what the store has
+	r = i.start() // it counts the objects in the store
 	overQuota(t, "a third service after a restart", service("s4", "registrar/n1"), "services: 2 of 2 are used")
 	if _, err := r.services.DeleteService(within(t), &registryv1.DeleteServiceRequest{Name: "s0"}); err != nil {
 		t.Fatal(err)

@@ -136,7 +136,7 @@ func TestDeleteBeforeTheAllocatorKnows(t *testing.T) {
 }
 
 // TestCreatesGoOnWithoutTheAllocator checks that creates succeed while the reserve lasts, that they
-// fail clearly afterwards, and what an operator reads meanwhile.
+// fail with a clear error afterwards, and that a health warning describes the outage meanwhile.
 func TestCreatesGoOnWithoutTheAllocator(t *testing.T) {
 	i, r := run(t)
 	r.create(t, web("first"))
@@ -174,8 +174,8 @@ func TestCreatesGoOnWithoutTheAllocator(t *testing.T) {
 	r.create(t, web("last"))
 }
 
-// TestACleanStopLeavesNothing checks that a registry that stops settles what it has stored, gives
-// back the rest and deletes its Lease.
+// TestACleanStopLeavesNothing checks that a registry that stops settles the values that it has stored,
+// returns all others and deletes its Lease.
 func TestACleanStopLeavesNothing(t *testing.T) {
 	i, r := run(t)
 	r.create(t, web("first"))
@@ -228,7 +228,7 @@ func TestAWishForWhatIsAtHand(t *testing.T) {
 
 // TestReservesEndUnderLoad lets two registries on one database create services while their Leases are
 // deleted and their reserves closed, again and again. A closed reserve's free values are granted
-// again at once, so one that is stored afterwards would be in two places.
+// again at once, so a value that is stored afterwards would be in two places.
 func TestReservesEndUnderLoad(t *testing.T) {
 	dsn := kittest.Postgres(t)
 	i := install(t, func(c *registry.Config) { c.Store = dsn })

@@ -7,8 +7,8 @@ import (
 	"portolan.dev/services/kit/identity"
 )
 
-// denyChanged applies changes of Revocations, also those of other replicas, to the certificates
-// that this one refuses.
+// denyChanged applies changes of Revocations, from this and from other replicas, to the list of
+// certificates that this replica refuses.
 func (d *Daemon) denyChanged(list []*view.Change) {
 	added, removed := map[string]identity.Denial{}, []string(nil)
 	for _, change := range list {

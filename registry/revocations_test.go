@@ -120,7 +120,7 @@ func TestRevocationsExpire(t *testing.T) {
 	})
 }
 
-// TestRevocationsAreReadByAgents checks who reads and writes Revocations.
+// TestRevocationsAreReadByAgents checks which roles may read and write Revocations.
 func TestRevocationsAreReadByAgents(t *testing.T) {
 	g := guard(t)
 	write := func(who string) error {

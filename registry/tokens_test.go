@@ -48,8 +48,8 @@ func TestTokensHaveAnEnd(t *testing.T) {
 	}
 }
 
-// TestTokensKnowTheirCreator creates tokens as an operator, who says that it is another one, and applies them
-// again.
+// TestTokensKnowTheirCreator creates tokens as an operator with the name of another operator in the field
+// of the creator, and applies them again.
 func TestTokensKnowTheirCreator(t *testing.T) {
 	g := guard(t)
 	conn := g.as("operator")

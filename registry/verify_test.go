@@ -20,7 +20,7 @@ import (
 
 // TestChangesFromNATSAreVerified writes through the replicas of a registry while a follower compares
 // the changes that it gets from NATS with the log, at one replica, without interruption. Objects
-// have maps, whose order is random when they are encoded, some are private, and some are deleted.
+// have maps, which are encoded in a random order, some are private, and some are deleted.
 // No change may seem forged. Then a client of NATS forges one, and the follower must notice it.
 func TestChangesFromNATSAreVerified(t *testing.T) {
 	for name, test := range map[string]struct {

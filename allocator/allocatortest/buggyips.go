@@ -9,7 +9,7 @@ import (
 	allocatorv1 "portolan.dev/api/allocator/v1"
 )
 
-// buggyIPs exhausts a pool that avoids addresses that end in .0 or .255, and asks for one of those.
+// buggyIPs exhausts a pool that avoids addresses that end in .0 or .255, and requests such an address.
 func (s *suite) buggyIPs() {
 	const use = allocatorv1.Use_USE_LOAD_BALANCER_IP
 	resp, err := s.client.CreatePool(s.Context(), &allocatorv1.CreatePoolRequest{Pool: &allocatorv1.Pool{
@@ -43,7 +43,7 @@ func (s *suite) buggyIPs() {
 	s.buggyIPsChecked()
 }
 
-// buggyIPsChecked has pools for which the wish is not valid.
+// buggyIPsChecked checks which pools may avoid such addresses, and that this is chosen for a new pool only.
 func (s *suite) buggyIPsChecked() {
 	for _, p := range []*allocatorv1.Pool{
 		{Name: "ips", Use: useIP, Range: "10.96.0.0/23"}, {Name: "ports", Use: usePort, Range: "31000-31031"},

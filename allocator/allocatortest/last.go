@@ -8,8 +8,8 @@ import (
 	allocatorv1 "portolan.dev/api/allocator/v1"
 )
 
-// last has 100 concurrent takers for the last 64 addresses of a pool: some free, some at rest, and
-// the static band. As many takers get one each, and the others are told that the pool is full.
+// last lets 100 concurrent owners request the last 64 addresses of a pool: some free, some at rest, and the
+// static band. 64 owners get one address each, and the others get the error that the pool is full.
 func (s *suite) last() {
 	const takers, size, left = 100, 126, 64
 	s.pool("ips", useIP, "10.96.0.0/25") // a static band of 16

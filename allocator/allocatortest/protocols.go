@@ -30,8 +30,7 @@ func port(slot, value string, protocols ...corev1.Protocol) *allocatorv1.Claim {
 	return &allocatorv1.Claim{Slot: slot, Use: usePort, Value: value, Protocols: protocols}
 }
 
-// protocols has owners that share numbers by protocol, in a pool that allows it and in one that does
-// not.
+// protocols lets owners share numbers by protocol, in a pool that allows it and in a pool that does not.
 func (s *suite) protocols() {
 	if p := s.splitPool("split", "30000-30031"); p.GetSize() != 96 || p.GetStaticBand() != 16 || !p.GetPerProtocol() {
 		s.Errorf("a pool of 32 numbers for three protocols is %v", p)
@@ -69,7 +68,7 @@ func (s *suite) protocols() {
 	}
 }
 
-// protocolsChecked has pools and claims with protocols that are not valid.
+// protocolsChecked checks that pools and claims with invalid protocols are refused.
 func (s *suite) protocolsChecked() {
 	s.pool("shared", usePort, "31000-31031")
 	s.splitPool("split", "30000-30031")

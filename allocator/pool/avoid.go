@@ -1,12 +1,13 @@
 package pool
 
-// AvoidingBuggyIPs returns a range of IPv4 addresses of which Pick never returns one that ends in .0 or
-// .255, because some old clients and routers take it for the address of a network or for a broadcast
-// address, and drop its packets. Allocate takes them like all others. Other ranges are returned as they are.
+// AvoidingBuggyIPs returns a range of IPv4 addresses from which Pick never returns an address that ends in
+// .0 or .255. Some old clients and routers take such an address for the address of a network or for a
+// broadcast address, and drop its packets. Allocate accepts it like all others. Other ranges are returned
+// as they are.
 //
-// A pool does not count them as taken, since they can be. Each search passes over them; a /16 has 512
-// of them. The alternative, a second set with them, would hold them in memory and would
-// have to be changed with the first one.
+// A pool does not count these addresses as taken, because explicit requests can get them. Each search
+// passes over them; a /16 has 512 of them. The alternative, a second set with them, would hold them in
+// memory and would have to be changed together with the first set.
 func (s Space) AvoidingBuggyIPs() Space {
 	s.avoidsBuggyIPs = s.IsAddresses() && s.prefix.Addr().Is4()
 	return s

@@ -11,7 +11,7 @@
 //
 // A pick begins where the last one ended, for a few hundred picks from a random start. Neighbouring
 // values share a page of the store, so a batch writes fewer pages than with a random place for each
-// pick. A value is kept from being reused too soon by its rest, not by chance.
+// pick. Its rest keeps a value from being reused too soon; a random place would do so only by chance.
 //
 // A range of ports may have one value for each protocol. The values of one protocol are neighbours in
 // the order of the range, so that a pick for one protocol is as cheap as in a range without protocols.

@@ -28,7 +28,7 @@ type Pool struct {
 	upperResting uint64   // values of the upper band that are at rest
 	next         uint64   // where the next pick begins, while left > 0
 	picksLeft    int      // remaining picks of the run
-	queues       [3]queue // of the upper band, of the lower one, and of what is not picked; of all protocols
+	queues       [3]queue // of the upper band, of the lower band, and of values that are not picked; of all protocols
 }
 
 // queue holds values at rest in the order of release. Entries that no longer match resting are
@@ -81,7 +81,7 @@ func (p *Pool) Resting(now time.Time) uint64 {
 	return uint64(len(p.resting))
 }
 
-// picksPerStart is the number of picks that follow one random start, each from where the one before
+// picksPerStart is the number of picks after one random start. Each continues where the previous pick
 // ended. Neighbouring values are neighbours on disk, so a batch writes few pages.
 const picksPerStart = 256
 
@@ -100,7 +100,7 @@ const (
 // Pick returns a value that is not in use, of the best available class. It does not take the value.
 // Free values are picked from a random start, and the following picks, up to a few hundred,
 // continue where the last one ended. Rest is a preference and not a lock: among values at rest Pick
-// returns the one that has rested longest. The error is ErrFull if all values that may be picked are in
+// returns the value that has rested longest. The error is ErrFull if all values that may be picked are in
 // use. A pool with values for each protocol needs PickFor.
 func (p *Pool) Pick(now time.Time) (Value, Class, error) {
 	p.endRests(now)

@@ -281,8 +281,8 @@ func BenchmarkPickFromAlmostFull(b *testing.B) {
 	}
 }
 
-// TestWhatHasRestedIsFree calls nothing but Pick: a value counts as at rest until its rest is over,
-// and as free from then on.
+// TestWhatHasRestedIsFree checks, with calls of Pick only, that a value counts as at rest until its rest is
+// over, and as free from then on.
 func TestWhatHasRestedIsFree(t *testing.T) {
 	s, err := Parse("8-8")
 	if err != nil {

@@ -40,8 +40,8 @@ func (p Protocol) String() string {
 }
 
 // PickFor is Pick for a pool with values for each protocol: it returns a number of the best class
-// that is not in use for any of the protocols. The class is that of the worst of its values. Picking
-// for one protocol costs what Pick costs. For several, the numbers that are free for the first one
+// that is not in use for any of the protocols. The class is the worst class of its values. Picking
+// for one protocol costs as much as Pick. For several, the numbers that are free for the first one
 // are tried in turn; there are at most 65535.
 func (p *Pool) PickFor(now time.Time, protocols []Protocol) (number uint16, class Class, err error) {
 	p.endRests(now)

@@ -8,9 +8,8 @@ import (
 )
 
 // Resized returns a pool of another range with the values of p that are in use or at rest. Values at
-// rest that the range leaves out are dropped. A value in use that it leaves out is an error. The
-// values are copied in their order, which for a million of them takes a tenth of the time of adding
-// each by itself.
+// rest outside the range are dropped. A value in use outside the range is an error. The values are copied
+// in their order. For a million values that takes a tenth of the time of adding each by itself.
 func (p *Pool) Resized(space Space, band uint64) (*Pool, error) {
 	fresh := New(space, band, p.rest)
 	fresh.random = p.random
@@ -60,7 +59,8 @@ func (p *Pool) LeftOutBy(space Space) (first Value, n uint64) {
 	return first, n
 }
 
-// shift converts the indexes of one range to those of another. Both or none are per protocol.
+// shift converts the indexes of one range to the indexes of another. Both ranges have values per
+// protocol, or neither has.
 type shift struct {
 	from, to Space
 	apart    bool // the ranges have no values in common

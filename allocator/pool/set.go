@@ -54,7 +54,7 @@ func (s *set) remove(v uint64) bool {
 // each calls fn for the members in ascending order until fn returns false.
 func (s *set) each(fn func(v uint64) bool) { s.root.each(0, s.shift, fn) }
 
-// each calls fn for the members of n, whose upper bits are those of base. It reports whether fn has
+// each calls fn for the members of n. Their upper bits are the bits of base. It reports whether fn has
 // returned true for all of them.
 func (n *node) each(base uint64, shift uint, fn func(v uint64) bool) bool {
 	child := 0

@@ -15,7 +15,7 @@ type Space struct {
 	first     uint64       // value of index 0: low 64 bits of the address, or the port
 	size      uint64
 	rangeSize uint64 // base of the size of the bands: 2^host bits, or the number of ports
-	sections  uint64 // 3 if each port has a value for each protocol; those of one protocol are neighbours
+	sections  uint64 // 3 if each port has a value for each protocol; the values of one protocol are neighbours
 
 	avoidsBuggyIPs bool
 }
@@ -193,7 +193,7 @@ func (s Space) Index(v Value) (uint64, bool) {
 	return n - s.first, true
 }
 
-// HasNumber reports whether the range has an address or port, for whichever protocol.
+// HasNumber reports whether the range has an address or port, for any protocol.
 func (s Space) HasNumber(v Value) bool {
 	if s.IsPerProtocol() {
 		v.protocol = TCP

@@ -43,7 +43,7 @@ func ParsePort(text string) (Value, error) {
 	return PortValue(uint16(n)), nil
 }
 
-// ParseValue parses what String returns: an address, a port, or a port with its protocol.
+// ParseValue parses the text that String returns: an address, a port, or a port with its protocol.
 func ParseValue(text string) (Value, error) {
 	number, name, split := strings.Cut(text, "/")
 	v, err := ParsePort(number)

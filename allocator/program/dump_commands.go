@@ -13,7 +13,7 @@ import (
 	"portolan.dev/allocator"
 	"portolan.dev/allocator/internal/dump"
 	"portolan.dev/allocator/store"
-	"portolan.dev/services/kit/atomicfile"
+	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/config"
 	"portolan.dev/services/kit/obs"
 )
@@ -31,8 +31,8 @@ type importConfig struct {
 }
 
 // dumpCommands returns the function of each command by its name.
-func dumpCommands() map[string]func(ctx context.Context, args []string) error {
-	return map[string]func(ctx context.Context, args []string) error{
+func dumpCommands() map[string]daemon.Command {
+	return map[string]daemon.Command{
 		"export": func(ctx context.Context, args []string) error { return runExport(ctx, args, os.Stdout, os.Stderr) },
 		"import": func(ctx context.Context, args []string) error { return runImport(ctx, args, os.Stdin, os.Stderr) },
 	}
@@ -52,18 +52,7 @@ func runExport(ctx context.Context, args []string, stdout, report io.Writer) err
 	if err := config.Load("allocator-export", &c, args, os.LookupEnv, os.Stdout); err != nil {
 		return err
 	}
-	if c.File == "-" {
-		return writeExport(ctx, c, stdout, report)
-	}
-	file, err := atomicfile.Create(c.File, 0o600)
-	if err != nil {
-		return err
-	}
-	defer file.Discard()
-	if err := writeExport(ctx, c, file, report); err != nil {
-		return err
-	}
-	return file.Commit()
+	return daemon.WriteExport(c.File, stdout, func(out io.Writer) error { return writeExport(ctx, c, out, report) })
 }
 
 func writeExport(ctx context.Context, c exportConfig, out, report io.Writer) error {
@@ -89,18 +78,15 @@ func runImport(ctx context.Context, args []string, stdin io.Reader, report io.Wr
 	if err := config.Load("allocator-import", &c, args, os.LookupEnv, os.Stdout); err != nil {
 		return err
 	}
-	in := stdin
-	if c.File != "-" {
-		file, err := os.Open(c.File)
-		if err != nil {
-			return err
+	var content *dump.Content
+	err := daemon.ReadExport(c.File, stdin, func(in io.Reader) (err error) {
+		if content, err = dump.Read(in); err != nil {
+			return fmt.Errorf("read the export: %w", err)
 		}
-		defer file.Close()
-		in = file
-	}
-	content, err := dump.Read(in)
+		return nil
+	})
 	if err != nil {
-		return fmt.Errorf("read the export: %w", err)
+		return err
 	}
 	s, err := c.open(ctx)
 	if err != nil {
@@ -116,7 +102,7 @@ func runImport(ctx context.Context, args []string, stdin io.Reader, report io.Wr
 
 var errNotEmpty = errors.New("the store is not empty; -replace replaces what it has")
 
-// restore fills a store. Nothing is replaced that was stored after it was found to be empty.
+// restore fills a store. It fails if something was stored after it found the store to be empty.
 func restore(ctx context.Context, s store.Store, content *dump.Content, replace bool) error {
 	var at store.Position
 	empty := true

@@ -132,7 +132,7 @@ func TestMoveToPostgres(t *testing.T) {
 	}
 }
 
-// TestOnlyAnEmptyStoreIsFilled imports into stores that have something.
+// TestOnlyAnEmptyStoreIsFilled imports into stores that are not empty.
 func TestOnlyAnEmptyStoreIsFilled(t *testing.T) {
 	dir := t.TempDir()
 	source, file := "sqlite:"+filepath.Join(dir, "source"), filepath.Join(dir, "file")

@@ -92,7 +92,7 @@ type built struct {
 }
 
 // TestAllocatorsStartAtOnce starts two allocators on an empty database at the same time. Both serve,
-// and each lists what the other has stored.
+// and each lists the pools that the other has stored.
 func TestAllocatorsStartAtOnce(t *testing.T) {
 	i := newInstallation(t, kittest.Postgres(t))
 	results := make(chan built, 2)

@@ -6,9 +6,9 @@
 // that have the value. An allocation without claims is at rest: it has no owner, although the last
 // owner is still stored.
 //
-// A value in a reserve of a registry process is an allocation like any other, whose owner is the
-// reserve, so that the same constraint gives it one owner. A reserve itself is stored apart, because
-// it exists also without values.
+// A value in a reserve of a registry process is an allocation like any other, owned by the reserve, so
+// that the same constraint gives it one owner. A reserve itself is stored apart, because it exists also
+// without values.
 //
 // A batch has allocations, reserves and pools that are stored together or not at all, because a
 // group commit can do that in one transaction. An allocation is stored as a whole, with its claims,
@@ -18,8 +18,8 @@
 // # A store of several processes
 //
 // Each process decides from a copy of the store in its memory. The invariant is that a process
-// decides only from the present state: [Store.Transact] takes the store's lock, tells the process
-// what others have changed, runs the decision, and stores it before it releases the lock. So no
+// decides only from the present state: [Store.Transact] takes the store's lock, gives the process the
+// changes of other processes, runs the decision, and stores it before it releases the lock. So no
 // decision has to be repeated because another process was faster, and rules that no constraint
 // expresses hold as well, such as one value for each slot of an owner.
 //
@@ -32,7 +32,7 @@
 // Pools are part of a batch and not methods of the store, for the same reason: whether a pool may be
 // removed depends on the values in use, and the table in memory has the rules.
 //
-// Readers that must see what another process has just stored call [Store.News] first. It costs one
+// Readers that must see the newest changes of other processes call [Store.News] first. It costs one
 // round trip. A poll in the background would cost them continuously and still be late.
 //
 // [Position] has a random mark besides its number. If an older copy of a database is restored under

@@ -12,15 +12,15 @@ import (
 	"portolan.dev/allocator/pool"
 )
 
-// Errors of a [Store]. Any other error means that the store is not available, and of Transact that
-// it is not known whether the batch was stored.
+// Errors of a [Store]. Any other error means that the store is not available. If Transact returns it, the
+// batch may have been stored.
 var (
 	// ErrOutdated means that the changes since a position are not known any more. The caller reads
 	// a snapshot.
 	ErrOutdated = errors.New("the changes since then are not known any more")
-	// ErrWentBack means that the store never had the position, or not any more: it was restored from
-	// an older copy, or filled anew. What was stored since that copy is lost, so the caller reads a
-	// snapshot, and allocates nothing before it knows again which values are in use.
+	// ErrWentBack means that the store does not have the position: it was restored from an older copy, or
+	// filled anew. Batches that were stored since that copy are lost, so the caller reads a snapshot, and
+	// allocates nothing before it knows again which values are in use.
 	ErrWentBack = errors.New("the store was replaced by another state")
 	// ErrNotStored means that nothing was stored, and that the caller may try again at once.
 	ErrNotStored = errors.New("nothing was stored")
@@ -98,7 +98,7 @@ type Write struct {
 type Reserve struct {
 	Holder  string    // name of the Lease in the registry that fences the use of the values
 	Grant   uint64    // number of the newest grant
-	Renewed time.Time // when the holder was heard last, to about a third of the time after which the reserve is closed
+	Renewed time.Time // time of the last call of the holder, up to a third of the lease too early
 }
 
 // ReserveWrite is the new state of a reserve.
@@ -115,7 +115,7 @@ type PoolWrite struct {
 	Removed bool
 }
 
-// Batch is what is stored together or not at all.
+// Batch is a set of changes that are stored together or not at all.
 type Batch struct {
 	// Writes has each value at most once.
 	Writes []Write
@@ -132,15 +132,15 @@ func (b Batch) Empty() bool { return len(b.Writes) == 0 && len(b.Reserves) == 0 
 // Position belongs to no state.
 type Position struct {
 	Version uint64 // number of the batch that led to the state
-	// Mark is random. It tells apart two states with one version, of which one is lost because an
-	// older copy of the store was restored.
+	// Mark is random. It distinguishes two states with one version: after an older copy of the store is
+	// restored, versions are used again.
 	Mark int64
 }
 
-// News is what others have changed after a position. It has the present state of what was changed,
-// not the steps in between.
+// News holds the pools, allocations and reserves that other processes have changed after a position. It
+// has their present state, not the steps in between.
 type News struct {
-	// Position is that of the present state.
+	// Position is the position of the present state.
 	Position Position
 	// PoolsChanged reports whether a pool was added, changed or removed. Pools then has all pools,
 	// ordered by name.
@@ -184,25 +184,24 @@ type Store interface {
 	// Snapshot calls read with everything that is stored, and returns its error. read must not call
 	// the store.
 	Snapshot(ctx context.Context, read func(Snapshot) error) error
-	// News returns what was changed after a position. Errors: ErrOutdated, ErrWentBack.
+	// News returns the changes after a position. Errors: ErrOutdated, ErrWentBack.
 	News(ctx context.Context, seen Position) (News, error)
 	// Transact runs decide while no other batch can be stored, and stores the batch that decide
 	// returns. decide gets the news since the position seen, so that it decides from the present
 	// state. It is called once at most, and must not call the store. If it returns an error or an
 	// empty batch, nothing is stored.
 	//
-	// Transact returns the position after the batch. Errors: that of decide; ErrOutdated and
+	// Transact returns the position after the batch. Errors: the error of decide; ErrOutdated and
 	// ErrWentBack, for which decide is not called; ErrNotStored; ErrPoolInUse; a *ConflictError.
 	Transact(ctx context.Context, seen Position, decide func(News) (Batch, error)) (Position, error)
 	// List returns at most Limit allocations that match the query.
 	List(ctx context.Context, q Query) ([]Allocation, error)
-	// DeleteExpired removes the values that have been at rest since before t. That is no news,
-	// because whoever follows the store knows by the time that they are free.
+	// DeleteExpired removes the values that have been at rest since before t. Removed values are not in
+	// the news, because every process knows from the time that they are free.
 	DeleteExpired(ctx context.Context, t time.Time) error
 	// Restore replaces everything that is stored by the content of a snapshot, without its position
 	// and its reserves. It returns ErrOutdated if the store is not at the position seen, so that
-	// nothing is overwritten that the caller does not know of. For those who follow the store, it has
-	// gone back.
+	// nothing is overwritten that the caller does not know of. Other processes then get ErrWentBack.
 	Restore(ctx context.Context, seen Position, content Snapshot) error
 	// Close closes the store.
 	Close() error

@@ -22,10 +22,10 @@ type Wanted struct {
 	// Nodes are the names of the nodes that may announce the address by the services' policy and by
 	// the Node objects. Several addresses may share the map. It does not change.
 	Nodes map[string]bool
-	// Policy is the reason why other nodes may not, such as "no ready endpoint of shop/web".
+	// Policy is the reason why other nodes may not announce it, such as "no ready endpoint of shop/web".
 	Policy string
-	// Proxied says that edges serve the address: only a node may announce it whose agent reports it as
-	// served.
+	// Proxied is set if edges serve the address. Then a node may announce it only while the node's agent
+	// reports it as served.
 	Proxied bool
 }
 
@@ -36,11 +36,11 @@ type address struct {
 	owner     *node   // the node that may announce it, once the others have stopped
 	lastOwner string
 	announcer string // the node that has announced it last; empty: none
-	// formerUntil is set if the owner has the address because it was the last one under an earlier
-	// leader. The owner's right ended then.
+	// formerUntil is set if the owner has the address because it was the last owner under an earlier
+	// leader. It is the time at which the owner's right ended.
 	formerUntil time.Time
 	handOver    handOver  // to the owner
-	since       time.Time // when the owner began to announce it; zero: it does not
+	since       time.Time // when the owner began to announce it; zero: it does not announce it
 	triedAt     uint64    // generation in which no eligible node was found; 0: none
 	// holds are the rights that answers have given.
 	holds map[holder]hold
@@ -55,9 +55,9 @@ type holder struct{ node, instance string }
 
 // hold is a right to announce an address.
 type hold struct {
-	until  time.Time // after it, the right has ended by any clock
-	stream uint64    // stream and sequence of the last answer that gave it
-	answer uint64
+	until  time.Time // the right has ended by then, by any node's clock
+	stream uint64    // stream of the last answer that gave the right
+	answer uint64    // sequence of that answer
 }
 
 // heldByOther reports whether another node may still announce the address.
@@ -84,7 +84,7 @@ func (a *Assigner) choose(now time.Time, known *address) *node {
 		if n == nil || a.refusal(now, known, n) != "" {
 			continue
 		}
-		// The names decide if two scores are equal, so that the order of the map does not.
+		// If two scores are equal, the names decide and not the order of the map.
 		if score := score(known.addr, name); best == nil || score > bestScore || score == bestScore && name < best.name {
 			best, bestScore = n, score
 		}
@@ -119,7 +119,8 @@ func (a *Assigner) refusal(now time.Time, known *address, n *node) string {
 	return ""
 }
 
-// servedBy reports whether a node can serve the address: an edge on it does, or none is needed.
+// servedBy reports whether a node can serve the address: an edge on it serves the address, or no edge is
+// needed.
 func (known *address) servedBy(n *node) bool {
 	return known.wanted == nil || !known.wanted.Proxied || has(n.state.Served, known.addr)
 }
@@ -134,9 +135,9 @@ func has(ordered []netip.Addr, addr netip.Addr) bool {
 	return found
 }
 
-// keeps reports whether a node keeps an address that it has. It does so for some time if its agent
-// restarts or is not ready, because its kernel forwards in that time. An edge goes on serving while the
-// agent restarts, and has some time to connect to it afterwards.
+// keeps reports whether a node keeps an address that it owns. If its agent restarts or is not ready, the node
+// keeps the address for some time, because its kernel forwards in that time. An edge goes on serving while
+// the agent restarts, and has some time to connect to it afterwards.
 func (a *Assigner) keeps(now time.Time, known *address, n *node) bool {
 	return known.wanted != nil && known.wanted.Nodes[n.name] &&
 		!n.state.Draining &&
@@ -157,11 +158,12 @@ type Reason string
 const (
 	// Announced: the node has said that it announces the address.
 	Announced Reason = "Announced"
-	// Waiting: a node is chosen, and the rights of others have not ended or it has not answered.
+	// Waiting: a node is chosen, but the rights of other nodes have not ended yet, or the node has not said
+	// yet that it announces the address.
 	Waiting Reason = "Waiting"
 	// NoEligibleNode: no node may announce the address.
 	NoEligibleNode Reason = "NoEligibleNode"
-	// NoEdge: an edge is to serve the address, and none does.
+	// NoEdge: an edge must serve the address, and no edge does.
 	NoEdge Reason = "NoEdge"
 )
 
@@ -170,9 +172,9 @@ type Status struct {
 	Address  netip.Addr
 	Services []object.Name
 	Reason   Reason
-	// Node is the node that announces the address, or is chosen to; empty: none.
+	// Node is the node that announces the address or is chosen for it; empty: none.
 	Node string
-	// Since is the time at which the node began to announce it; zero: it does not.
+	// Since is the time at which the node began to announce the address; zero: it does not announce it.
 	Since time.Time
 	// Message describes the state, with the reasons of the nodes if none is eligible.
 	Message string
@@ -218,13 +220,13 @@ func (a *Assigner) Statuses(now time.Time) []Status {
 	return all
 }
 
-// The messages about what is missing.
+// The messages about missing edges and agents.
 const (
 	noEdge  = "no edge serves the address: run edge on a node, with -agent set to the address of the node's agent"
 	noAgent = "no node agent is connected: set -announce-interfaces and -lbctl of the agents"
 )
 
-// hasEdge reports whether an edge on a node serves an address, or none is needed.
+// hasEdge reports whether an edge on some node serves an address, or no edge is needed.
 func (a *Assigner) hasEdge(known *address) bool {
 	if !known.wanted.Proxied {
 		return true

@@ -26,7 +26,8 @@ type Options struct {
 	// run, if the node forwards without it. 0 means DefaultRestart.
 	Restart time.Duration
 	// HandOver is the longest time for which the node that gets an address sends packets of connections
-	// that it does not know to the previous node. 0 means DefaultHandOver, less than 0 none.
+	// that it does not know to the previous node. 0 means DefaultHandOver. A negative value turns
+	// hand-overs off.
 	HandOver time.Duration
 	// AnySubnet lets a node announce addresses that are in no subnet of its interfaces.
 	AnySubnet bool
@@ -48,8 +49,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// guard is the time from an answer until every right that it gave has ended, whatever the rate of the
-// node's clock is. See the package's comment.
+// guard is the time from an answer until every right that it gave has ended. It allows for clocks
+// with rates that differ by up to 12 %. See the package's comment.
 func (o Options) guard() time.Duration { return o.Validity + o.Validity/8 }
 
 // Assigner decides which node announces each address. The caller passes in the time, which must be
@@ -140,8 +141,8 @@ func (a *Assigner) Receive(now time.Time, stream uint64, m Message) error {
 	return nil
 }
 
-// Disconnect notes that a stream of a node has ended. The node keeps its rights until they end. died
-// says that the node's kernel has closed the connection, as it does when the agent's process dies.
+// Disconnect records that a stream of a node has ended. The node keeps its rights until they end. died is
+// set if the node's kernel has closed the connection, as it does when the agent's process dies.
 func (a *Assigner) Disconnect(now time.Time, name string, stream uint64, died bool) {
 	n := a.nodes[name]
 	if n == nil || n.stream != stream {
@@ -158,8 +159,8 @@ func (a *Assigner) Disconnect(now time.Time, name string, stream uint64, died bo
 	a.assign(now)
 }
 
-// Tick notes that time has passed. It must be called a few times in the time of a guard, so that
-// nodes that are silent lose their addresses.
+// Tick passes the current time, so that silent nodes lose their addresses. It must be called several times
+// per guard.
 func (a *Assigner) Tick(now time.Time) {
 	for name, n := range a.nodes {
 		if live := n.live(now, a.opts.guard()); live != n.wasLive {
@@ -183,8 +184,8 @@ func (a *Assigner) Tick(now time.Time) {
 	a.assign(now)
 }
 
-// Due returns the names of the nodes that need an answer: those that have sent a message since the
-// last one, or whose addresses have changed.
+// Due returns the names of the nodes that need an answer. A node needs one if it has sent a message since
+// the last answer, or if its addresses have changed.
 func (a *Assigner) Due(now time.Time) []string {
 	var due []string
 	for name, n := range a.nodes {
@@ -198,8 +199,7 @@ func (a *Assigner) Due(now time.Time) []string {
 }
 
 // Answer returns an answer to a node for a stream. It returns false if the node has another stream.
-// To send the answer late or not at all is harmless, because its rights count from the node's
-// message.
+// An answer that is sent late or is lost does no harm, because its rights count from the node's message.
 func (a *Assigner) Answer(now time.Time, name string, stream uint64) (Answer, bool) {
 	n := a.nodes[name]
 	if n == nil || n.stream != stream || !n.connected {
@@ -223,8 +223,8 @@ func (a *Assigner) Answer(now time.Time, name string, stream uint64) (Answer, bo
 // stream returns the number of a node's last stream.
 func (a *Assigner) stream(name string) uint64 { return a.nodes[name].stream }
 
-// grants returns the addresses that a node may announce, ordered. An address that an edge is to serve
-// is not among them before the edge has connected to a restarted agent.
+// grants returns the addresses that a node may announce, ordered. It leaves out an address that an edge must
+// serve until the edge has connected to a restarted agent.
 func (a *Assigner) grants(now time.Time, n *node) []netip.Addr {
 	if n.state.Restarting {
 		return nil
@@ -239,8 +239,8 @@ func (a *Assigner) grants(now time.Time, n *node) []netip.Addr {
 	return granted
 }
 
-// release ends the rights of a node that the node no longer lists. Rights of an earlier process of
-// the node last their time, because that process may still run.
+// release ends the rights to addresses that a node no longer lists. The rights of an earlier process of the
+// node's agent last until their time is over, because that process may still run.
 func (a *Assigner) release(n *node) {
 	by := holder{n.name, n.instance}
 	for addr, known := range n.held {
@@ -249,8 +249,8 @@ func (a *Assigner) release(n *node) {
 		case !ok:
 			delete(n.held, addr)
 		case n.claims[addr] && h.stream < n.stream:
-			// The agent follows no answer of an earlier stream any more. Once it stops listing the
-			// address on this stream, it has no right.
+			// The agent no longer follows answers of earlier streams. So the right ends as soon as the
+			// agent stops listing the address on this stream.
 			known.holds[by] = hold{until: h.until, stream: n.stream, answer: greeting}
 		case !n.claims[addr] && (h.stream < n.stream || n.followed >= h.answer):
 			delete(known.holds, by)
@@ -272,9 +272,9 @@ func (a *Assigner) acceptClaims(now time.Time, n *node) {
 	}
 }
 
-// acceptFormer makes a node the owner of the addresses that it had last under an earlier leader, if no
-// node has a right to them that is in force, or has had one that ended later. The node gets no right
-// before the term has settled.
+// acceptFormer makes a node the owner of the addresses that it had last under an earlier leader, unless
+// another node has a right to them, or had a right that ended later. The node gets no right before the term
+// has settled.
 func (a *Assigner) acceptFormer(now time.Time, n *node, m Message) {
 	until := now.Add(-max(0, m.FormerSince))
 	for _, addr := range m.Former {
@@ -288,7 +288,8 @@ func (a *Assigner) acceptFormer(now time.Time, n *node, m Message) {
 	}
 }
 
-// assign gives each address that has no eligible owner to another node.
+// assign takes each address from an owner that may not keep it, and gives each address without an owner to
+// an eligible node.
 func (a *Assigner) assign(now time.Time) {
 	for _, known := range a.addresses {
 		if known.owner != nil && !a.keeps(now, known, known.owner) {
@@ -318,7 +319,7 @@ func (a *Assigner) setOwner(now time.Time, known *address, n *node) {
 	}
 }
 
-// noteAnnounced notes since when a node announces its addresses.
+// noteAnnounced records when a node began to announce each of its addresses.
 func (a *Assigner) noteAnnounced(now time.Time, n *node) {
 	for addr, owned := range n.owned {
 		if !n.claims[addr] {
@@ -332,7 +333,8 @@ func (a *Assigner) noteAnnounced(now time.Time, n *node) {
 	}
 }
 
-// OwnerChanges returns how often an address has got another owner than before, or its first one.
+// OwnerChanges returns the number of times at which an address got a new owner. The first owner of an address
+// counts.
 func (a *Assigner) OwnerChanges() uint64 { return a.changes }
 
 // Unannounced returns the time in which addresses had no announcer, summed over the addresses.

@@ -8,11 +8,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestAnEdgeThatStops checks that an address moves at once to a node whose edge serves it, that the
-// previous node gets the packets of its connections exactly as long as its edge may have some, and that
-// the state of an address says so if no edge is left.
+// TestAnEdgeThatStops checks that the address of an edge that stops moves at once to a node with an edge for it.
+// The previous node gets the packets of its connections exactly as long as its edge may have connections. If no
+// edge is left, the reason of the address is NoEdge.
 func TestAnEdgeThatStops(t *testing.T) {
-	// A message, an answer, and one of each for the next node, at up to 40 ms, by a slow clock.
+	// A message and an answer for each of both nodes, at up to 40 ms each, by a slow clock.
 	const atOnce = 250 * time.Millisecond
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(rt)
@@ -93,8 +93,8 @@ func TestEdgesTakeTurns(t *testing.T) {
 	})
 }
 
-// TestAnEdgeOutlivesItsAgent checks that an address stays with a node whose agent is restarted, and moves
-// if the edge has gone too.
+// TestAnEdgeOutlivesItsAgent checks that an address stays with its node while the agent restarts, and moves if
+// the edge has ended too.
 func TestAnEdgeOutlivesItsAgent(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(rt)

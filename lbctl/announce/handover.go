@@ -11,23 +11,23 @@ import (
 // that it does not know.
 type HandOver struct {
 	Address netip.Addr
-	Node    string        // the previous one
-	Via     netip.Addr    // its address on a network of both nodes
+	Node    string        // the previous node
+	Via     netip.Addr    // address of the previous node on a network of both nodes
 	Left    time.Duration // until the hand-over ends
 }
 
-// handOver is the hand-over of an address to its owner, or to the node that is to be its owner.
+// handOver is the hand-over of an address to its owner, which may not have the right to announce it yet.
 type handOver struct {
 	from  string // the previous node; empty: none
 	via   netip.Addr
 	until time.Time
 }
 
-// handOvers returns the hand-overs of a node's addresses, also of those that it may not announce yet:
-// a new leader would otherwise end them until its term has settled. A previous node that has died, or
-// that is cut off, gets no packets. One whose agent is expected back does, because its kernel forwards.
-// To an address that edges serve, a node gets packets only while the address is local to it: otherwise
-// its kernel would send them on, possibly back.
+// handOvers returns the hand-overs of a node's addresses. It includes addresses that the node may not announce
+// yet, because a new leader would otherwise end their hand-overs until its term has settled. A previous node
+// that has died or is cut off gets no packets. If its agent is expected back, it gets packets, because its
+// kernel forwards. For an address that edges serve, a previous node gets packets only while the address is
+// local to it: otherwise its kernel would send them on, possibly back.
 func (a *Assigner) handOvers(now time.Time, n *node) []HandOver {
 	if !n.state.Stays {
 		return nil
@@ -54,8 +54,8 @@ func (a *Assigner) handOvers(now time.Time, n *node) []HandOver {
 	return all
 }
 
-// handsOver reports whether the node still sends packets to an address on, by its last message. Two
-// nodes that send to each other would be a loop.
+// handsOver reports whether the node, by its last message, sends packets for an address on to another node.
+// Two nodes that send to each other would be a loop.
 func (n *node) handsOver(addr netip.Addr) bool {
 	return slices.ContainsFunc(n.handOvers, func(h HandOver) bool { return h.Address == addr })
 }
@@ -66,9 +66,9 @@ func (a *Assigner) awaits(now time.Time) bool {
 }
 
 // reachedBy returns an address of the node that another node reaches without a router, because a
-// router would send packets to the virtual address back. It prefers the network of the virtual
-// address, since packets of its clients come from there. If there is none, or the node does not
-// forward without its agent, the result is not valid.
+// router would send packets for the virtual address back. It prefers the network of the virtual
+// address, since packets of its clients come from there. If the nodes share no network, or the node does
+// not forward without its agent, the result is not valid.
 func (n *node) reachedBy(other *node, virtual netip.Addr) (via netip.Addr) {
 	if !n.state.Stays {
 		return netip.Addr{}
@@ -88,15 +88,15 @@ func (n *node) reachedBy(other *node, virtual netip.Addr) (via netip.Addr) {
 	return via
 }
 
-// begin notes that an address is to move to a node. The connections are those of the node that has
-// announced it last.
+// begin prepares the hand-over to the node n, which becomes the owner. The address's connections are on the
+// node that has announced it last.
 func (known *address) begin(now time.Time, n *node, longest time.Duration) {
 	if known.announcer != "" && known.announcer != n.name {
 		known.handOver = handOver{from: known.announcer, until: now.Add(longest)}
 	}
 }
 
-// acceptHandOver lets a node keep the hand-over that an earlier leader has told it.
+// acceptHandOver takes over the hand-over that an earlier leader has given to a node.
 func (a *Assigner) acceptHandOver(now time.Time, known *address, n *node) {
 	known.announcer = n.name
 	for _, h := range n.handOvers {

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// checkHandOvers fails unless only nodes that announce an address send packets to it on. So none of
-// them arrives at a node that sends it on again.
+// checkHandOvers fails if a node that does not announce an address sends packets for it on. So no packet arrives
+// at a node that sends it on again.
 func (w *world) checkHandOvers() {
 	for _, wanted := range w.wanted {
 		for _, a := range w.agents {
@@ -21,9 +21,9 @@ func (w *world) checkHandOvers() {
 	}
 }
 
-// TestHandOver checks that the next node of an address is told the previous one if that one lives
-// and both forward alone, also after a change of the leader and a restart of an agent, and that this
-// ends when the previous node dies, when the time is over, and when the address moves on.
+// TestHandOver checks that the next node of an address gets a hand-over from the previous node if that node lives
+// and both forward without their agents, also after a change of the leader and a restart of an agent. The
+// hand-over ends when the previous node dies, when its time is over, and when the address moves on.
 func TestHandOver(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(rt)

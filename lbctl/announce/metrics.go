@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics collects the figures of a server when they are asked for.
+// metrics collects the figures of a server when metrics are read.
 type metrics struct{ server *Server }
 
 var (

@@ -15,13 +15,13 @@ const greeting = 1
 // State is the part of a node's state on which its eligibility depends.
 type State struct {
 	Ready, Draining, Restarting bool
-	// Stays: the node forwards although its agent does not run.
+	// Stays is set if the node forwards while its agent does not run.
 	Stays   bool
 	Subnets []netip.Prefix // of the interfaces on which it announces
-	// Served are the addresses that an edge on the node takes connections at, Kept those at which it may
-	// have some. Both are ordered.
+	// Served are the addresses at which an edge on the node takes connections. Kept are the addresses at
+	// which the edge may have connections. Both are ordered.
 	Served, Kept []netip.Addr
-	// AwaitsProxy: the agent was restarted, and the edge has not connected to it yet.
+	// AwaitsProxy is set if the agent was restarted and the edge has not connected to it yet.
 	AwaitsProxy bool
 }
 
@@ -30,9 +30,9 @@ type Message struct {
 	Node, Instance     string
 	Sequence, Followed uint64 // of this message, and of the answer that the agent has followed last
 	Addresses          []netip.Addr
-	Former             []netip.Addr  // addresses of the last answer whose rights have ended
-	FormerSince        time.Duration // since then
-	HandOvers          []HandOver    // of the addresses and former ones, as the last answer has them
+	Former             []netip.Addr  // addresses of the last answer, if their rights have ended
+	FormerSince        time.Duration // time since the end of these rights
+	HandOvers          []HandOver    // of Addresses and Former, from the last answer
 	State              State
 }
 
@@ -41,15 +41,15 @@ type Answer struct {
 	Sequence, Message uint64 // of this answer, and of the message that it answers
 	Validity          time.Duration
 	Addresses         []netip.Addr
-	Proxied           []netip.Addr // those of the addresses that an edge on the node serves
-	HandOvers         []HandOver   // of some of the addresses, or of those that the node is to get
+	Proxied           []netip.Addr // the part of Addresses that an edge on the node serves
+	HandOvers         []HandOver   // of addresses that the node owns, also before it may announce them
 }
 
-// node is the state of a node whose agent has sent a message since this replica leads.
+// node is the state of a node. It exists once the node's agent has sent a message in the leader's term.
 type node struct {
 	name       string
 	instance   string // the process of its agent
-	stream     uint64 // the last one
+	stream     uint64 // number of its last stream
 	connected  bool   // whether the stream is open
 	received   time.Time
 	message    uint64 // sequence of the last message on the stream
@@ -64,13 +64,13 @@ type node struct {
 	wasLive    bool      // the result of live at the last tick
 
 	claims    map[netip.Addr]bool // addresses that the last message lists
-	handOvers []HandOver          // of the last message
+	handOvers []HandOver          // in the last message
 	granted   []netip.Addr        // addresses in the last answer, ordered
 	owned     map[netip.Addr]*address
 	held      map[netip.Addr]*address // addresses with a hold of the instance, and some without
 }
 
-// receive takes a message. It changes nothing if it returns an error.
+// receive takes over the state in a message. If it returns an error, it has changed nothing.
 func (n *node) receive(now time.Time, stream uint64, m Message, restart time.Duration) error {
 	if err := n.checkOrder(stream, m); err != nil {
 		return err
@@ -104,8 +104,9 @@ func (n *node) receive(now time.Time, stream uint64, m Message, restart time.Dur
 	return nil
 }
 
-// noteDeath notes that the agent's process has died, by the time at which the connection was closed.
-// The node keeps its addresses for some time. A node that was silent before has lost them already.
+// noteDeath records that the agent's process has died, after its connection was closed. A node that forwards
+// without its agent keeps its addresses for the time of a restart. A node that was silent before has lost
+// them already.
 func (n *node) noteDeath(now time.Time, o Options) {
 	if n.graceEnd.IsZero() && n.state.Stays && n.live(now, o.guard()) {
 		n.graceEnd = now.Add(o.Restart)
@@ -137,7 +138,8 @@ func (s State) equal(other State) bool {
 		s.AwaitsProxy == other.AwaitsProxy && slices.Equal(s.Served, other.Served) && slices.Equal(s.Kept, other.Kept)
 }
 
-// eligibility is different after a message that may make a node eligible for other addresses.
+// eligibility has the facts about a node on which its eligibility for addresses depends. If they have changed,
+// the node may be eligible for other addresses.
 type eligibility struct {
 	stream, states  uint64
 	connected, live bool
@@ -150,5 +152,5 @@ func (n *node) eligibility(now time.Time, guard time.Duration) eligibility {
 // live reports whether the node's last message is recent.
 func (n *node) live(now time.Time, guard time.Duration) bool { return now.Sub(n.received) < guard }
 
-// errReplaced ends the earlier stream of a node that has opened another one.
+// errReplaced ends the stream of a node that has opened another stream.
 var errReplaced = status.Error(codes.Aborted, "the node has opened another stream")

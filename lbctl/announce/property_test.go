@@ -61,7 +61,7 @@ func (w *world) upheaval() {
 		w.setWanted()
 	case "edge":
 		w.setEdge(a, rapid.SampledFrom([]edge{serving, draining, down}).Draw(w.T, "edge"))
-	case "remove": // the service goes and comes again
+	case "remove": // the service is deleted and made again
 		n := rapid.IntRange(0, len(w.wanted)-1).Draw(w.T, "address")
 		all := w.wanted
 		w.wanted = slices.Delete(slices.Clone(all), n, n+1)
@@ -152,9 +152,9 @@ func (w *world) commotion(owners map[string]string) {
 	w.newLeader()
 }
 
-// TestTheAddressWaitsForAnAgentThatDied checks that the addresses of a node whose agent dies move as
-// soon as those of a node that dies, unless the node forwards without its agent: then they stay with
-// it for the time of a restart, and the restarted agent announces them at once.
+// TestTheAddressWaitsForAnAgentThatDied kills the agent of a node. If the node forwards without its agent, its
+// addresses must stay for the time of a restart, and the restarted agent announces them at once. Otherwise they
+// must move as soon as after the death of the node.
 func TestTheAddressWaitsForAnAgentThatDied(t *testing.T) {
 	// The longest time that a fail-over takes: a guard by a slow clock, a tick, and the messages.
 	const failOver = DefaultValidity + DefaultValidity/8 + DefaultValidity/4
@@ -192,7 +192,7 @@ func TestTheAddressWaitsForAnAgentThatDied(t *testing.T) {
 }
 
 // TestTheChoiceIsTheSameEverywhere checks that the owner depends on the nodes and the address only,
-// and that only the addresses of a node that goes get another owner.
+// and that only the addresses of a node that leaves get another owner.
 func TestTheChoiceIsTheSameEverywhere(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		names := rapid.SliceOfNDistinct(rapid.StringMatching("[a-z][a-z0-9]{0,9}"), 2, 8, rapid.ID).Draw(rt, "nodes")

@@ -12,14 +12,13 @@ import (
 	loadbalancerv1 "portolan.dev/api/loadbalancer/v1"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/rpc"
+	"portolan.dev/services/kit/statestream"
 )
 
 const (
 	// tickEvery is the time between two looks at the clock, which adds to the time of a fail-over.
 	tickEvery = 50 * time.Millisecond
-	// silentFor is the time after which a stream without messages is ended.
-	silentFor = 10 * time.Second
-	// retryAfter is the pause that clients are told if this process does not lead.
+	// retryAfter is the pause before the next try in the error for clients if this process does not lead.
 	retryAfter = 100 * time.Millisecond
 )
 
@@ -35,9 +34,9 @@ type ServerOptions struct {
 	// Changed, if not nil, is called without a lock when the state of an address may have changed.
 	// It must return at once.
 	Changed func()
-	// InForce, if not nil, reports whether the lease of this leader is in force by its own clock. It
-	// is asked before each decision, because a process that was paused may find out late that its
-	// context has ended.
+	// InForce, if not nil, reports whether the lease of this leader is in force by its own clock. The server
+	// calls it before each decision, because a process that was paused may find out late that its context
+	// has ended.
 	InForce func() bool
 }
 
@@ -48,9 +47,9 @@ type Server struct {
 
 	mu       sync.Mutex
 	assigner *Assigner
-	term     context.Context //nolint:containedctx // of the leader; nil: this process does not lead
+	term     context.Context //nolint:containedctx // ends with the term; nil: this process does not lead
 	streams  map[uint64]*stream
-	opened   uint64 // number of streams so far, which is the number of the last one
+	opened   uint64 // number of the last stream
 	reported map[string]Status
 }
 
@@ -96,8 +95,8 @@ func (s *Server) SetWanted(all []Wanted) {
 	s.changed()
 }
 
-// Statuses returns the states of all wanted addresses, ordered by address. ok is false if this
-// process does not lead, and so does not know them.
+// Statuses returns the states of all wanted addresses, ordered by address. If this process does not lead, ok
+// is false and the states mean nothing.
 func (s *Server) Statuses() (all []Status, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,22 +113,10 @@ func (s *Server) Announce(conn grpc.BidiStreamingServer[loadbalancerv1.AnnounceR
 	if err := conn.Send(&loadbalancerv1.AnnounceResponse{Sequence: greeting}); err != nil {
 		return err
 	}
-	received := make(chan error, 1)
-	go func() { received <- s.receiveAll(st, conn) }() // ends with the stream, when Announce returns
-	for {
-		select {
-		case err := <-received:
-			return err
-		case err := <-st.ended:
-			return err
-		case <-term.Done():
-			return errNotLeading
-		case <-st.wake:
-			if err := s.answer(st, conn); err != nil {
-				return err
-			}
-		}
-	}
+	defer context.AfterFunc(term, func() { st.End(errNotLeading) })()
+	return statestream.Serve(st.Stream, conn, "AnnounceMessages",
+		func(request *loadbalancerv1.AnnounceRequest) error { return s.accept(conn.Context(), st, request) },
+		func() (*loadbalancerv1.AnnounceResponse, error) { return s.answer(st) })
 }
 
 // errNotLeading is the error for agents that must try another lbctl.
@@ -147,12 +134,12 @@ func (s *Server) open() (*stream, context.Context, error) {
 		return nil, nil, errNotLeading
 	}
 	s.opened++
-	st := newStream(s.opened)
+	st := &stream{Stream: statestream.New(), number: s.opened}
 	s.streams[st.number] = st
 	return st, s.term, nil
 }
 
-// close notes that a stream has ended. died says that the agent's machine has closed its connection.
+// close records that a stream has ended. died is set if the agent's machine has closed the connection.
 func (s *Server) close(st *stream, died bool) {
 	s.mu.Lock()
 	delete(s.streams, st.number)
@@ -168,8 +155,8 @@ func (s *Server) close(st *stream, died bool) {
 func (s *Server) receive(st *stream, m Message) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// The time is read before it is checked that this process leads. So all rights that this term
-	// gives are about messages sent in it.
+	// The time is read before the check that this process leads, so that a term gives rights only for
+	// messages that were sent during the term.
 	now := time.Now()
 	if !s.leads() {
 		return errNotLeading
@@ -179,42 +166,36 @@ func (s *Server) receive(st *stream, m Message) error {
 	}
 	for _, other := range s.streams {
 		if other.node == m.Node && other.number < st.number {
-			other.end(errReplaced)
+			other.End(errReplaced)
 		}
 	}
-	st.node, st.last = m.Node, now
+	st.node = m.Node
 	s.wakeDue(now)
 	return nil
 }
 
-// answer sends the current answer on a stream, if its node has no other one.
-func (s *Server) answer(st *stream, conn grpc.BidiStreamingServer[loadbalancerv1.AnnounceRequest, loadbalancerv1.AnnounceResponse]) error {
+// answer returns the current answer for a stream, or nil if its node needs none or has another stream.
+func (s *Server) answer(st *stream) (*loadbalancerv1.AnnounceResponse, error) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	now := time.Now()
 	if !s.leads() {
-		s.mu.Unlock()
-		return errNotLeading
+		return nil, errNotLeading
 	}
 	answer, ok := s.assigner.Answer(now, st.node, st.number)
-	s.mu.Unlock()
 	if !ok {
-		return nil
+		return nil, nil
 	}
-	return conn.Send(answer.message())
+	return answer.message(), nil
 }
 
-// tick passes the time to the assigner, and ends silent streams.
+// tick passes the time to the assigner.
 func (s *Server) tick() {
 	s.mu.Lock()
 	now := time.Now()
 	if s.leads() {
 		s.assigner.Tick(now)
 		s.wakeDue(now)
-		for _, st := range s.streams {
-			if now.Sub(st.last) > silentFor {
-				st.end(errSilent)
-			}
-		}
 	}
 	changed := s.reportChanges(now)
 	s.mu.Unlock()
@@ -223,7 +204,7 @@ func (s *Server) tick() {
 	}
 }
 
-// reportChanges logs the addresses whose state has changed, and reports whether there are any.
+// reportChanges logs the addresses with a changed state, and reports whether there are any.
 func (s *Server) reportChanges(now time.Time) bool {
 	reported := map[string]Status{}
 	changed := false
@@ -241,11 +222,11 @@ func (s *Server) reportChanges(now time.Time) bool {
 	return changed
 }
 
-// wakeDue wakes the streams of the nodes that need an answer. The server must be locked.
+// wakeDue wakes the streams of nodes that need an answer. The server must be locked.
 func (s *Server) wakeDue(now time.Time) {
 	for _, name := range s.assigner.Due(now) {
 		if st := s.streams[s.assigner.stream(name)]; st != nil {
-			st.wakeUp()
+			st.Wake()
 		}
 	}
 }

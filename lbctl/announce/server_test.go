@@ -123,7 +123,7 @@ func TestServerAsksForEdges(t *testing.T) {
 	stream := announce(t, client)
 	var followed, sequence uint64
 	for _, served := range [][]string{nil, {"192.0.2.99", web.String()}, {"192.0.2.99"}} {
-		// The agent lists what the last answer has given it, unless its edge has ended to serve it.
+		// The agent lists the addresses of the last answer, without those that its edge no longer serves.
 		kittest.Eventually(t, fmt.Sprintf("the answer to an edge that serves %v", served), func() error {
 			sequence++
 			r := request("n1", sequence, max(followed, greeting))
@@ -241,9 +241,9 @@ func TestServerChecksTheCertificate(t *testing.T) {
 	}
 }
 
-// TestServerTellsDeathFromSilence checks that a node whose agent's connection is closed keeps its
-// address for a restart if it forwards alone, and that a node whose agent gives up its stream does
-// not wait for one.
+// TestServerTellsDeathFromSilence checks two ends of a stream of a node that forwards without its agent. If the
+// connection was closed, the node keeps its address for a restart. If the agent has given up the stream, no
+// restart is expected.
 func TestServerTellsDeathFromSilence(t *testing.T) {
 	for _, c := range []struct {
 		name string

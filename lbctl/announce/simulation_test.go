@@ -52,7 +52,7 @@ type agent struct {
 	edge              edge
 	edgeConnected     bool      // to this process of the agent
 	routes            bool      // the edge's addresses are local, also while the agent does not run
-	edgeBack          time.Time // when it connects to it, by the agent's clock
+	edgeBack          time.Time // when the edge connects to the agent, by the agent's clock
 }
 
 // edge is the state of an edge on a node.
@@ -150,7 +150,7 @@ func (w *world) setEdge(a *agent, to edge) {
 	w.tellEdge(a)
 }
 
-// tellEdge sets what an agent knows of its edge. It gives up the rights to addresses that the edge no
+// tellEdge passes the state of an edge to its agent. The agent gives up the rights to addresses that the edge no
 // longer serves.
 func (w *world) tellEdge(a *agent) {
 	if !a.alive {
@@ -183,7 +183,7 @@ func (w *world) tellEdges() {
 	}
 }
 
-// runEdge lets an edge connect to a restarted agent, which does not wait for it for ever.
+// runEdge lets an edge connect to a restarted agent. The agent waits for the edge for edgeAwaited.
 func (w *world) runEdge(a *agent) {
 	now := a.clock.at(w.real)
 	switch {
@@ -410,13 +410,13 @@ func (w *world) breakConnection(a *agent, closed bool) {
 	a.conn = nil
 }
 
-// kill kills the process of an agent, whose machine closes its connection.
+// kill kills the process of an agent. The agent's machine closes the connection.
 func (w *world) kill(a *agent) {
 	w.breakConnection(a, true)
 	a.alive = false
 }
 
-// die ends a machine. Its connection stays open, and nothing comes any more.
+// die ends a machine. Its connection stays open, and no packet arrives on it any more.
 func (w *world) die(a *agent) {
 	if a.conn != nil {
 		a.conn.toLeader = nil
@@ -435,8 +435,8 @@ func (w *world) owners(addr netip.Addr) []string {
 	return names
 }
 
-// check fails if two agents have the right to announce an address, or if one has without the edge that
-// is to serve it. Rights only begin when an answer is followed, so it is enough to check after each.
+// check fails if two agents have the right to announce an address, or if an agent has the right without the edge
+// that must serve the address. Rights begin only when an agent follows an answer, so it is enough to check then.
 func (w *world) check() {
 	for _, wanted := range w.wanted {
 		if names := w.owners(wanted.Address); len(names) > 1 {

@@ -1,99 +1,48 @@
 package announce
 
 import (
-	"errors"
+	"context"
 	"fmt"
-	"io"
 	"net/netip"
 	"slices"
-	"time"
 
-	"golang.org/x/time/rate"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	loadbalancerv1 "portolan.dev/api/loadbalancer/v1"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/identity"
-	"portolan.dev/services/kit/wake"
+	"portolan.dev/services/kit/statestream"
 )
 
-// The limits of a message and of a stream.
+// The limits of a message.
 const (
 	maxAddresses = 4096
 	maxSubnets   = 256
 	maxName      = 253 // bytes of the name of a node
 	maxInstance  = 64
-	// An agent sends two messages a second, and one after each change.
-	messagesPerSecond = 50
-	messagesAtOnce    = 100
 )
 
 // stream is an open stream of an agent.
 type stream struct {
+	*statestream.Stream
 	number uint64
-	wake   wake.Signal // sent when an answer is due
-	ended  chan error  // receives the reason why the server ends the stream
-	limit  *rate.Limiter
-
-	node string    // empty before the first message; guarded by the server's mu
-	last time.Time // when a message came last, or the stream was opened; guarded likewise
+	node   string // empty before the first message; guarded by the server's mu
 }
 
-func newStream(number uint64) *stream {
-	return &stream{
-		number: number, wake: wake.New(), ended: make(chan error, 1),
-		limit: rate.NewLimiter(messagesPerSecond, messagesAtOnce), last: time.Now(),
+// accept checks a message of a stream and passes it to the assigner.
+func (s *Server) accept(ctx context.Context, st *stream, request *loadbalancerv1.AnnounceRequest) error {
+	// Without certificates there is no identity, and each caller may be any node.
+	if id, err := identity.Caller(ctx); err == nil && (id.Role != identity.NodeAgent || id.Name != request.GetNode()) {
+		return apierr.PermissionDenied(fmt.Sprintf("node: %s may not announce addresses for node %q: use the certificate of nodeagent/%s", id, request.GetNode(), request.GetNode()))
 	}
-}
-
-func (st *stream) wakeUp() {
-	st.wake.Send()
-}
-
-// end ends the stream. Only the first reason counts.
-func (st *stream) end(reason error) {
-	select {
-	case st.ended <- reason:
-	default:
+	m, violations := parseMessage(request)
+	if len(violations) > 0 {
+		return apierr.Invalid("AnnounceRequest", request.GetNode(), violations)
 	}
+	return s.receive(st, m)
 }
 
-var (
-	errSilent  = status.Errorf(codes.Unavailable, "no message came for %s", silentFor)
-	errTooMany = apierr.Exhausted("AnnounceMessages", fmt.Sprintf("more than %d messages a second", messagesPerSecond))
-)
-
-// receiveAll passes the messages of a stream to the assigner until the stream ends.
-func (s *Server) receiveAll(st *stream, conn grpc.BidiStreamingServer[loadbalancerv1.AnnounceRequest, loadbalancerv1.AnnounceResponse]) error {
-	for {
-		request, err := conn.Recv()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if !st.limit.Allow() {
-			return errTooMany
-		}
-		// Without certificates there is no identity, and each caller may be any node.
-		if id, err := identity.Caller(conn.Context()); err == nil && (id.Role != identity.NodeAgent || id.Name != request.GetNode()) {
-			return apierr.PermissionDenied(fmt.Sprintf("node: %s may not announce addresses for node %q: use the certificate of nodeagent/%s", id, request.GetNode(), request.GetNode()))
-		}
-		m, violations := parseMessage(request)
-		if len(violations) > 0 {
-			return apierr.Invalid("AnnounceRequest", request.GetNode(), violations)
-		}
-		if err := s.receive(st, m); err != nil {
-			return err
-		}
-	}
-}
-
-// parseMessage returns a message in the form of this package, and all its violations of the limits.
+// parseMessage converts a message into the form of this package, and returns all violations of the limits.
 func parseMessage(r *loadbalancerv1.AnnounceRequest) (Message, apierr.Violations) {
 	var v apierr.Violations
 	m := Message{
@@ -127,7 +76,7 @@ func parseMessage(r *loadbalancerv1.AnnounceRequest) (Message, apierr.Violations
 			v.Add(field+"node", "INVALID", "must have 1 to %d bytes", maxName)
 		}
 		m.HandOvers = append(m.HandOvers, HandOver{
-			Address: parseAddr(&v, field+"address", h.GetAddress()), Node: h.GetNode(), Via: parseAddr(&v, field+"via", h.GetVia()),
+			Address: v.ParseAddr(field+"address", h.GetAddress()), Node: h.GetNode(), Via: v.ParseAddr(field+"via", h.GetVia()),
 			Left: h.GetLeft().AsDuration(),
 		})
 	}
@@ -152,7 +101,7 @@ func parseStates(r *loadbalancerv1.AnnounceRequest) State {
 
 func parseAddrs(v *apierr.Violations, field string, texts []string) (addrs []netip.Addr) {
 	for i, text := range texts {
-		addrs = append(addrs, parseAddr(v, fmt.Sprintf("%s[%d]", field, i), text))
+		addrs = append(addrs, v.ParseAddr(fmt.Sprintf("%s[%d]", field, i), text))
 	}
 	return addrs
 }
@@ -163,15 +112,7 @@ func ordered(addrs []netip.Addr) []netip.Addr {
 	return addrs
 }
 
-func parseAddr(v *apierr.Violations, field, text string) netip.Addr {
-	addr, err := netip.ParseAddr(text)
-	if err != nil || addr.Zone() != "" || addr.Is4In6() {
-		v.Add(field, "INVALID", "%q is no IP address", text)
-	}
-	return addr
-}
-
-// message returns the answer as a message of the contract.
+// message converts the answer into a message of the contract.
 func (a Answer) message() *loadbalancerv1.AnnounceResponse {
 	m := &loadbalancerv1.AnnounceResponse{Sequence: a.Sequence, AnsweredMessage: a.Message, Validity: durationpb.New(a.Validity)}
 	for _, addr := range a.Addresses {

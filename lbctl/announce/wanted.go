@@ -13,8 +13,7 @@ import (
 
 // Objects are the objects from which the wanted addresses follow.
 type Objects struct {
-	// Services are all services, or those with load-balancer addresses of the provider. Others are
-	// ignored.
+	// Services are the services of the view. Services without load-balancer addresses are ignored.
 	Services []*corev1.Service
 	// Slices returns the EndpointSlices of a service. It is called for services with external traffic
 	// policy Local only.
@@ -22,20 +21,17 @@ type Objects struct {
 	Nodes  []*corev1.Node
 	// Selector selects the nodes that may announce, by their labels. The zero value selects all.
 	Selector spec.Selector
-	// Announces reports whether the address of a service is to be announced. nil: all are. Addresses
-	// with ipMode Proxy belong to a load balancer elsewhere, unless edges serve them.
-	Announces func(service *corev1.Service, addr netip.Addr) bool
 }
 
 // Build returns the addresses in the status of services of type LoadBalancer, with the nodes that
-// may announce each of them, ordered by address. If several services share an address, only nodes
-// that may announce it for each of them may. External traffic policy Local means nothing for an
-// address that edges serve, because an edge sends to backends on all nodes and knows the client.
+// may announce each of them, ordered by address. If several services share an address, a node must be
+// allowed to announce it for each of them. External traffic policy Local is ignored for an address that
+// edges serve, because an edge sends to backends on all nodes and knows the client's address.
 func Build(o Objects) []Wanted {
 	all := eligibleNodes(o.Nodes, o.Selector)
 	byAddress := map[netip.Addr]*Wanted{}
 	for _, svc := range o.Services {
-		addrs, proxied := o.addresses(svc)
+		addrs, proxied := addressesOf(svc)
 		if len(addrs) == 0 {
 			continue
 		}
@@ -67,17 +63,18 @@ func Build(o Objects) []Wanted {
 	return wanted
 }
 
-// addresses returns the addresses of a service that are to be announced, and whether edges serve them.
-func (o Objects) addresses(svc *corev1.Service) (addrs []netip.Addr, proxied bool) {
+// addressesOf returns the addresses of a service that are to be announced, and whether edges serve them.
+// Addresses with ipMode Proxy belong to a load balancer elsewhere, unless edges serve them.
+func addressesOf(svc *corev1.Service) (addrs []netip.Addr, proxied bool) {
 	if !spec.IsLoadBalancer(svc) {
 		return nil, false
 	}
 	if addrs = spec.EdgeAddresses(svc); len(addrs) > 0 {
-		return slices.DeleteFunc(addrs, func(addr netip.Addr) bool { return o.Announces != nil && !o.Announces(svc, addr) }), true
+		return addrs, true
 	}
 	for _, ingress := range svc.GetStatus().GetLoadBalancer().GetIngress() {
 		addr, err := netip.ParseAddr(ingress.GetIp())
-		if err != nil || ingress.GetIpMode() == corev1.IPMode_IP_MODE_PROXY || o.Announces != nil && !o.Announces(svc, addr) || slices.Contains(addrs, addr) {
+		if err != nil || ingress.GetIpMode() == corev1.IPMode_IP_MODE_PROXY || slices.Contains(addrs, addr) {
 			continue
 		}
 		addrs = append(addrs, addr)
@@ -89,8 +86,8 @@ func isLocal(svc *corev1.Service) bool {
 	return svc.GetSpec().GetExternalTrafficPolicy() == corev1.TrafficPolicy_TRAFFIC_POLICY_LOCAL
 }
 
-// eligibleNodes returns the names of the nodes that may receive traffic of load balancers. Nodes
-// that are not ready are among them, because the agents report that themselves, and earlier.
+// eligibleNodes returns the names of the nodes that may receive traffic of load balancers. It includes nodes
+// that are not ready, because the agents report their readiness themselves, and earlier.
 func eligibleNodes(nodes []*corev1.Node, selector spec.Selector) map[string]bool {
 	names := map[string]bool{}
 	for _, n := range nodes {
@@ -101,8 +98,8 @@ func eligibleNodes(nodes []*corev1.Node, selector spec.Selector) map[string]bool
 	return names
 }
 
-// withEndpoints returns the nodes with a ready endpoint in the slices. If there is none at all, it
-// returns the nodes with endpoints that terminate and still serve, to which the agents then send.
+// withEndpoints returns the nodes with a ready endpoint in the slices. If no endpoint is ready, it returns
+// the nodes with endpoints that terminate and still serve, because the agents then send to these.
 func withEndpoints(nodes map[string]bool, all []*corev1.EndpointSlice) map[string]bool {
 	ready, serving := map[string]bool{}, map[string]bool{}
 	for _, slice := range all {
@@ -123,7 +120,7 @@ func withEndpoints(nodes map[string]bool, all []*corev1.EndpointSlice) map[strin
 	return ready
 }
 
-// both returns the names in two sets.
+// both returns the names that are in both sets.
 func both(a, b map[string]bool) map[string]bool {
 	out := maps.Clone(a)
 	maps.DeleteFunc(out, func(name string, _ bool) bool { return !b[name] })

@@ -2,7 +2,6 @@ package announce
 
 import (
 	"fmt"
-	"net/netip"
 	"strings"
 	"testing"
 
@@ -85,12 +84,6 @@ func TestBuild(t *testing.T) {
 			}
 		})
 	}
-	t.Run("addresses of others", func(t *testing.T) {
-		o := Objects{Services: []*corev1.Service{balancer("a", false, "192.0.2.1")}, Announces: func(*corev1.Service, netip.Addr) bool { return false }}
-		if got := Build(o); len(got) > 0 {
-			t.Errorf("got %v", got)
-		}
-	})
 }
 
 func nodeObject(name string, labels map[string]string, taints ...string) *corev1.Node {

@@ -31,8 +31,8 @@ func (r *run) capabilities() {
 	}
 }
 
-// checkPorts checks what a load balancer says about ports: they are the service's, and an error is a
-// word, because the registry refuses others. A port that is served has none.
+// checkPorts checks the ports in a load balancer's status. Each must be a port of the service, and an error must be
+// a word in CamelCase, because the registry refuses other texts.
 func (r *run) checkPorts(svc *corev1.Service, state *corev1.LoadBalancerStatus) {
 	r.Helper()
 	for _, ingress := range state.GetIngress() {
@@ -80,7 +80,7 @@ func refusedPorts(state *corev1.LoadBalancerStatus) []*corev1.PortStatus {
 	return refused
 }
 
-// protocols has a service of each protocol that the provider says it forwards.
+// protocols makes a load balancer for each protocol of the provider's capabilities.
 func (r *run) protocols() {
 	for _, protocol := range r.can().GetProtocols() {
 		svc := r.withPorts("web", protocol)
@@ -91,7 +91,7 @@ func (r *run) protocols() {
 	}
 }
 
-// mixed has a service with a port of each protocol, if they may be mixed.
+// mixed makes a load balancer with a port of each protocol, if the provider can mix protocols.
 func (r *run) mixed() {
 	can := r.can()
 	if !can.GetMixedProtocols() {
@@ -104,7 +104,7 @@ func (r *run) mixed() {
 	r.delete(svc)
 }
 
-// internal has an internal load balancer beside another one, if the provider makes any.
+// internal makes an internal load balancer beside another one, if the provider can make internal ones.
 func (r *run) internal() {
 	if !r.can().GetInternal() {
 		return

@@ -13,17 +13,17 @@ import (
 	loadbalancerv1 "portolan.dev/api/loadbalancer/v1"
 )
 
-// Fake is a provider whose load balancers exist in memory only. It keeps the contract, and can be made
-// to fail. It is safe for concurrent use.
+// Fake is a provider with load balancers in memory only. It keeps the contract, and can be made to fail. It is
+// safe for concurrent use.
 type Fake struct {
 	loadbalancerv1.UnimplementedLoadBalancerProviderServiceServer
 
-	// Can is what it can do. It must not be changed once calls are made.
+	// Can has the fake's capabilities. It must not be changed after the first call.
 	Can *loadbalancerv1.GetCapabilitiesResponse
-	// Mode is the mode of its addresses. It must not be changed once calls are made.
+	// Mode is the mode of the fake's addresses. It must not be changed after the first call.
 	Mode corev1.IPMode
-	// PortErrors are the errors of ports by their protocols, as of a provider that learns only when it
-	// makes a load balancer that it cannot serve them. They must not be changed once calls are made.
+	// PortErrors are the errors of ports by their protocols. They stand for a provider that learns only while
+	// it makes a load balancer that it cannot serve a port. They must not be changed after the first call.
 	PortErrors map[corev1.Protocol]string
 
 	mu        sync.Mutex
@@ -41,8 +41,8 @@ type Balancer struct {
 	Ports    []*corev1.ServicePort
 }
 
-// Hook may delay or fail a call, such as "Ensure", for the service of a name. With pending the call
-// succeeds unfinished.
+// Hook may delay or fail a call, such as "Ensure", for the service with a name. If it returns pending, the call
+// succeeds without having finished.
 type Hook func(ctx context.Context, call, service string) (pending bool, err error)
 
 // NewFake returns a provider without load balancers.
@@ -83,7 +83,7 @@ func (f *Fake) do(ctx context.Context, call, service string, effect func() error
 		}
 	}
 	f.mu.Lock()
-	// A call that the caller has ended may come to run only after the next one, which may be the deletion.
+	// A call that its caller has given up must have no effect, because it may run after the deletion.
 	err = status.FromContextError(ctx.Err()).Err()
 	if err == nil {
 		err = effect()

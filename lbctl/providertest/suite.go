@@ -21,12 +21,12 @@ import (
 // Subject is a provider under test.
 type Subject struct {
 	Client loadbalancerv1.LoadBalancerProviderServiceClient
-	// Left returns what the provider keeps for load balancers, such as addresses or rules, as texts for
-	// messages. If it is not nil, it must return the same before and after each test.
+	// Left lists the resources of all load balancers, such as addresses or rules, as texts for messages. If
+	// Left is not nil, it must return the same before and after each test.
 	Left func() ([]string, error)
 	// Class is the class of the services; "": services without a class.
 	Class string
-	// Change, if it is not nil, completes the services of the tests with what the provider needs.
+	// Change, if it is not nil, adds the fields that the provider needs to the services of the tests.
 	Change func(*corev1.Service)
 }
 
@@ -260,14 +260,14 @@ func (r *run) withoutUID() {
 	r.wantCode("Ensure", err, codes.InvalidArgument)
 }
 
-// ended ends calls of Ensure after ever longer times, as a leader does that loses its lease.
+// ended ends calls of Ensure after different times, as a leader does when it loses its lease.
 func (r *run) ended() {
 	for after := time.Microsecond; after < 20*time.Millisecond; after *= 4 {
 		svc := r.service("web")
 		ctx, cancel := context.WithTimeout(r.Context(), after)
 		_, _ = r.Client.EnsureLoadBalancer(ctx, &loadbalancerv1.EnsureLoadBalancerRequest{Service: svc, Nodes: nodes(1)})
 		cancel()
-		r.ensure(svc) // waits until what goes on in the provider is over
+		r.ensure(svc) // waits until the provider has finished the call that was ended
 		r.delete(svc)
 	}
 }

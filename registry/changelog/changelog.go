@@ -57,7 +57,7 @@ func (l Log) After(ctx context.Context, revision uint64, limit int) ([]changes.L
 	return logged, nil
 }
 
-// loggedChange returns a change whose object has only its identity, unless it is a pod. Decoding all
+// loggedChange returns a change. Its object has only its identity, unless it is a pod. Decoding all
 // objects would be the largest part of the work of relay and verifier.
 func loggedChange(record store.Record) (*registryv1.Change, error) {
 	o := object.New(record.Key.Kind)

@@ -12,8 +12,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// TestLoggedObjects checks what the relay and the verifier get of objects: pods as a whole, others
-// with their identity, and all with the same bytes.
+// TestLoggedObjects checks that the relay and the verifier get pods as a whole, other objects with their
+// identity only, and all with the same bytes.
 func TestLoggedObjects(t *testing.T) {
 	s, err := sqlite.Open(t.Context(), sqlite.Config{Dir: t.TempDir()})
 	if err != nil {

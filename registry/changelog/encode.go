@@ -51,7 +51,7 @@ func appendTime(to []byte, at time.Time) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(to, fieldTime, protowire.BytesType), inner)
 }
 
-// appendLength appends the tag and the length of a field whose bytes follow.
+// appendLength appends the tag and the length of a field. Its bytes are appended next.
 func appendLength(to []byte, field protowire.Number, length int) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(to, field, protowire.BytesType), uint64(length))
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // TestEncode checks, for each kind, that the encoding of a record decodes to its change, and that it
-// is the same at each call although the object has maps, whose order is random when they are encoded.
+// is the same at each call although the object has maps, which are encoded in a random order.
 func TestEncode(t *testing.T) {
 	many := map[string]string{}
 	for i := range 50 {

@@ -18,7 +18,6 @@ import (
 	"portolan.dev/registry/internal/backup"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/daemon"
-	"portolan.dev/services/kit/atomicfile"
 	"portolan.dev/services/kit/config"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/obs"
@@ -45,8 +44,8 @@ func (s *backupConfig) dial() (*grpc.ClientConn, error) {
 }
 
 // backupCommands returns the function of each backup command by its name.
-func backupCommands() map[string]func(ctx context.Context, args []string) error {
-	return map[string]func(ctx context.Context, args []string) error{
+func backupCommands() map[string]daemon.Command {
+	return map[string]daemon.Command{
 		"export": func(ctx context.Context, args []string) error { return runExport(ctx, args, os.Stdout) },
 		"import": func(ctx context.Context, args []string) error { return runImport(ctx, args, os.Stdin) },
 	}
@@ -70,18 +69,7 @@ func runExport(ctx context.Context, args []string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if s.File != "-" {
-		file, err := atomicfile.Create(s.File, 0o600)
-		if err != nil {
-			return err
-		}
-		defer file.Discard()
-		if err := writeBackup(ctx, s, file); err != nil {
-			return err
-		}
-		return file.Commit()
-	}
-	return writeBackup(ctx, s, stdout)
+	return daemon.WriteExport(s.File, stdout, func(out io.Writer) error { return writeBackup(ctx, s, out) })
 }
 
 // writeBackup writes the backup to out.
@@ -144,15 +132,11 @@ func runImport(ctx context.Context, args []string, stdin io.Reader) error {
 	if err != nil {
 		return err
 	}
-	in := stdin
-	if s.File != "-" {
-		file, err := os.Open(s.File)
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		in = file
-	}
+	return daemon.ReadExport(s.File, stdin, func(in io.Reader) error { return readBackup(ctx, s, in) })
+}
+
+// readBackup imports the backup that in holds.
+func readBackup(ctx context.Context, s backupConfig, in io.Reader) error {
 	buffered := bufio.NewReader(in)
 	read := func() (*registryv1.BackupRecord, error) {
 		record := &registryv1.BackupRecord{}

@@ -45,7 +45,8 @@ func RowKeys(ops []Op) []object.Key {
 }
 
 // Decide applies operations in order to rows, which must contain the rows of all [RowKeys] keys
-// that exist. head is the extent of the log before the operations. usage has the present use of the limited accounts.
+// that exist. head is the extent of the log before the operations. usage has the present use of the
+// limited accounts.
 func Decide(now time.Time, head Head, rows map[object.Key]Row, ops []Op, usage Usage) Decision {
 	d := Decision{Outcomes: make([]batch.Outcome[Result], len(ops))}
 	present := make(map[object.Key]Row, len(rows)) // the rows after the operations so far

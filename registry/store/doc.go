@@ -25,8 +25,8 @@
 //
 // # Outcomes
 //
-// A write that fails for its own reason (exists, not found, conflict, fenced, another epoch) is not stored and
-// does not affect the other writes of its batch. A request that is cancelled before its batch
+// A write that fails for its own reason (exists, not found, conflict, fenced, another epoch) is not stored
+// and does not affect the other writes of its batch. A request that is cancelled before its batch
 // begins is not stored. Once the batch has begun, Submit returns only when the outcome is known,
 // which the batch's own deadline bounds. [ErrUnavailable] means that the write was not stored.
 // [ErrUnknown] means that the connection to the database was lost in mid-commit and the outcome

@@ -60,9 +60,9 @@ type decoded struct {
 	err    error
 }
 
-// ShareObjects gives the records of a commit the objects of its operations, so that followers need
-// not decode what this process has just encoded. outcomes are the outcomes of the operations. It
-// must be called before the records are published.
+// ShareObjects gives the records of a commit the objects of its operations, so that followers need not
+// decode objects that this process has just encoded. outcomes are the outcomes of the operations.
+// ShareObjects must be called before the records are published.
 func ShareObjects(records []Record, ops []Op, outcomes []batch.Outcome[Result]) {
 	if len(records) == 0 {
 		return

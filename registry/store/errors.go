@@ -39,7 +39,7 @@ func (c *ConflictError) Error() string {
 	return fmt.Sprintf("conflict: the present revision is %d", c.Have)
 }
 
-// Fenced is the error of a write whose fence does not hold: the writer does not hold the lease, or
+// Fenced is the error of a write with a fence that does not hold: the writer does not hold the lease, or
 // no longer.
 type Fenced struct {
 	Fence Fence

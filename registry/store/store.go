@@ -13,7 +13,7 @@ import (
 // Store keeps objects and the log of their changes. All methods may be called concurrently.
 type Store interface {
 	// Submit commits one write, together with other writes that are submitted in the meantime. It
-	// returns [ErrExists], [ErrNotFound], [*Conflict], [*Fenced], [*EpochError] or [*QuotaError] if the write is
+	// returns [ErrExists], [ErrNotFound], [*ConflictError], [*Fenced], [*EpochError] or [*QuotaError] if the write is
 	// refused; [ErrUnavailable], [ErrClosed] or the error of ctx if the write was not stored for another
 	// reason; and [ErrUnknown] if the outcome cannot be determined.
 	Submit(ctx context.Context, op Op) (Result, error)
@@ -21,7 +21,7 @@ type Store interface {
 	// SubmitMany commits several writes, in their order, each with its own outcome: one that is
 	// refused does not affect the others. They share one commit, unless there are more than 1000, or
 	// their objects have more than 8 MiB, together with the writes that waited before them. The
-	// errors are those of Submit.
+	// errors are the same as of Submit.
 	SubmitMany(ctx context.Context, ops []Op) []batch.Outcome[Result]
 
 	// Snapshot calls read with all rows as they are at head.Revision, ordered by key. The rows may
@@ -55,11 +55,11 @@ type Store interface {
 	Prune(ctx context.Context, through uint64) (int64, error)
 
 	// NewEpoch gives the log another epoch: from now on a revision may stand for another change
-	// than the one that followers have seen.
+	// than before.
 	NewEpoch(ctx context.Context) (Head, error)
 
 	// Restore replaces all objects by rows, each with its revision, in one transaction, if the
-	// newest revision still is at; otherwise the error is [*Conflict]. Afterwards the log is empty,
+	// newest revision still is at; otherwise the error is [*ConflictError]. Afterwards the log is empty,
 	// its epoch is new, and its newest revision is the greater of at and revision. The revision of
 	// a row must not exceed it.
 	Restore(ctx context.Context, at, revision uint64, rows iter.Seq2[Row, error]) error
@@ -124,8 +124,8 @@ type Op struct {
 	LogEpoch string
 	// Traceparent is the W3C traceparent of the request. It may be empty.
 	Traceparent string
-	// Charges are what the write adds to limited accounts, compared with the version that it
-	// replaces. Revision is therefore required with Charges, unless the object is new. The write
+	// Charges are the amounts that the write adds to limited accounts, compared with the version that
+	// it replaces. Revision is therefore required with Charges, unless the object is new. The write
 	// fails with a [*QuotaError] if an account would exceed its limit.
 	Charges []Charge
 }

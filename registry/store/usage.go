@@ -8,7 +8,7 @@ type Account struct {
 	Resource string // "pods"
 }
 
-// Charge is what a write adds to an account. A negative amount gives back.
+// Charge is an amount that a write adds to an account. A negative amount is subtracted.
 type Charge struct {
 	Account Account
 	Amount  int
@@ -19,12 +19,12 @@ type Charge struct {
 // lags further behind than that does not decide on limited writes.
 const MaxUsageRecords = 10_000
 
-// UsageFunc returns what is used of accounts at head. since returns the records of the log after a
+// UsageFunc returns the usage of accounts at head. since returns the records of the log after a
 // revision. A store calls the function inside a commit, while nothing else can commit, so that
 // limits hold exactly with any number of concurrent writers and processes.
 type UsageFunc func(head Head, accounts []Account, since func(after uint64) ([]Record, error)) (map[Account]int, error)
 
-// Usage is what is used of the accounts of a batch before the batch.
+// Usage is the usage of the accounts of a batch before the batch.
 type Usage struct {
 	Used map[Account]int
 	// Err is the error of the writes that need the usage, if it could not be determined.

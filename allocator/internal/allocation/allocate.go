@@ -21,8 +21,8 @@ type ClaimRequest struct {
 	Family corev1.IPFamily
 	Value  string // exactly this value; empty: any
 	Pool   string // only from this pool; empty: any
-	// Protocols are those for which a port is needed; empty: all. They matter in pools with a value
-	// for each protocol.
+	// Protocols are the protocols that need the port; empty: all. They matter in pools with a value for
+	// each protocol.
 	Protocols []pool.Protocol
 	// Repair allows a value that an object already has to come from a retired pool.
 	Repair bool
@@ -44,7 +44,7 @@ func (f *Failure) IsAtHand() bool {
 	return f.Reason == allocatorv1.FailureReason_FAILURE_REASON_AT_HAND
 }
 
-// ClaimResult is a value that was allocated for a claim. If there is one for each protocol, it is the
+// ClaimResult is a value that was allocated for a claim. If there is a value for each protocol, it is the
 // one of the first protocol.
 type ClaimResult struct {
 	Value  pool.Value
@@ -54,8 +54,8 @@ type ClaimResult struct {
 	New    bool // the owner did not have it before
 }
 
-// Allocate serves all claims of an owner, or none. If any claim fails, it returns the failures. Those
-// of claims that only wait for values in reserves are left out if other claims fail anyway.
+// Allocate serves all claims of an owner, or none. If any claim fails, it returns the failures. If some
+// claims fail for other reasons, the failures of claims that only wait for values in reserves are left out.
 func (t *Table) Allocate(now time.Time, owner store.Owner, wants []ClaimRequest, c *Change) ([]ClaimResult, []Failure) {
 	mark := c.Mark()
 	got := make([]ClaimResult, 0, len(wants))

@@ -15,21 +15,22 @@
 //
 // A registry process has a reserve of values before services ask for them. The invariants:
 //
-//   - A value in a reserve is an allocation whose owner is the reserve. It has no other owner, by the
-//     same constraint of the store as every value.
+//   - A value in a reserve is an allocation owned by the reserve. A constraint of the store ensures that
+//     it has no other owner, as for every value.
 //   - A value leaves its reserve once: it goes to an object (settled), is free (returned), or rests
-//     (released, or the reserve is closed). The holder names the value with the number of the grant by
-//     which it got it. What it says about a value that has left the reserve, even if the value is in
-//     the same reserve again, is ignored.
+//     (released, or the reserve is closed). The holder names the value together with the number of the
+//     grant that brought it. A settlement or return of a value that has left the reserve since that grant
+//     is ignored, even if a later grant has put the value into the same reserve again.
 //   - A reserve is closed only when no write of an object with one of its values can succeed any more.
 //     The caller of [Table.CloseReserve] ensures that, and knows all objects that were written before.
 //   - Reserves get free values of the upper band, never those at rest. A pool is full if all its values
-//     are in use; values in reserves count as neither used nor free, and whoever needs them waits.
+//     are in use; values in reserves count as neither used nor free, and a request that needs them waits.
 //
 // Lost answers would leave values in a reserve that its holder does not know. The holder therefore
-// numbers its calls and says which grant it has received last. The number of a call is also that of
-// its grant, so a call that arrives late, after one that was granted values, is recognized and refused:
-// its word about what was received is outdated.
+// numbers its calls, and each call has the number of the last grant that the holder has received. A grant
+// has at least the number of its call. If a call arrives late, after a later call was granted values, its
+// number is not greater than the number of that grant. It is refused, because it does not count that grant
+// as received.
 //
 // A pool's values may be in reserves as long as its upper band has more than twice as many that no
 // object has as all reserves may have together. Values in reserves count as available here. The number

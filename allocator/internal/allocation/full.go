@@ -7,8 +7,8 @@ import (
 	allocatorv1 "portolan.dev/api/allocator/v1"
 )
 
-// noneFree returns the failure of a claim of any value for which no pool has one. The claim may still
-// be served if values of the pools are in reserves.
+// noneFree returns the failure of a claim of any value if no pool has a free value. The claim may still be
+// served later if values of the pools are in reserves.
 func noneFree(pools []*poolState) *Failure {
 	var reserved uint64
 	texts := make([]string, len(pools))
@@ -30,7 +30,7 @@ func noneFree(pools []*poolState) *Failure {
 	}
 }
 
-// usage says why a pool has no value for a claim of any.
+// usage describes why a pool has no free value.
 func (e *poolState) usage() string {
 	name := fmt.Sprintf("pool %q (%s)", e.Name, e.Range)
 	switch e.State {

@@ -8,8 +8,8 @@ import (
 	"portolan.dev/allocator/store"
 )
 
-// Update changes the table by what others have stored. If it returns an error, the table is not
-// usable any more.
+// Update changes the table by the batches that other processes have stored. If it returns an error, the
+// table is not usable any more.
 //
 // All values in the news are forgotten first, and then restored as they are now. So a value may have
 // moved to another pool if the same news change the range of that pool.
@@ -40,7 +40,7 @@ func (t *Table) Update(n store.News, now time.Time) error {
 	return nil
 }
 
-// forget makes a value free, whoever has it.
+// forget makes a value free. If the value has an owner, its claims are removed.
 func (t *Table) forget(v pool.Value) {
 	if h := t.values[v]; h != nil {
 		for _, c := range slices.Clone(h.claims) {

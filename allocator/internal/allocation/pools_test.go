@@ -88,8 +88,8 @@ func (w *testTable) want(band, size, used, static, resting uint64) {
 }
 
 // TestRestedValuesComeBeforeTheStaticBand allocates until nothing is left. Values come from the
-// dynamic band, then from the resting values of this band, the oldest first, then from the static band,
-// and last from the resting values of the static band.
+// dynamic band, then from the resting values of this band, the longest-resting first, then from the static
+// band, and last from the resting values of the static band.
 func TestRestedValuesComeBeforeTheStaticBand(t *testing.T) {
 	w := newTestTable(t, "10.0.0.0/27") // 16 values of the static band, 14 of the dynamic one
 	for i := 1; i <= 16; i++ {

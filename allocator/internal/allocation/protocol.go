@@ -63,7 +63,7 @@ func (t *Table) allocatePort(now time.Time, owner store.Owner, w ClaimRequest, e
 	return result, nil
 }
 
-// withProtocols returns the slots, each followed by those of its values for further protocols.
+// withProtocols returns the slots, each followed by the slots of its values for further protocols.
 func (t *Table) withProtocols(uid string, slots []string) []string {
 	var all []string
 	for _, slot := range slots {

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// Lease is the time within which the holder of a reserve must be heard. Afterwards the reserve is
+	// Lease is the longest time between two calls of the holder of a reserve. Afterwards the reserve is
 	// closed.
 	Lease = 30 * time.Second
 	// maxPoolShare is the largest number of values of a pool in one reserve.
@@ -39,12 +39,12 @@ type reserve struct {
 	inPool map[string]uint64 // number of values by pool
 }
 
-// reservation says in which reserve a value is.
+// reservation is the place of a value in a reserve.
 type reservation struct {
 	reserve  *reserve
 	grant    uint64    // number of the grant
 	granted  time.Time // time of the grant
-	recalled time.Time // since when the holder shall return the value; zero: it may keep it
+	recalled time.Time // time at which the value was recalled; zero: the holder may keep it
 	// released is the UID of an object that had the value and was deleted before the holder settled it.
 	released string
 }
@@ -67,8 +67,8 @@ func (r *reserve) owner() store.Owner {
 // RestoreReserve adds a stored reserve.
 func (t *Table) RestoreReserve(r store.Reserve) { t.restoredReserve(r.Holder).Reserve = r }
 
-// restoredReserve returns the reserve of a holder. If its row was not read yet, the reserve is one that
-// was never renewed.
+// restoredReserve returns the reserve of a holder. If its row was not read yet, it adds a reserve that was
+// never renewed.
 func (t *Table) restoredReserve(holder string) *reserve {
 	r := t.reserves[holder]
 	if r == nil {
@@ -142,8 +142,8 @@ func (t *Table) delist(h *allocation) {
 	t.pool(h.pool).countReserved(h.value, -1)
 }
 
-// reservedCount is the number of values of a pool that are in reserves, in all and of the lower band,
-// where they can only be if the band has grown since.
+// reservedCount is the number of values of a pool that are in reserves, and how many of them are of the
+// lower band. There are such values only if the band has grown since they were granted.
 type reservedCount struct{ all, lower uint64 }
 
 // countReserved adds n, which is 1 or -1, to the number of values in reserves.
@@ -214,8 +214,8 @@ func (r *reserve) set(row store.Reserve, c *Change) {
 	c.add(step{reserve: r, undo: func() { r.Reserve = before }})
 }
 
-// renew records that the holder was heard. It does so only after a third of the lease, because each
-// time is a write.
+// renew records that the holder has called. It does so only after a third of the lease, because it costs a
+// write.
 func (r *reserve) renew(now time.Time, c *Change) {
 	if age := now.Sub(r.Renewed); age >= 0 && age < Lease/3 {
 		return
@@ -271,9 +271,10 @@ func (t *Table) Recall(now time.Time, v pool.Value, c *Change) {
 	c.add(step{allocation: h, undo: func() { h.reserved.recalled = time.Time{} }})
 }
 
-// ReleaseReserved notes that an object that had values was deleted, of which some may be in reserves
-// because their holders have not settled them yet. These are recalled: a holder settles the value, which
-// then rests, or returns it if no object has it any more. It returns the values that were in a reserve.
+// ReleaseReserved notes that an object with these values was deleted. Some of the values may be in
+// reserves because their holders have not settled them yet. ReleaseReserved recalls these: a holder settles
+// the value, which then rests, or returns it if no object has it any more. It returns the values that were
+// in a reserve.
 //
 // To take the values out of the reserves at once would be wrong if the release is late: the holder may
 // have got the value again since then, and would give it to an object that the table does not know.
@@ -293,8 +294,8 @@ func (t *Table) ReleaseReserved(now time.Time, uid string, values []pool.Value, 
 	return released
 }
 
-// ReservedOutside returns the values of a pool that are in reserves and not in a range. The whole
-// pool is outside of the empty range.
+// ReservedOutside returns the values of a pool that are in reserves and not in a range. For the empty range
+// it returns all values of the pool that are in reserves.
 func (t *Table) ReservedOutside(name string, space pool.Space) []pool.Value {
 	var outside []pool.Value
 	for _, r := range t.reserves {

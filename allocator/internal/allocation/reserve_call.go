@@ -23,7 +23,7 @@ type ReserveRequest struct {
 	Holder string
 	// Begin makes the reserve if there is none.
 	Begin bool
-	// Call is the number of the call, and Received that of the newest grant that the holder has
+	// Call is the number of the call, and Received the number of the newest grant that the holder has
 	// received; see the API. 0: the holder does not number its calls.
 	Call, Received uint64
 	Wishes         []ReserveCount // at most one for each family
@@ -39,7 +39,7 @@ type ReserveCount struct {
 	Count  uint64
 }
 
-// Settlement says that an object has got a value of a reserve.
+// Settlement reports that an object has got a value of a reserve.
 type Settlement struct {
 	ReservedValue
 	Owner     store.Owner
@@ -50,7 +50,7 @@ type Settlement struct {
 // ReserveResult is the result of a call.
 type ReserveResult struct {
 	Granted, Recalled []ReservedValue
-	Limits            []ReserveCount // what the holder may keep, for each wish
+	Limits            []ReserveCount // number of values that the holder may keep, for each wish
 	Settled           int            // number of values that went to their objects
 	Ignored           int            // settlements and returns of values that are not in the reserve under their grant
 }
@@ -75,7 +75,7 @@ func (t *Table) Reserve(now time.Time, req ReserveRequest, c *Change) (ReserveRe
 	t.settleAll(now, req, &res, c)
 	t.takeReturns(now, r, req, &res, c)
 	if req.Close {
-		t.closeReserve(now, r, nobody, c)
+		t.closeReserve(now, r, noOwner, c)
 		return res, nil
 	}
 	r.renew(now, c)
@@ -115,8 +115,8 @@ func (t *Table) Settle(now time.Time, holder string, s Settlement, c *Change) bo
 	return true
 }
 
-// takeReturns frees two kinds of values: those that the holder returns, and those that earlier calls
-// granted in answers that never reached the holder. A recalled value is not granted again for some time,
+// takeReturns frees the values that the holder returns, and the values that earlier calls granted in
+// answers that never reached the holder. A recalled value is not granted again for some time,
 // so that it does not go straight back to the same reserve.
 func (t *Table) takeReturns(now time.Time, r *reserve, req ReserveRequest, res *ReserveResult, c *Change) {
 	for _, v := range req.Returned {
@@ -137,7 +137,7 @@ func (t *Table) takeReturns(now time.Time, r *reserve, req ReserveRequest, res *
 	}
 }
 
-// grant adds values of a family to a reserve until the holder has what it wishes, and returns them
+// grant adds values of a family to a reserve until the holder has as many as it wishes, and returns them
 // with the number of values that the holder may keep.
 func (t *Table) grant(now time.Time, r *reserve, number uint64, w ReserveCount, c *Change) (granted []ReservedValue, limit uint64) {
 	pools := t.grantable(now, w.Family)
@@ -165,7 +165,7 @@ func (t *Table) grant(now time.Time, r *reserve, number uint64, w ReserveCount, 
 	return granted, limit
 }
 
-// grantable returns the pools of which values may be granted.
+// grantable returns the pools that may grant values.
 func (t *Table) grantable(now time.Time, family corev1.IPFamily) []*poolState {
 	return slices.DeleteFunc(t.candidates(ClaimRequest{Use: allocatorv1.Use_USE_CLUSTER_IP, Family: family}), func(e *poolState) bool { return !t.isRoomy(e, now) })
 }
@@ -186,8 +186,8 @@ func (t *Table) grantValue(now time.Time, r *reserve, e *poolState, v ReservedVa
 	}})
 }
 
-// recalled returns the values that the holder must return: those that were recalled, and those of
-// pools of which none may be in reserves now.
+// recalled returns the values that the holder must return: the recalled values, and all values of pools
+// that are too scarce for reserves now.
 func (t *Table) recalled(now time.Time, r *reserve) []ReservedValue {
 	var back []ReservedValue
 	scarce := map[string]bool{}
@@ -219,11 +219,11 @@ func (r *reserve) sorted() []*allocation {
 // is one.
 type OwnerOf func(v pool.Value) (owner store.Owner, slot string, ok bool)
 
-// nobody is an OwnerOf for a reserve of which no object has a value.
-func nobody(pool.Value) (store.Owner, string, bool) { return store.Owner{}, "", false }
+// noOwner is an OwnerOf for a reserve without values in objects.
+func noOwner(pool.Value) (store.Owner, string, bool) { return store.Owner{}, "", false }
 
-// CloseReserve ends a reserve of which no value can be stored in an object any more. A value that an
-// object has is confirmed for it, and all others rest. It reports whether there was such a reserve.
+// CloseReserve ends a reserve. No value of it may be stored in an object after that. A value that an object
+// has is confirmed for it, and all others rest. CloseReserve reports whether there was such a reserve.
 func (t *Table) CloseReserve(now time.Time, holder string, ownerOf OwnerOf, c *Change) bool {
 	r := t.reserves[holder]
 	if r == nil {

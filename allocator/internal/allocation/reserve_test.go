@@ -21,7 +21,7 @@ const (
 )
 
 // bench is a table with a pool of 254 addresses, of which 238 are of the upper band, so that a reserve
-// has 14 at most. Each step is stored in rows, as the store would.
+// has 14 at most. Each step is stored in rows, as in a store.
 type bench struct {
 	*testing.T
 	table *Table
@@ -91,7 +91,7 @@ func (b *bench) wantStatus(used, reserved, resting uint64) {
 	}
 }
 
-// settlement says that an object has a value.
+// settlement returns the settlement of a value for an object.
 func settlement(v ReservedValue, uid string, confirmed bool) Settlement {
 	return Settlement{ReservedValue: v, Owner: store.Owner{UID: uid, Kind: "Service"}, Slot: "ip", Confirmed: confirmed}
 }
@@ -142,8 +142,8 @@ func TestTheLargestShare(t *testing.T) {
 	}
 }
 
-// TestAScarcePoolHasNoReserves fills a pool: when no more are left than twice what the reserves may
-// have, everything is recalled, and what is returned is not granted again.
+// TestAScarcePoolHasNoReserves fills a pool. When at most twice as many values are left as the reserves
+// may have, all reserved values are recalled, and returned values are not granted again.
 func TestAScarcePoolHasNoReserves(t *testing.T) {
 	b := newBench(t)
 	granted := b.wish("r1", 10).Granted
@@ -244,7 +244,7 @@ func TestADeletedServicesValueRests(t *testing.T) {
 	release("b", gone, 0) // in use, and in no reserve
 }
 
-// TestReleasedValuesAreStored reads a table anew from what is stored of a value that was released.
+// TestReleasedValuesAreStored releases a value of a reserve and reads a new table from the stored operations.
 func TestReleasedValuesAreStored(t *testing.T) {
 	b := newBench(t)
 	v := b.wish("r1", 1).Granted[0]
@@ -259,7 +259,7 @@ func TestReleasedValuesAreStored(t *testing.T) {
 	fresh.wantStatus(0, 0, 1)
 }
 
-// TestLostAnswers makes a call whose answer is lost, and then a call that arrives after a later one.
+// TestLostAnswers loses the answer of a call, and then delivers a call after a later one.
 func TestLostAnswers(t *testing.T) {
 	b := newBench(t)
 	wishes := []ReserveCount{{ipv4, 3}}
@@ -400,7 +400,7 @@ func TestRenewalIsWrittenSeldom(t *testing.T) {
 	}
 }
 
-// TestDrainingPoolsGetTheirValuesBack tests pools whose values are not granted any more.
+// TestDrainingPoolsGetTheirValuesBack checks that reserves return the values of a draining pool.
 func TestDrainingPoolsGetTheirValuesBack(t *testing.T) {
 	b := newBench(t,
 		store.Pool{Name: "new", Use: allocatorv1.Use_USE_CLUSTER_IP, Range: "10.97.0.0/24", State: allocatorv1.PoolState_POOL_STATE_DRAINING, Band: 16},
@@ -433,8 +433,8 @@ func TestDrainingPoolsGetTheirValuesBack(t *testing.T) {
 	}
 }
 
-// TestOneGrantForBothFamilies checks that a call has one grant, whatever number of families it wishes
-// values of, so that the next call of the holder is not taken for a late one.
+// TestOneGrantForBothFamilies checks that a call which wishes values of two families has one grant, so
+// that the next call of the holder is not taken for a late one.
 func TestOneGrantForBothFamilies(t *testing.T) {
 	pool := func(name, text string) store.Pool {
 		return store.Pool{Name: name, Use: allocatorv1.Use_USE_CLUSTER_IP, Range: text, State: allocatorv1.PoolState_POOL_STATE_ACTIVE}

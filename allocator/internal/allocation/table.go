@@ -178,8 +178,8 @@ func (t *Table) slots(uid string) []string {
 	return slots
 }
 
-// PoolStatus is a pool with its fill level. StaticSize is the number of values of the static band, of
-// all protocols together, and StaticUsed the number of those in use. Values in reserves are not in use.
+// PoolStatus is a pool with its fill level. StaticSize is the number of values of the static band, of all
+// protocols together, and StaticUsed the number of them that are in use. Values in reserves are not in use.
 type PoolStatus struct {
 	store.Pool
 	Size, Used, StaticSize, StaticUsed, Resting, Reserved uint64

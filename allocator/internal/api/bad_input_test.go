@@ -18,8 +18,8 @@ const (
 	usePorts = allocatorv1.Use_USE_NODE_PORT
 )
 
-// TestBadInputChangesNothing checks that each mistake has an error that names the field and says
-// what to do, and that pools and allocations are as before.
+// TestBadInputChangesNothing checks that each mistake has an error that names the field and the remedy,
+// and that pools and allocations are as before.
 func TestBadInputChangesNothing(t *testing.T) {
 	client := open(t, node{"n1", netip.MustParseAddr("10.200.0.11")})
 	create := func(p *allocatorv1.Pool) error {

@@ -31,7 +31,7 @@ func (n node) NodeIn(space pool.Space) (string, netip.Addr) {
 	return n.name, n.address
 }
 
-// adopted is a registry whose values are known.
+// adopted reports that the values of all objects are known.
 type adopted struct{}
 
 // Adopted implements api.Values.

@@ -22,8 +22,8 @@ const (
 	maxPage     = 1000
 )
 
-// ListAllocations implements AllocatorService. A value that several slots have is returned once per
-// slot, and all of these on one page.
+// ListAllocations implements AllocatorService. A value of several slots is returned once per slot, always on
+// one page.
 func (s *Server) ListAllocations(ctx context.Context, req *allocatorv1.ListAllocationsRequest) (*allocatorv1.ListAllocationsResponse, error) {
 	var v apierr.Violations
 	size := int(req.GetPageSize())

@@ -13,7 +13,7 @@ import (
 	"portolan.dev/allocator/store"
 )
 
-// ListPools implements AllocatorService. It returns what any process has stored before the call.
+// ListPools implements AllocatorService. It returns the pools that any process has stored before the call.
 func (s *Server) ListPools(ctx context.Context, _ *allocatorv1.ListPoolsRequest) (*allocatorv1.ListPoolsResponse, error) {
 	if err := s.refresh(ctx); err != nil {
 		return nil, err

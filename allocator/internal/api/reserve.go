@@ -159,7 +159,7 @@ func readReserved(path, text string, grant uint64, v *apierr.Violations) allocat
 	return allocation.ReservedValue{Value: value, Grant: grant}
 }
 
-// readOwner reads an owner. The kind of the owners of values in reserves is not for others.
+// readOwner reads an owner. Its kind must not be the kind of the owners of values in reserves.
 func readOwner(path string, o *allocatorv1.Owner, v *apierr.Violations) store.Owner {
 	checkText(path+".uid", o.GetUid(), v)
 	checkText(path+".kind", o.GetKind(), v)

@@ -21,7 +21,7 @@ import (
 	"portolan.dev/allocator/internal/sqlite"
 )
 
-// never is a registry whose values are not known.
+// never reports that the values of objects are not known yet.
 type never struct{}
 
 // Adopted implements api.Values.
@@ -76,7 +76,7 @@ func TestNothingIsGrantedBeforeValuesAreKnown(t *testing.T) {
 }
 
 // TestAnUnknownReserveNeedsTheRegistry checks that a reserve does not begin, and is not called closed,
-// while nobody says whether its Lease exists.
+// while it is unknown whether its Lease exists.
 func TestAnUnknownReserveNeedsTheRegistry(t *testing.T) {
 	e := newEngine(t)
 	server := api.New(e, adopted{}, noAnswer{}, node{})

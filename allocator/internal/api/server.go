@@ -42,10 +42,10 @@ type Server struct {
 
 var _ allocatorv1.AllocatorServiceServer = (*Server)(nil)
 
-// Values says whether the values in use are known.
+// Values waits until the values in use are known.
 type Values interface {
 	// Adopted waits until the values of all objects are allocated to them, and returns the epoch of
-	// the registry's log for which that is so. The error is that of ctx.
+	// the registry's log at that time. Its only error is ctx.Err().
 	Adopted(ctx context.Context) (epoch string, err error)
 }
 
@@ -55,8 +55,8 @@ type Nodes interface {
 	NodeIn(space pool.Space) (node string, address netip.Addr)
 }
 
-// New returns a server on an engine. It allocates nothing, and adds no range, before the values in use
-// are known. From then on nodes has the addresses that no pool may have.
+// New returns a server on an engine. The server allocates nothing, and adds no range, before the values in
+// use are known. From then on nodes has the addresses that no pool may have.
 func New(e *engine.Engine, values Values, leases Leases, nodes Nodes) *Server {
 	return &Server{engine: e, values: values, leases: leases, nodes: nodes}
 }

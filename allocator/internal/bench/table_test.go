@@ -73,7 +73,7 @@ func filled(t *testing.T, used func(i, size uint64) bool) *allocation.Table {
 }
 
 // TestMeasurePicking is TestMeasureFill without the store: the decision, the writes for the store, and
-// the release. What is left of a difference are accesses to memory that no cache has.
+// the release. The remaining difference between fills comes from accesses to memory outside the caches.
 func TestMeasurePicking(t *testing.T) {
 	onlyToMeasure(t)
 	empty, nowEmpty := filled(t, func(uint64, uint64) bool { return false }), epoch
@@ -82,7 +82,7 @@ func TestMeasurePicking(t *testing.T) {
 		var costs, ofEmpty, ratios []float64
 		now := epoch
 		runtime.GC()
-		collect := debug.SetGCPercent(-1) // a collection would count for the one that happens to run then
+		collect := debug.SetGCPercent(-1) // a collection would count for the table that is measured at that moment
 		for range rounds {
 			cost, of := µs(pairsIn(t, table, &now)), µs(pairsIn(t, empty, &nowEmpty))
 			costs, ofEmpty, ratios = append(costs, cost), append(ofEmpty, of), append(ratios, cost/of)
@@ -128,7 +128,7 @@ func pairsIn(t *testing.T, table *allocation.Table, now *time.Time) time.Duratio
 	return took / pairs
 }
 
-// TestMeasureMemory measures what a table takes.
+// TestMeasureMemory measures the memory that a table takes.
 func TestMeasureMemory(t *testing.T) {
 	onlyToMeasure(t)
 	const million = 1 << 20

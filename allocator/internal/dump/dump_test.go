@@ -19,8 +19,8 @@ func held(port uint16) store.Allocation {
 	return store.Allocation{Value: pool.PortValue(port), Pool: "ports", Owner: store.Owner{UID: "u"}, Claims: []store.Claim{{Slot: "p", Since: time.UnixMilli(5)}}}
 }
 
-// TestContentThatBreaksTheRules writes files with a right checksum and with content that no allocator
-// writes. Each is refused.
+// TestContentThatBreaksTheRules checks that files with a right checksum, but with content that no allocator
+// writes, are refused.
 func TestContentThatBreaksTheRules(t *testing.T) {
 	overlapping, backwards := ports, ports
 	overlapping.Name, backwards.Range = "more", "30099-30000"

@@ -16,7 +16,7 @@ import (
 	"portolan.dev/allocator/store"
 )
 
-// Content is what a file has.
+// Content is the content of a file.
 type Content struct {
 	Pools       []store.Pool
 	Allocations []store.Allocation
@@ -38,8 +38,7 @@ func (c *Content) Counts() Counts {
 	return Counts{Pools: len(c.Pools), Allocations: len(c.Allocations)}
 }
 
-// Read reads a file completely and verifies it. The error says what is wrong with the file, and in
-// which line.
+// Read reads a file completely and verifies it. The error names the line with the fault.
 func Read(in io.Reader) (*Content, error) {
 	r := reader{content: &Content{}, sum: sha256.New()}
 	lines := bufio.NewReader(in)

@@ -10,11 +10,11 @@ import (
 	"portolan.dev/allocator/store"
 )
 
-// Counts are the numbers of what a file has.
+// Counts are the numbers of pools and allocations in a file.
 type Counts struct{ Pools, Allocations int }
 
-// Write writes a snapshot. version is that of this program, now the time at which values in reserves
-// begin to rest.
+// Write writes a snapshot. version is the version of this program. Values in reserves are written as at
+// rest since now.
 func Write(out io.Writer, s store.Snapshot, version string, now time.Time) (Counts, error) {
 	sum := sha256.New()
 	lines := json.NewEncoder(io.MultiWriter(out, sum))

@@ -40,7 +40,7 @@ func (e *Engine) Allocate(ctx context.Context, sets []Set, dryRun bool) ([]SetRe
 	return results, err
 }
 
-// Adopt is Allocate for values that objects have. It is also served after the store went back.
+// Adopt is Allocate for values that objects already have. It works even after the store went back.
 func (e *Engine) Adopt(ctx context.Context, sets []Set) ([]SetResult, error) {
 	var results []SetResult
 	if err := e.submit(ctx, allocateAll(sets, false, &results)); err != nil {
@@ -89,7 +89,7 @@ func (e *Engine) Confirm(ctx context.Context, owners []OwnerSlots) (confirmed in
 	return confirmed, unknown, err
 }
 
-// Release releases values, those that are still in reserves too. It returns how many are free now.
+// Release releases values, also values that are still in reserves. It returns how many are free now.
 func (e *Engine) Release(ctx context.Context, owners []OwnerSlots) (released int, err error) {
 	err = e.submit(ctx, func(b *allocation.Table, now time.Time, c *allocation.Change) {
 		released = 0

@@ -79,8 +79,8 @@ func benchmarkAllocate(b *testing.B, stores ...store.Store) {
 	})
 }
 
-// BenchmarkReserve500 settles 500 values of a reserve and gets as many new ones in each call. The time
-// is per value.
+// BenchmarkReserve500 settles 500 values of a reserve and gets 500 new values in each call. The time is per
+// value.
 func BenchmarkReserve500(b *testing.B) {
 	st, err := sqlite.Open(b.Context(), filepath.Join(b.TempDir(), "a.db"))
 	if err != nil {

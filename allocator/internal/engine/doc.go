@@ -6,11 +6,11 @@
 // learns it from the store.
 //
 // The second is that a batch is decided from the present state of the store, although other processes
-// write to it too. Before the decision, and under its lock, the store gives the engine what the other
-// processes have changed. Readers that must see what others have stored call Refresh first:
-// lists, metrics and the verifier.
+// write to it too. Before the decision, and under its lock, the store gives the engine the changes of
+// the other processes. Readers that must see these changes call Refresh first: lists, metrics and the
+// verifier.
 //
 // The third: if the store went back to an older state, clients get no values until the verifier has
-// said that all values in use are allocated again. The engine checks this in the decision, because a
+// reported that all values in use are allocated again. The engine checks this in the decision, because a
 // check before the call would let requests pass that the same batch then decides from the old state.
 package engine

@@ -67,7 +67,7 @@ type world struct {
 	backup   *log
 	flying   []commit
 	running  []*process
-	ended    []string // holders whose Leases were deleted
+	ended    []string // holders without Lease
 	names    int
 	copied   bool // there is a copy of the store
 	refusals int  // commits that the fence or the epoch refused
@@ -111,7 +111,7 @@ func (w *world) ownerOf(value pool.Value) (store.Owner, string, bool) {
 
 func owner(uid string) store.Owner { return store.Owner{UID: uid, Kind: "Service", Name: uid} }
 
-// adopt closes all reserves and allocates to the objects what they have, as the verifier does.
+// adopt closes all reserves and allocates the values of the objects to them, as the verifier does.
 func (w *world) adopt() {
 	holders := slices.Collect(maps.Keys(w.log.leases))
 	for _, r := range w.engine.Reserves() {
@@ -343,7 +343,7 @@ func (w *world) deleteObject(rt *rapid.T) {
 	}
 }
 
-// verify does what the verifier does after the grace.
+// verify confirms and releases allocations, as the verifier does after the grace.
 func (w *world) verify() {
 	for _, h := range w.engine.Allocations() {
 		at, _, stored := w.ownerOf(h.Value)

@@ -57,8 +57,8 @@ func frees(n store.News) bool {
 }
 
 // transact lets decide change the table, from the present state of the store, and stores the batch
-// that it returns. Unless the batch is stored, undo reverts what decide did to the table, and the
-// next call reads from the store whether it was stored after all. decide runs again if nothing was
+// that it returns. Unless the batch is stored, undo reverts the changes of decide to the table, and the
+// next call reads from the store whether the batch was stored after all. decide runs again if nothing was
 // stored for a reason that is over. An error of decide is returned as it is. The caller holds mu.
 func (e *Engine) transact(ctx context.Context, decide func() (store.Batch, error), undo func()) error {
 	var err error
@@ -112,7 +112,8 @@ func (e *Engine) transactOnce(ctx context.Context, decide func() (store.Batch, e
 	return nil
 }
 
-// note records what an error of the store says about the table. The caller holds mu.
+// note marks the table as outdated if an error of the store shows that it is. If the store went back, note
+// also has the verifier take over the values in use again. The caller holds mu.
 func (e *Engine) note(err error) {
 	_, conflict := errors.AsType[*store.ConflictError](err)
 	if conflict || errors.Is(err, store.ErrOutdated) || errors.Is(err, store.ErrWentBack) {
@@ -169,8 +170,8 @@ func (e *Engine) Adopted(losses uint64) {
 	e.adopted = losses
 }
 
-// ofClient makes a request of a client from a decision. It is refused if the values in use are not
-// known.
+// ofClient makes a request of a client from a decision. The request is refused if the values in use are
+// not known.
 func (e *Engine) ofClient(refused *error, decide request) request {
 	return func(b *allocation.Table, now time.Time, c *allocation.Change) {
 		if *refused = nil; e.losses != e.adopted {

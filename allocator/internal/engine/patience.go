@@ -22,8 +22,8 @@ const (
 )
 
 // AllocatePatiently is Allocate, except that sets that only lack values in reserves wait for them, for
-// the time of Patience at most. Then their failures say that the values are at hand elsewhere. The
-// other sets are served before that, but the answer is for all.
+// the time of Patience at most. After that they fail because the values are at hand elsewhere. The other
+// sets are served at once, but AllocatePatiently returns when all sets are served or have failed.
 func (e *Engine) AllocatePatiently(ctx context.Context, sets []Set, dryRun bool) ([]SetResult, error) {
 	var (
 		results []SetResult
@@ -110,7 +110,7 @@ func recall(b *allocation.Table, now time.Time, results []SetResult, c *allocati
 }
 
 // bringBack recalls the values of a pool that are in reserves and not in a range, and waits for them.
-// It returns an error of the API if they do not come.
+// It returns an error of the API if they do not come back in time.
 func (e *Engine) bringBack(ctx context.Context, name string, space pool.Space) error {
 	var outside []pool.Value
 	err := e.waitFor(ctx, func() (bool, error) {

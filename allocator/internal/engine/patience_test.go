@@ -41,7 +41,7 @@ func wants(uid, value string) Set {
 	return Set{Owner: store.Owner{UID: uid}, Requests: []allocation.ClaimRequest{{Slot: "ip", Use: useIP, Value: value}}}
 }
 
-// answer is what AllocatePatiently returns.
+// answer holds the results of AllocatePatiently.
 type answer struct {
 	results []SetResult
 	err     error
@@ -98,8 +98,8 @@ portolan_allocator_settlements_ignored_total 2
 	})
 }
 
-// TestWaitingSetsAreServedWhenValuesComeBack has one set that waits. The other has its value before
-// that. A dry run waits too, and allocates nothing.
+// TestWaitingSetsAreServedWhenValuesComeBack allocates two sets, of which one waits for a value in a
+// reserve. The other set has its value before that. A dry run waits too, and allocates nothing.
 func TestWaitingSetsAreServedWhenValuesComeBack(t *testing.T) {
 	for _, dry := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -164,8 +164,8 @@ func TestWaitingEndsWithItsCaller(t *testing.T) {
 	})
 }
 
-// TestPoolsWaitForTheirValues shrinks and deletes a pool with values in a reserve that does not return
-// them, and then does.
+// TestPoolsWaitForTheirValues shrinks and deletes a pool with values in a reserve, first while the holder
+// does not return them, and then while it does.
 func TestPoolsWaitForTheirValues(t *testing.T) {
 	small := store.Pool{Name: ips.Name, Range: "10.96.0.0/28"}
 	for name, c := range map[string]struct {

@@ -60,8 +60,8 @@ func (e *Engine) UpdatePool(ctx context.Context, p store.Pool) (allocation.PoolS
 	return fill, err
 }
 
-// freshFill returns the present fill level of a pool, also if another process on the same store has
-// changed it.
+// freshFill returns the present fill level of a pool, including changes of other processes on the same
+// store.
 func (e *Engine) freshFill(ctx context.Context, name string) (fill allocation.PoolStatus, err error) {
 	err = e.submit(ctx, func(b *allocation.Table, now time.Time, _ *allocation.Change) { fill, _ = b.PoolStatus(name, now) })
 	return fill, err
@@ -85,8 +85,8 @@ func (e *Engine) putPool(ctx context.Context, check func() (store.Pool, error)) 
 	return fill, nil
 }
 
-// DeletePool removes a retired pool, whose values in reserves are waited for. It returns errors of the
-// API.
+// DeletePool removes a retired pool. It waits until reserves have returned the pool's values. It returns
+// errors of the API.
 func (e *Engine) DeletePool(ctx context.Context, name string) error {
 	if e.isRetired(name) {
 		if err := e.bringBack(ctx, name, pool.Space{}); err != nil {

@@ -9,8 +9,8 @@ import (
 	"portolan.dev/allocator/store"
 )
 
-// Reserve serves a call of the holder of a reserve. Errors: those of [allocation.Table.Reserve], and
-// of the API if the store fails.
+// Reserve serves a call of the holder of a reserve. It returns the errors of [allocation.Table.Reserve],
+// and an error of the API if the store fails.
 func (e *Engine) Reserve(ctx context.Context, req allocation.ReserveRequest) (allocation.ReserveResult, error) {
 	var (
 		res           allocation.ReserveResult
@@ -55,9 +55,9 @@ func lapsed(reserves []store.Reserve, now time.Time) []string {
 	return holders
 }
 
-// CloseReserves ends reserves of which no value can be stored in an object any more, in one
-// transaction. ownerOf says which objects have values of them. It returns the number of reserves that
-// there were.
+// CloseReserves ends reserves in one transaction. No value of them may be stored in an object after that.
+// ownerOf returns the objects that have values of them. CloseReserves returns the number of reserves that
+// existed.
 func (e *Engine) CloseReserves(ctx context.Context, holders []string, ownerOf allocation.OwnerOf) (closed int, err error) {
 	err = e.submit(ctx, func(b *allocation.Table, now time.Time, c *allocation.Change) {
 		closed = 0
@@ -79,7 +79,7 @@ type HolderSettlement struct {
 	allocation.Settlement
 }
 
-// Settle gives values of reserves to the objects that have them, and returns the number of those that
+// Settle gives values of reserves to the objects that have them, and returns the number of values that
 // were still in their reserves.
 func (e *Engine) Settle(ctx context.Context, settlements []HolderSettlement) (settled int, err error) {
 	err = e.submit(ctx, func(b *allocation.Table, now time.Time, c *allocation.Change) {

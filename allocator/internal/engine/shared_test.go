@@ -122,8 +122,8 @@ func TestAClaimIsOneClaimForAllProcesses(t *testing.T) {
 	}
 }
 
-// TestAReleaseIsOfItsOwner repeats a release at a process that has not seen that another owner has
-// the value by now.
+// TestAReleaseIsOfItsOwner repeats a release at a process that has not seen yet that another owner has the
+// value now.
 func TestAReleaseIsOfItsOwner(t *testing.T) {
 	dsn := kittest.Postgres(t)
 	first, other := openPostgres(t, dsn), openPostgres(t, dsn)
@@ -253,7 +253,7 @@ func TestAnOlderCopyIsNoticed(t *testing.T) {
 }
 
 // TestProcessesSurviveTheLossOfConnections terminates the sessions of two processes repeatedly under
-// load. What was reported as allocated is stored, and both processes agree with the store.
+// load. Every value that was reported as allocated is stored, and both processes agree with the store.
 func TestProcessesSurviveTheLossOfConnections(t *testing.T) {
 	dsn := kittest.Postgres(t)
 	engines := []*Engine{openPostgres(t, dsn), openPostgres(t, dsn)}
@@ -270,7 +270,7 @@ func TestProcessesSurviveTheLossOfConnections(t *testing.T) {
 		over     atomic.Bool
 		wg       sync.WaitGroup
 		mu       sync.Mutex
-		owners   = map[string]string{} // of what was reported as allocated
+		owners   = map[string]string{} // of the values that were reported as allocated
 		failed   int
 		progress = make(chan struct{}, 1)
 	)

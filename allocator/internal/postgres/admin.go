@@ -16,9 +16,9 @@ const (
 	// expireChunk is the number of rows that one transaction deletes, so that none holds the lock for
 	// long.
 	expireChunk = 10_000
-	// oldBatches deletes the records of batches that every process has seen, or has been away for so
-	// long that it may as well read everything. It looks at the oldest ones until it finds one that
-	// stays. That of the newest batch always stays.
+	// oldBatches deletes the records of batches that are older than ten minutes. Every process has seen
+	// these batches, or has been away for so long that it may as well read everything. The record of the
+	// newest batch always stays. The query reads the oldest records until it finds one that stays.
 	oldBatches = `DELETE FROM allocator_batches WHERE version < COALESCE(
 		(SELECT version FROM allocator_batches WHERE stored >= now() - interval '10 minutes' ORDER BY version LIMIT 1),
 		(SELECT version FROM allocator_head))`

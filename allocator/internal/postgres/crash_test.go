@@ -98,8 +98,8 @@ func TestALostSessionBeforeTheDecisionIsReplaced(t *testing.T) {
 	}
 }
 
-// TestTheOutcomeOfALostCommitIsFound looks for batches whose answer was lost: one that was never
-// received, one in the middle of its transaction, and one that is stored.
+// TestTheOutcomeOfALostCommitIsFound looks up the outcomes of batches after their answers were lost: a
+// batch that was never received, one in the middle of its transaction, and one that is stored.
 func TestTheOutcomeOfALostCommitIsFound(t *testing.T) {
 	s := openStore(t, withSetting(kittest.Postgres(t), "idle_in_transaction_session_timeout", "300"))
 	s.lookupTimeout = time.Minute
@@ -142,8 +142,8 @@ func TestTheOutcomeOfALostCommitIsFound(t *testing.T) {
 	}
 }
 
-// TestOldBatchesAreForgotten deletes the records of old batches. A process that has seen the newest
-// one goes on; one that has seen an older one reads everything.
+// TestOldBatchesAreForgotten deletes the records of old batches. A process that has seen the newest batch
+// goes on; a process that has seen only an older batch reads everything.
 func TestOldBatchesAreForgotten(t *testing.T) {
 	dsn := kittest.Postgres(t)
 	s, admin := openStore(t, dsn), connect(t, dsn)

@@ -3,13 +3,13 @@
 //
 // # A batch
 //
-// Every batch locks the single row of allocator_head (SELECT FOR UPDATE), reads what others have
-// changed, is decided in the memory of the process, and is written with the next version in the same
-// transaction. Two round trips: one opens the transaction, locks and reads the news; the other
-// writes the whole batch, whatever its size, and commits. The lock is held from the middle of the
+// Every batch locks the single row of allocator_head (SELECT FOR UPDATE), reads the changes of other
+// processes, is decided in the memory of the process, and is written with the next version in the same
+// transaction. That takes two round trips: the first opens the transaction, locks and reads the news; the
+// second writes the whole batch, of any size, and commits. The lock is held from the middle of the
 // first to the end of the second.
 //
-// A table of batches (allocator_batches) has the keys of what each batch has changed, for ten
+// A table of batches (allocator_batches) has the keys of the rows that each batch has changed, for ten
 // minutes. From it a process reads the news, and finds out whether the database still has the state
 // that the process has seen: its version with its mark. Alternative: a version in each row, with an
 // index; but then each written value would cost an entry of an index, and a deleted row would tell
@@ -25,8 +25,8 @@
 //
 // # A lost connection
 //
-// If the connection is lost while a batch is committed, the next one waits for the lock, which the
-// server releases when the lost session has ended in one way or the other. It then looks for the
+// If the connection is lost while a batch is committed, the next connection waits for the lock, which
+// the server releases when the lost session has ended, with or without a commit. It then looks for the
 // version and the mark of the batch. If they are there, the batch is stored; if not, it was not
 // stored and cannot be any more. If the database does not answer within some seconds, the outcome is
 // unknown, and the next batch learns it from the news.

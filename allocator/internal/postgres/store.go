@@ -29,7 +29,7 @@ var migrations embed.FS
 // schema is the schema of the tables, unless the location of the database sets search_path.
 const schema = "allocator"
 
-// settings are those of the store's sessions, unless the location of the database sets them.
+// settings are the settings of the store's sessions, unless the location of the database sets them.
 //
 // Statements are planned once. They join batches of unknown size with tables of unknown size, so
 // they must always use the index on the key.

@@ -72,8 +72,8 @@ func (s *Store) begin(ctx context.Context, seen store.Position) (*pgxpool.Conn, 
 	}
 }
 
-// isReplaceable reports whether an error means that the connection was lost, so that another attempt
-// on a new one may succeed. Then the idle connections are probably lost too, and are not used again.
+// isReplaceable reports whether an error means that the connection was lost, so that another attempt on a
+// new connection may succeed. The idle connections are then probably lost too, and it drops them.
 func (s *Store) isReplaceable(ctx context.Context, err error, attempt int) bool {
 	if attempt == maxAttempts || ctx.Err() != nil || !isLost(err) {
 		return false
@@ -82,8 +82,8 @@ func (s *Store) isReplaceable(ctx context.Context, err error, attempt int) bool 
 	return true
 }
 
-// isLost reports whether an error means that the connection was lost, or leads to another server
-// than the one that takes writes.
+// isLost reports whether an error means that the connection was lost, or leads to a server that takes no
+// writes.
 func isLost(err error) bool {
 	refused, ok := errors.AsType[*pgconn.PgError](err)
 	return !ok || refused.Severity != "ERROR" || transient[refused.Code]
@@ -111,8 +111,8 @@ func closeNow(conn *pgxpool.Conn) {
 	_ = conn.Conn().Close(ctx) // the server ends the session either way
 }
 
-// outcome finds out what became of a batch whose commit returned an error, and returns its position
-// if it was stored.
+// outcome finds out whether a batch was stored although its commit returned an error. It returns the
+// position of the stored batch.
 func (s *Store) outcome(ctx context.Context, cause error, to store.Position, b store.Batch) (store.Position, error) {
 	refused, ok := errors.AsType[*pgconn.PgError](cause)
 	switch {
@@ -135,7 +135,7 @@ func notStored(cause error) error {
 	return fmt.Errorf("%w: %w", store.ErrNotStored, unavailable(cause))
 }
 
-// resolve looks for a batch whose commit was interrupted.
+// resolve looks for a batch in the database after its commit was interrupted.
 func (s *Store) resolve(ctx context.Context, cause error, to store.Position) (store.Position, error) {
 	s.log.Warn("connection lost in a commit, of which the outcome is looked up", "err", kit.OneLine(cause))
 	// The time for it does not depend on the deadline of the batch, which may be the cause.
@@ -154,7 +154,7 @@ func (s *Store) resolve(ctx context.Context, cause error, to store.Position) (st
 	}
 }
 
-// find reports whether a batch was stored. It waits until the session that has sent it is over.
+// find reports whether a batch was stored. It waits until the session that sent the batch has ended.
 func (s *Store) find(ctx context.Context, to store.Position) (stored bool, err error) {
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT FROM allocator_head FOR UPDATE`); err != nil {

@@ -1,2 +1,2 @@
-// Package row has the form of times and claims that the databases of allocations share.
+// Package row encodes times and claims for the databases of allocations.
 package row

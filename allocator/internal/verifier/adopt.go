@@ -30,8 +30,7 @@ var (
 
 // Adopted waits until every value of the objects in a complete view is allocated, and returns the
 // epoch of the view's log. Before that, a newly allocated value could be in use, because the store may
-// be new or an old copy, or the registry may have been restored from a backup. The error is that of
-// ctx.
+// be new or an old copy, or the registry may have been restored from a backup. Its only error is ctx.Err().
 func (v *Verifier) Adopted(ctx context.Context) (epoch string, err error) { return v.gate.wait(ctx) }
 
 // adopt makes the allocations complete for the log of the view: it closes all reserves, so that no
@@ -41,10 +40,11 @@ func (v *Verifier) Adopted(ctx context.Context) (epoch string, err error) { retu
 // object: a value of an object that was deleted in the meantime is freed after the grace.
 //
 // The view may be behind the log, for example while NATS is away. closeReserves waits until the view has
-// all that was written before, also if there are no reserves: the store may be older than these objects.
+// all objects that were written before, even if there are no reserves, because the store may be older than
+// these objects.
 //
-// losses is how often the allocator's store has gone back. If it goes back again meanwhile, the
-// engine goes on to refuse clients.
+// losses is how often the allocator's store has gone back. If it goes back again meanwhile, the engine
+// still refuses clients afterwards.
 func (v *Verifier) adopt(ctx context.Context, epoch string, losses uint64) error {
 	if err := v.cfg.Engine.Refresh(ctx); err != nil {
 		return err
@@ -126,8 +126,8 @@ func (v *Verifier) adoptBatch(ctx context.Context, sets []engine.Set) error {
 	return nil
 }
 
-// adoptFromGone gives a value to an object if the store, which may be an old copy, has it for one that
-// has it no more. To free the value first and allocate it later would let others have it in between.
+// adoptFromGone gives a value to an object if the store, which may be an old copy, has it for an object that
+// no longer has it. If the value were freed first and allocated later, others could get it in between.
 func (v *Verifier) adoptFromGone(ctx context.Context, set engine.Set, refused engine.SetResult) (engine.SetResult, error) {
 	w := set.Requests[0]
 	value, err := parse(objectValue{use: w.Use, text: w.Value})

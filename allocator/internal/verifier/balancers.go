@@ -16,7 +16,7 @@ import (
 )
 
 // balancerValues returns the addresses of a service's load balancer, in the slots in which lbctl
-// claims them. A store that has lost its allocations so gets them back as lbctl knows them.
+// claims them. So a store that has lost its allocations gets them back in the slots that lbctl uses.
 func balancerValues(svc *corev1.Service) []objectValue {
 	var all []objectValue
 	count := map[corev1.IPFamily]int{}

@@ -82,8 +82,8 @@ func TestASharedAddressOutlivesItsServices(t *testing.T) {
 	w.wantEvents()
 }
 
-// TestAnAddressOfAnotherProviderIsNotAllocated has a service whose address lies in no pool, and two
-// services that have one address without sharing it.
+// TestAnAddressOfAnotherProviderIsNotAllocated has a service with an address outside all pools, and two
+// services with the same address that do not share it.
 func TestAnAddressOfAnotherProviderIsNotAllocated(t *testing.T) {
 	w := newTestVerifier(t)
 	other := balanced("other", "u3", "", "10.98.0.1")

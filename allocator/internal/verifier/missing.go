@@ -121,8 +121,8 @@ func (v *Verifier) reportRefused(ctx context.Context, svc *corev1.Service, w obj
 	v.reportToOwner(ctx, owner, svc, w, value)
 }
 
-// reportToOwner writes an Event on the service that holds a value which another service has too.
-// Traffic of both is disturbed, and nothing else names the cause.
+// reportToOwner writes an Event on the service that owns a value which another service has too. The
+// traffic of both is disturbed, and nothing else names the cause.
 func (v *Verifier) reportToOwner(ctx context.Context, owner store.Owner, other *corev1.Service, w objectValue, value pool.Value) {
 	svc, ok := v.view.get(owner.UID).(*corev1.Service)
 	if !ok {
@@ -155,7 +155,8 @@ func (v *Verifier) report(ctx context.Context, svc *corev1.Service, w objectValu
 	v.reportOnce(ctx, svc, eventSubject{svc.GetMetadata().GetUid(), w.field, other}, event{typ, reason, w.text, message})
 }
 
-// event is an event to report. Its reason and subject tell whether it is the one reported before.
+// event is an event to report. An event with the same reason and subject as a reported one is the same
+// event.
 type event struct {
 	typ                      corev1.EventType
 	reason, subject, message string

@@ -13,7 +13,7 @@ import (
 	"portolan.dev/allocator/pool"
 )
 
-// nodeInPool is the reason of an event on a node whose address lies in the range of a pool.
+// nodeInPool is the reason of an event on a node with an address in the range of a pool.
 const nodeInPool = "NodeAddressInPool"
 
 // nodeAddress is an address of a node.

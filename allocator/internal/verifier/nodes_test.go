@@ -34,8 +34,8 @@ portolan_allocator_node_addresses_in_pools ` + n + "\n"
 	}
 }
 
-// TestNodesInPoolsAreReported adds nodes whose addresses lie in pools that exist. Each is reported
-// once, and again if it comes back.
+// TestNodesInPoolsAreReported adds nodes with addresses in existing pools. Each is reported once, and
+// again if it comes back.
 func TestNodesInPoolsAreReported(t *testing.T) {
 	w := newTestVerifier(t, node("n1", "192.0.2.1", "10.96.0.9"))
 	w.passGrace()

@@ -23,9 +23,9 @@ const (
 	reachTimeout = 10 * time.Second
 )
 
-// keepReserves adopts the values of objects at the start, when the registry's log has begun anew, and
-// when the allocator's store went back to an older state. It closes reserves that were not renewed.
-// It runs until ctx is done, and it alone closes reserves.
+// keepReserves adopts the values of objects at the start, when the registry's log has another epoch, and
+// when the allocator's store went back to an older state. It also closes reserves that were not renewed.
+// It runs until ctx is done. Nothing else closes reserves.
 func (v *Verifier) keepReserves(ctx context.Context) error {
 	ticker := time.NewTicker(lookForLapsed)
 	defer ticker.Stop()
@@ -41,7 +41,7 @@ func (v *Verifier) keepReserves(ctx context.Context) error {
 	}
 }
 
-// keepReservesOnce does what is due.
+// keepReservesOnce makes one pass over the reserves.
 func (v *Verifier) keepReservesOnce(ctx context.Context) {
 	at, filled := v.view.position()
 	if !filled {
@@ -79,10 +79,10 @@ func (v *Verifier) closeLapsed(ctx context.Context) error {
 }
 
 // closeReserves ends reserves. After their Leases were deleted no value of them is stored in an object
-// any more, because each such write depends on the Lease. Once the view has everything that was
-// written before, it shows which of the values objects have. All other values can be given to others.
-// When closeReserves returns, the view has everything that was written before the call, also without
-// holders.
+// any more, because each such write depends on the Lease. Once the view has everything that was written
+// before, it shows which of the values objects have. All other values can be allocated to other objects.
+// When closeReserves returns, the view has everything that was written before the call, even if holders
+// is empty.
 func (v *Verifier) closeReserves(ctx context.Context, holders []string) error {
 	for _, holder := range holders {
 		if err := v.cfg.Registry.DeleteLease(ctx, holder); err != nil {

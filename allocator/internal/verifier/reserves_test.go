@@ -50,7 +50,7 @@ func settlement(svc *corev1.Service, v allocation.ReservedValue, confirmed bool)
 	return allocation.Settlement{ReservedValue: v, Owner: ownerOf(svc), Slot: "ip", Confirmed: confirmed}
 }
 
-// lapse lets the time of the lease pass and closes what has lapsed.
+// lapse lets the time of the lease pass and closes the reserves that have lapsed.
 func (w *testVerifier) lapse() {
 	w.ahead += allocation.Lease
 	w.verifier.keepReservesOnce(w.Context())
@@ -117,8 +117,8 @@ func TestAHolderThatDies(t *testing.T) {
 	}
 }
 
-// TestAnUnknownOutcomeIsDecided settles a value whose commit may or may not have succeeded. The
-// verifier decides after the grace.
+// TestAnUnknownOutcomeIsDecided settles a value of a commit with an unknown outcome. The verifier decides
+// after the grace.
 func TestAnUnknownOutcomeIsDecided(t *testing.T) {
 	w := newTestVerifier(t)
 	v := w.reserve(2)
@@ -129,8 +129,7 @@ func TestAnUnknownOutcomeIsDecided(t *testing.T) {
 	w.wantPool(1, 0, 1)
 }
 
-// TestNothingIsClosedInDoubt keeps reserves as long as it is not certain that none of their values are
-// stored any more.
+// TestNothingIsClosedInDoubt checks that a reserve stays as long as one of its values may still be stored.
 func TestNothingIsClosedInDoubt(t *testing.T) {
 	for name, doubt := range map[string]func(w *testVerifier){
 		"the Lease cannot be deleted":  func(w *testVerifier) { w.registry.kept[holder] = true },

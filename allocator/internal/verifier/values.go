@@ -81,8 +81,8 @@ func protocolOf(p corev1.Protocol) pool.Protocol {
 	}
 }
 
-// hasValue reports whether an object has a value that is allocated to it. It returns true if the
-// object cannot tell, as with addresses that a pod may still get. A service with lbctl's finalizer
+// hasValue reports whether an object has a value that is allocated to it. It returns true if the object may
+// still get the value, like the address of a pod. A service with lbctl's finalizer
 // may still get load-balancer addresses: lbctl writes them after they are allocated, and releases them
 // before it removes the finalizer.
 func hasValue(o object.Object, use allocatorv1.Use, v pool.Value) bool {

@@ -149,8 +149,8 @@ func (v *Verifier) compare(ctx context.Context) error {
 	}
 }
 
-// reconcileChanged allocates what changed services have without an allocation. Another replica may
-// have allocated it.
+// reconcileChanged allocates the values that changed services have without an allocation. It reads the
+// allocations first, because another replica may have made them.
 func (v *Verifier) reconcileChanged(ctx context.Context) {
 	if err := v.cfg.Engine.Refresh(ctx); err != nil {
 		v.cfg.Log.Warn("allocations not read", "err", err)
@@ -183,8 +183,8 @@ func (v *Verifier) reconcileAll(ctx context.Context) {
 	v.metrics.passes.Inc()
 }
 
-// mayDecide reports whether differences to the view count: an outdated view does not decide, and
-// neither does one whose values are still being adopted.
+// mayDecide reports whether the verifier may act on differences to the view. It may not if the view is
+// outdated, or if the values of the view's objects are still being adopted.
 func (v *Verifier) mayDecide() bool {
 	at, _ := v.view.position()
 	return v.gate.isOpenFor(at.epoch) && v.cfg.ViewCurrent()

@@ -35,7 +35,7 @@ import (
 type unreliableStore struct {
 	store.Store
 	silent bool
-	// replaced makes the store say that it went back if it does not know a position.
+	// replaced makes the store return that it went back if it does not know a position.
 	replaced bool
 }
 
@@ -72,7 +72,7 @@ type registry struct {
 	err  error
 	// kept are Leases that cannot be deleted.
 	kept map[string]bool
-	// onHead, if not nil, is what Head returns.
+	// onHead returns the result of Head, unless it is nil.
 	onHead func() (epoch string, revision uint64, err error)
 	// differs holds objects that the registry has and the view has not; nil: deleted.
 	differs map[object.Key]object.Object

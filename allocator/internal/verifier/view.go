@@ -9,8 +9,8 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// Kinds of objects that the verifier follows: those that have allocated values, nodes, whose
-// addresses must not be in a pool, and Leases of reserves.
+// Kinds of objects that the verifier follows: kinds with allocated values, nodes, because their addresses
+// must not be in a pool, and Leases of reserves.
 const (
 	kindService = "Service"
 	kindPod     = "Pod"

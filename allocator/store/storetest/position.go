@@ -46,7 +46,7 @@ func testPositions(t *testing.T, s store.Store) {
 	}
 }
 
-// isUnknown reports whether an error says that a position is of no use.
+// isUnknown reports whether an error means that the store does not know a position.
 func isUnknown(err error) bool {
 	return errors.Is(err, store.ErrOutdated) || errors.Is(err, store.ErrWentBack)
 }

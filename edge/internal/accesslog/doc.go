@@ -9,20 +9,19 @@
 //
 // The invariants: Record never waits for the disk and never fails; lines that wait take at most
 // maxWaiting bytes for one service and maxWaitingTotal for all; every line that is missing is counted
-// in the metric portolan_edge_access_log_dropped_total; a line is printable ASCII without a line end,
-// whatever the client has sent; and no file is outside of the base directory, whatever the annotations
-// of the service say.
+// in the metric portolan_edge_access_log_dropped_total. No text of a client can put a line end or other than
+// printable ASCII into a line, and no annotation of a service can put a file outside of the base directory.
 //
 // # Files
 //
 // A file is called DIRECTORY/PREFIX/NAMESPACE_SERVICE_NODE_START.log below the base directory, with
-// the start of its interval in UTC. The records in it are those that finished in the interval, because a
+// the start of its interval in UTC. It has the connections and requests that ended in the interval, because a
 // connection may begin many intervals before its end is known. While the interval lasts, the name
-// ends in .part, so that a program that collects the files takes only those that will not change.
+// ends in .part, so that a program that collects the files takes only finished files.
 // When the interval ends, and when the service or the edge stops, the file gets its final name. If
-// there is a file with that name, because the edge was restarted in the interval, the new one gets
-// a number at the end of its name. An edge that was killed leaves its files with .part; the next
-// one of the same node cuts them back to their last whole line and gives them their final names.
+// a file has that name already, because the edge was restarted in the interval, the new file gets
+// a number at the end of its name. An edge that was killed leaves its files with .part. The next
+// edge of the same node cuts them back to their last whole line and gives them their final names.
 //
 // # One writer for all services
 //

@@ -12,8 +12,7 @@ import (
 //	response_processing_time elb_status_code backend_status_code received_bytes sent_bytes
 //	"request" "user_agent" ssl_cipher ssl_protocol
 //
-// A dash, or -1 for a duration, stands for what is unknown. At layer 4 the request is "- - - ", as
-// there.
+// An unknown value is a dash, and an unknown duration is -1. At layer 4 the request is "- - - ", as in that format.
 func appendELB(line []byte, balancer string, r *Record) []byte {
 	line = append(appendTime(line, r.Time), ' ')
 	line = append(append(line, balancer...), ' ')

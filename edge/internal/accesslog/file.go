@@ -18,7 +18,7 @@ type file struct {
 	size       int64
 }
 
-// createFile creates the file of an interval, with the end of those that are not finished.
+// createFile creates the file of an interval, with partEnd at the end of its name.
 func createFile(root *os.Root, t *Target, node string, start time.Time) (*file, error) {
 	f := &file{start: start, end: start.Add(t.Interval), stem: t.stem(node, start)}
 	if folder := t.folder(); folder != "" {
@@ -48,8 +48,8 @@ func (f *file) finish(root *os.Root) error {
 	return errors.Join(f.current.Close(), finishName(root, f.stem))
 }
 
-// finishName gives a file its final name. If there is a file with that name, the new one gets the
-// first free number at the end of its name. An empty file is removed.
+// finishName gives a file its final name. If another file has that name, finishName adds the first free number to
+// the end of the name. It removes an empty file.
 func finishName(root *os.Root, stem string) error {
 	part := stem + partEnd
 	info, err := root.Lstat(part)
@@ -62,7 +62,7 @@ func finishName(root *os.Root, stem string) error {
 	final := stem + finalEnd
 	for number := 2; ; number++ {
 		if _, err := root.Lstat(final); err != nil {
-			break // it is free; any other error is one of the rename too
+			break // the name is free, or the rename returns the same error
 		}
 		final = fmt.Sprintf("%s_%d%s", stem, number, finalEnd)
 	}
@@ -102,7 +102,7 @@ func finishLeftover(root *os.Root, name string) error {
 	return finishName(root, name[:len(name)-len(partEnd)])
 }
 
-// cutBack removes what follows the last line end of a file.
+// cutBack removes the bytes after the last line end of a file.
 func cutBack(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {

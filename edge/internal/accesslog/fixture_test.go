@@ -19,7 +19,7 @@ type edge struct {
 	t    *testing.T
 	dir  string
 	logs *Logs
-	said *bytes.Buffer // what the program's own log has; read it after Close
+	said *bytes.Buffer // the text of the program's own log; read it after Close
 }
 
 // restart starts the logs of an edge on node n1, in a directory that may have files of its

@@ -10,10 +10,10 @@ const (
 	// being written, for one log and for all.
 	maxWaiting      = 4 << 20
 	maxWaitingTotal = 64 << 20
-	// hurryAt is the number of waiting bytes of a log at which they are written at once.
+	// hurryAt is the number of waiting bytes of a log from which they are written at once.
 	hurryAt = maxWaiting / 8
-	// keptLine and keptChunk are the largest buffers that are used again, so that a burst does not take
-	// memory forever.
+	// keptLine and keptChunk are the capacities of the largest buffers that are used again, so that a burst
+	// does not take memory forever.
 	keptLine  = 16 << 10
 	keptChunk = 2 * hurryAt
 )
@@ -56,8 +56,8 @@ func (l *Log) Record(r *Record) {
 	buffers.Put(buffer)
 }
 
-// buffers holds buffers in which lines are built, so that building needs no lock. chunkBuffers holds
-// those of chunks. They are shared by all logs, so that a log without records has none.
+// buffers holds buffers in which lines are built, so that building needs no lock. chunkBuffers holds the buffers
+// of chunks. All logs share them, so that a log without records needs no memory for them.
 var (
 	buffers      = sync.Pool{New: func() any { return new([]byte) }}
 	chunkBuffers = sync.Pool{New: func() any { return new([]byte) }}

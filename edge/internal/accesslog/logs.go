@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// gatherTime is the time for which lines are gathered after the first one, so that one write has
-	// many of them.
+	// gatherTime is the time for which lines are gathered after the first line, so that one write has many
+	// lines.
 	gatherTime = 500 * time.Millisecond
 	// recoveredAfter is the time without dropped lines after which the disk counts as fast enough again.
 	recoveredAfter = 10 * time.Second
@@ -30,8 +30,8 @@ const (
 type Options struct {
 	// Dir is the base directory. It must exist.
 	Dir string
-	// Node is the name of the edge's node, which all names of files contain, because several edges may
-	// write to the same directory.
+	// Node is the name of the edge's node. All names of files contain it, because several edges may write to
+	// the same directory.
 	Node    string
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
@@ -111,7 +111,7 @@ func (l *Logs) queueFull() {
 
 var errQueueFull = errors.New("too many lines wait")
 
-// enqueue adds a log to those that the writer has to look at.
+// enqueue adds a log to the writer's queue.
 func (l *Logs) enqueue(log *Log) {
 	l.mu.Lock()
 	l.queue = append(l.queue, log)
@@ -143,7 +143,7 @@ func (l *Logs) run() {
 	})
 }
 
-// flush writes the lines that wait, while others may come.
+// flush writes the waiting lines of the logs in the queue.
 func (l *Logs) flush() {
 	l.mu.Lock()
 	queue := l.queue
@@ -193,7 +193,7 @@ func (l *Logs) lost(lines int, err error) {
 	l.disk.Failed(err)
 }
 
-// finish gives the files that are due their final names.
+// finish gives the due files their final names.
 func (l *Logs) finish(due func(*file) bool) {
 	for log := range l.open {
 		if due(log.file) {

@@ -2,7 +2,7 @@ package accesslog
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// cause is why a line is missing.
+// cause is the reason why a line is missing.
 type cause int
 
 // The causes.
@@ -12,7 +12,7 @@ const (
 	causes
 )
 
-// String returns the cause as the metric has it.
+// String returns the value of the metric's label cause.
 func (c cause) String() string { return [causes]string{"queue", "disk"}[c] }
 
 // metrics are the metrics of all access logs.

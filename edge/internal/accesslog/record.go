@@ -15,28 +15,29 @@ type Record struct {
 	Time time.Time
 	// Port is the service's port.
 	Port uint16
-	// Client is the address of the client, as the PROXY header has it if there is one.
+	// Client is the address of the client. If there is a PROXY header, it is the address in the header.
 	Client netip.AddrPort
 	// Backend is the backend's address. It is the zero value if no backend was reached.
 	Backend netip.AddrPort
-	// RequestTime is the time from the arrival until the backend was sent the request (layer 7) or was
-	// connected (layer 4).
+	// RequestTime is the time from the arrival until the request was sent to the backend (layer 7) or the
+	// backend was connected (layer 4).
 	RequestTime time.Duration
-	// BackendTime is the time from then until the backend began to answer, with its headers (layer 7) or
-	// its first byte (layer 4).
+	// BackendTime is the time after RequestTime until the backend's header (layer 7) or first byte (layer 4)
+	// arrived.
 	BackendTime time.Duration
-	// ResponseTime is the time from then until the client began to be sent the answer.
+	// ResponseTime is the time after BackendTime until the end of the response (layer 7). At layer 4 it is 0,
+	// because bytes are passed on as they come.
 	ResponseTime time.Duration
-	// Status is the status that the client was answered, and BackendStatus the one that the backend
-	// answered. They are 0 if there is none, as at layer 4.
+	// Status is the status that was sent to the client, and BackendStatus the status from the backend. They
+	// are 0 if there is none, as at layer 4.
 	Status, BackendStatus int
-	// Received and Sent are the bytes from and to the client. At layer 7 they are those of the bodies.
+	// Received and Sent are the bytes from and to the client. At layer 7 only bodies count.
 	Received, Sent int64
 	// Request is the request of layer 7. It is the zero value at layer 4.
 	Request Request
 	// UserAgent is the request's header User-Agent.
 	UserAgent string
-	// TLSVersion and CipherSuite are those of the client's connection, as in crypto/tls. They are 0
+	// TLSVersion and CipherSuite describe the client's connection with the numbers of crypto/tls. They are 0
 	// without TLS.
 	TLSVersion, CipherSuite uint16
 }

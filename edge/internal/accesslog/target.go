@@ -8,14 +8,13 @@ import (
 	"time"
 )
 
-// Target is the service that a log is about, and its settings.
+// Target is the service of a log, with its settings.
 type Target struct {
 	Namespace, Service string
 	// Directory and Prefix are the folders of the files below the base directory. Either may be empty
 	// or have several parts, with slashes between them.
 	Directory, Prefix string
-	// Interval is the length of the time that one file is about. Intervals are counted from midnight
-	// UTC.
+	// Interval is the length of the time that one file covers. Intervals are counted from midnight UTC.
 	Interval time.Duration
 	Format   Format
 	// Tags are added to lines of JSON.
@@ -81,8 +80,7 @@ func (t *Target) stem(node string, start time.Time) string {
 	return path.Join(t.folder(), name)
 }
 
-// nodeOf returns the node in the name of a file, or nothing if the file is not a log that was begun
-// and not finished.
+// nodeOf returns the node in the name of an unfinished log, or "" for another file.
 func nodeOf(name string) string {
 	stem, begun := strings.CutSuffix(path.Base(name), partEnd)
 	if parts := strings.Split(stem, "_"); begun && len(parts) == 4 {

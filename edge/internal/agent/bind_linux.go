@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Control prepares a socket that is to listen at an address which the agent has made local. It is a
-// function for net.ListenConfig. The kernel binds a socket of IPv6 only to addresses of devices unless
-// it is told otherwise, while for IPv4 a local route is enough.
+// Control prepares a socket to listen at an address that the agent has made local. It is a function for
+// net.ListenConfig. For IPv4 a local route is enough for the kernel to bind the socket. For IPv6 the address must
+// belong to a device, unless the socket has the option IPV6_FREEBIND.
 func (c *Client) Control(network, _ string, conn syscall.RawConn) error {
 	if c.conn == nil || network != "tcp6" {
 		return nil

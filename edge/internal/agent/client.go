@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// messageEvery is the time between two messages without a change. The agent takes the edge for dead
-	// after 10 seconds without one.
+	// messageEvery is the time between two messages without a change. After 10 seconds without a message, the
+	// agent ends the stream.
 	messageEvery = 2 * time.Second
 	// messagePause is the shortest time between two messages. The agent allows 50 a second.
 	messagePause = 25 * time.Millisecond
@@ -40,9 +40,9 @@ type Client struct {
 	wanted   []netip.Addr
 	served   []netip.Addr
 	draining bool
-	local    map[netip.Addr]bool   // as the agent said last
+	local    map[netip.Addr]bool   // by the agent's last answer
 	errs     map[netip.Addr]string // likewise
-	connErr  error                 // why there is no stream; nil: there is one
+	connErr  error                 // the reason why there is no stream; nil: there is a stream
 }
 
 // New returns a client that uses a connection to the agent, or none if conn is nil. changed is called
@@ -56,8 +56,8 @@ func New(conn *grpc.ClientConn, changed func(), log *slog.Logger) *Client {
 
 var errNotYet = errors.New("it has not answered yet")
 
-// Want sets the addresses that are to be local to the node: those that the edge serves or is to serve,
-// and those at which it only has connections.
+// Want sets the addresses that should be local to the node: the addresses of planned ports, and addresses at which
+// only connections are left.
 func (c *Client) Want(addrs []netip.Addr) {
 	c.update(func() bool {
 		same := slices.Equal(c.wanted, addrs)
@@ -75,7 +75,7 @@ func (c *Client) Serve(addrs []netip.Addr) {
 	})
 }
 
-// Drain says that the edge is about to stop.
+// Drain tells the agent that the edge is about to stop.
 func (c *Client) Drain() {
 	c.update(func() bool { c.draining = true; return true })
 }
@@ -112,8 +112,8 @@ func (c *Client) Problem(addr netip.Addr) string {
 	return "the node's agent has not made it local yet"
 }
 
-// Disconnected returns the reason why there is no stream to the agent, or an empty string if there is
-// one, or none is to be.
+// Disconnected returns the reason why there is no stream to the agent. It returns an empty string if there is a
+// stream, or if no agent is configured.
 func (c *Client) Disconnected() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -146,7 +146,7 @@ func (c *Client) Run(ctx context.Context) error {
 	return nil
 }
 
-// note records why there is no stream.
+// note records the reason why there is no stream.
 func (c *Client) note(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -214,8 +214,8 @@ func (c *Client) receiveAll(stream grpc.BidiStreamingClient[nodeagentv1.ServeReq
 	}
 }
 
-// follow takes an answer, and reports whether it changes what is local. An address of which it says
-// nothing is as before: the agent has not decided about it yet.
+// follow takes over an answer, and reports whether the result of IsLocal has changed for some address. A wanted
+// address that the answer does not list keeps its state, because the agent has not decided about it yet.
 func (c *Client) follow(answer *nodeagentv1.ServeResponse) (changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

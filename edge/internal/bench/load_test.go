@@ -97,7 +97,7 @@ func message(conn net.Conn, in *bufio.Reader, first byte, want int) error {
 	return err
 }
 
-// request is what a browser sends, about.
+// request has about the fields of a browser's request.
 var request = []byte("GET /page?q=1 HTTP/1.1\r\nHost: shop.example.com\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64)\r\n" +
 	"Accept: text/html,application/xhtml+xml\r\nAccept-Language: en\r\nAccept-Encoding: gzip\r\nCookie: session=0123456789abcdef\r\n\r\n")
 
@@ -142,7 +142,7 @@ type load struct {
 // dialer returns the function that connects to a proxy.
 func (l load) dialer(p *proxy) func() (net.Conn, error) {
 	if strings.HasSuffix(l.kind, "s") || l.kind == "tls" {
-		config := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}} // the load does not care who answers
+		config := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}} // the load needs no verified peer
 		if l.session {
 			config.ClientSessionCache = tls.NewLRUClientSessionCache(connections)
 		}

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	_ "portolan.dev/edge" // what startEdge builds
+	_ "portolan.dev/edge" // startEdge builds it
 	"portolan.dev/services/kit/kittest"
 )
 

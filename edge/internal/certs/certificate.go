@@ -11,13 +11,13 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// certificate is a Secret or a pair of files, as it is used. It never changes.
+// certificate is the parsed form of a Secret or of a pair of files. It never changes.
 type certificate struct {
 	source *corev1.Secret // nil for files
 	pair   *tls.Certificate
 	names  map[string]bool // of the certificate, in lower case
 	roots  *x509.CertPool  // certificates of authorities, to verify backends
-	err    error           // why there is no pair, or why newer files are not taken
+	err    error           // the reason why there is no pair, or why newer files are not used
 }
 
 // fromSecret parses a Secret.
@@ -57,7 +57,8 @@ func poolOf(text []byte) *x509.CertPool {
 	return pool
 }
 
-// problem returns what is wrong with a certificate, which is nil if there is none, or "".
+// problem describes the problem of a certificate, or returns "" if it has none. A nil certificate means that there
+// is none.
 func (c *certificate) problem(now time.Time) string {
 	switch {
 	case c == nil:
@@ -78,11 +79,11 @@ func (c *certificate) validAt(now time.Time) bool {
 
 func day(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// match says how well a certificate fits the name that a client asks for.
+// match is how well a certificate matches the name that a client asks for.
 type match int
 
 const (
-	another  match = iota // it is of other names
+	another  match = iota // it has other names only
 	wildcard              // it has *.example.com for a.example.com
 	exact
 )

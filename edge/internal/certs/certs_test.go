@@ -14,10 +14,9 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/balancer"
 	"portolan.dev/services/kit/kittest"
-	"portolan.dev/services/object"
 )
 
-// TestChoiceByName asks for names over TLS and looks at the certificate.
+// TestChoiceByName checks which certificate a client gets for a name.
 func TestChoiceByName(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir)
@@ -86,7 +85,7 @@ func TestChoiceByAlgorithm(t *testing.T) {
 	}
 }
 
-// TestProtocols checks what is negotiated by ALPN.
+// TestProtocols checks the protocols that ALPN negotiates.
 func TestProtocols(t *testing.T) {
 	s := newStore(t, "")
 	setSecrets(s, map[string]pair{"web": newPair(t, "web", false, later())})
@@ -199,7 +198,7 @@ func TestResumption(t *testing.T) {
 	}
 }
 
-// TestFolder replaces files in ways that happen, and looks at what is served and what is said.
+// TestFolder replaces files in the ways in which programs do, and checks the served certificates and the problems.
 func TestFolder(t *testing.T) {
 	dir := t.TempDir()
 	old, next := newPair(t, "old", false, later()), newPair(t, "next", false, later())
@@ -256,11 +255,9 @@ func TestProblems(t *testing.T) {
 	dir := t.TempDir()
 	newPair(t, "ca", false, later()).write(t, dir, "ca")
 	s := newStore(t, dir)
-	future := newPair(t, "x", false, time.Now().Add(-time.Hour))
-	s.SetSecrets(map[object.Name]*corev1.Secret{
-		{Namespace: "shop", Name: "web"}:     newPair(t, "web", false, later()).secret(nil),
-		{Namespace: "shop", Name: "expired"}: future.secret(nil),
-		{Namespace: "shop", Name: "broken"}:  pair{cert: []byte("x")}.secret(nil),
+	expired := newPair(t, "x", false, time.Now().Add(-time.Hour))
+	s.SetSecrets([]*corev1.Secret{
+		newPair(t, "web", false, later()).secret("web", nil), expired.secret("expired", nil), pair{cert: []byte("x")}.secret("broken", nil),
 	})
 	ca := fileRef("ca")
 	noCA := secretRef("web")
@@ -319,8 +316,7 @@ func TestBackends(t *testing.T) {
 	writeFile(t, dir+"/ca.crt", stranger.cert)
 	s.readFolder()
 	expect("of another authority", named, "unknown authority")
-	secrets := map[object.Name]*corev1.Secret{{Namespace: "shop", Name: "ca"}: stranger.secret(backend.cert)}
-	s.SetSecrets(secrets)
+	s.SetSecrets([]*corev1.Secret{stranger.secret("ca", backend.cert)})
 	expect("a secret before the file", named, "")
 	if config := s.Client("shop", &balancer.Settings{BackendProtocol: balancer.BackendHTTP}); config != nil {
 		t.Error("TLS to backends that speak HTTP")

@@ -12,10 +12,10 @@ import (
 // sessionsToBackends is the number of sessions that are kept to resume them.
 const sessionsToBackends = 256
 
-// Client returns the configuration of TLS towards the backends of a service in a namespace. Without a
-// reference to certificates of authorities it verifies no backend. With one it verifies that a backend's
-// certificate is of one of them as they are at the time of the handshake, and has the server name of the
-// settings if there is one. It returns nil if the service speaks no TLS to its backends.
+// Client returns the configuration of TLS with the backends of a service in a namespace, or nil if the service
+// speaks no TLS to its backends. If the settings name certificates of authorities, the configuration verifies
+// that one of them has issued a backend's certificate, at the time of the handshake, and that the certificate has
+// the server name of the settings if there is one. Otherwise it verifies no backend.
 func (s *Store) Client(namespace string, settings *balancer.Settings) *tls.Config {
 	if p := settings.BackendProtocol; p != balancer.BackendSSL && p != balancer.BackendHTTPS {
 		return nil

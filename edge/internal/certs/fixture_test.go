@@ -23,7 +23,6 @@ import (
 	"portolan.dev/services/balancer"
 	"portolan.dev/services/kit/atomicfile"
 	"portolan.dev/services/kit/kittest"
-	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
 
@@ -64,11 +63,13 @@ func newPair(t testing.TB, common string, rsaKey bool, expires time.Time, names 
 // later is a time at which no certificate of a test has expired.
 func later() time.Time { return time.Now().Add(time.Hour) }
 
-func (p pair) secret(ca []byte) *corev1.Secret {
-	return &corev1.Secret{Type: spec.SecretTypeTLS, Data: map[string][]byte{spec.SecretCert: p.cert, spec.SecretKey: p.key, spec.SecretCA: ca}}
+// secret returns the pair as a Secret of the namespace "shop".
+func (p pair) secret(name string, ca []byte) *corev1.Secret {
+	meta := &corev1.ObjectMeta{Namespace: "shop", Name: name}
+	return &corev1.Secret{Metadata: meta, Type: spec.SecretTypeTLS, Data: map[string][]byte{spec.SecretCert: p.cert, spec.SecretKey: p.key, spec.SecretCA: ca}}
 }
 
-// write replaces the files of a certificate, each atomically. A nil one is removed.
+// write replaces the files of a certificate, each atomically. It removes a file with nil content.
 func (p pair) write(t testing.TB, dir, name string) {
 	t.Helper()
 	writeFile(t, filepath.Join(dir, name+".key"), p.key)
@@ -99,9 +100,9 @@ func newStore(t testing.TB, dir string) *Store {
 
 // setSecrets gives a store the pairs as Secrets of the namespace "shop".
 func setSecrets(s *Store, pairs map[string]pair) {
-	secrets := map[object.Name]*corev1.Secret{}
+	var secrets []*corev1.Secret
 	for name, p := range pairs {
-		secrets[object.Name{Namespace: "shop", Name: name}] = p.secret(nil)
+		secrets = append(secrets, p.secret(name, nil))
 	}
 	s.SetSecrets(secrets)
 }

@@ -16,10 +16,10 @@ type folder struct {
 	dir   string
 	log   *slog.Logger
 	files map[string]*file // by name
-	fault string           // why the folder cannot be read
+	fault string           // the reason why the folder cannot be read; empty: it can be read
 }
 
-// file is a pair of files as of the last check.
+// file is the result of the last check of a pair of files.
 type file struct {
 	used *certificate
 	sum  [sha256.Size]byte // of the contents of the last check
@@ -67,7 +67,7 @@ func (f *folder) report(err error) {
 	f.fault = text
 }
 
-// check reads a pair of files. old is that of the last check, or nil.
+// check reads a pair of files. old is the result of the last check, or nil.
 func (f *folder) check(name string, old *file) *file {
 	cert, certErr := os.ReadFile(filepath.Join(f.dir, name+".crt"))
 	key, keyErr := os.ReadFile(filepath.Join(f.dir, name+".key"))
@@ -94,8 +94,7 @@ func (f *folder) check(name string, old *file) *file {
 	return next
 }
 
-// parseFiles parses the contents of a pair of files. Without a key the certificates are those of
-// authorities.
+// parseFiles parses the contents of a pair of files. If there is no key, they are certificates of authorities.
 func parseFiles(cert, key []byte, certErr, keyErr error) (*certificate, error) {
 	if errors.Is(keyErr, fs.ErrNotExist) && certErr == nil {
 		if pool := poolOf(cert); pool != nil {
@@ -113,7 +112,7 @@ func parseFiles(cert, key []byte, certErr, keyErr error) (*certificate, error) {
 // errKeyless is the error of a certificate without a key, which can be used to verify backends.
 var errKeyless = errors.New("has no key, so that it can verify backends only")
 
-// refusing returns a copy of a certificate with the reason why the files as they are now are not taken.
+// refusing returns a copy of a certificate with the reason why its newer files are not used.
 func (c *certificate) refusing(err error) *certificate {
 	next := *c
 	if next.err = err; c.pair != nil {

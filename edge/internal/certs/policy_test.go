@@ -34,14 +34,14 @@ const tripleDES = tls.TLS_RSA_WITH_3DES_EDE_CBC_SHA
 // lacking are suites that clouds have and Go lacks.
 var lacking = []string{"ECDHE-ECDSA-AES256-SHA384", "ECDHE-RSA-AES256-SHA384", "AES256-SHA256"}
 
-// opensslClient connects with OpenSSL's client and reports what was negotiated: the version and the
-// cipher, or "" if the handshake failed.
+// opensslClient connects with OpenSSL's client and returns the negotiated version and cipher, or "" if the handshake
+// failed.
 func opensslClient(t *testing.T, addr string, arguments ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	command := exec.CommandContext(ctx, "openssl", append([]string{"s_client", "-connect", addr, "-brief"}, arguments...)...)
-	out, _ := command.CombinedOutput() // its exit code says no more than what it printed
+	out, _ := command.CombinedOutput() // its output says all that its exit code says
 	version, cipher := "", ""
 	for line := range bytes.Lines(out) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(string(line)), ": "); ok && name == "Protocol version" {
@@ -56,9 +56,8 @@ func opensslClient(t *testing.T, addr string, arguments ...string) string {
 	return version + " " + cipher
 }
 
-// TestPoliciesWithOpenSSL tries every version at a port of each policy, with OpenSSL's client, and every
-// cipher suite: of policies with the same suites only the first one with OpenSSL, because each try is a
-// process.
+// TestPoliciesWithOpenSSL tries every version of TLS and every cipher suite at a port of each policy. If policies have
+// the same suites, it tries them with OpenSSL's client for the first policy only, because each try is a process.
 func TestPoliciesWithOpenSSL(t *testing.T) {
 	if _, err := exec.LookPath("openssl"); err != nil {
 		const msg = "no openssl here: install it (Debian: apt-get install openssl)"

@@ -11,8 +11,8 @@ import (
 	"portolan.dev/services/balancer"
 )
 
-// Server returns a function with the configuration of TLS towards the clients of a service in a
-// namespace, for the next handshake. With http the server speaks HTTP/2 and HTTP/1.1, otherwise any
+// Server returns a function that returns the configuration for the next TLS handshake with a client of a service
+// in a namespace. With http the server speaks HTTP/2 and HTTP/1.1, otherwise any
 // protocol. The function is safe for concurrent use.
 func (s *Store) Server(namespace string, settings *balancer.Settings, http bool) func() *tls.Config {
 	policy, known := balancer.PolicyOf(settings.TLSPolicy)
@@ -59,10 +59,11 @@ type choice struct {
 	refs      []balancer.CertificateRef
 }
 
-// certificate returns the certificate for a handshake: one that the client's algorithms admit, of
-// these one that has the client's name, else a wildcard for it, of these one that is valid now, and of
-// these the first one in the order of the service. Whatever is missing, some certificate is better than
-// none: the client decides. Without any it returns nil, and the client gets the alert unrecognized_name.
+// certificate returns the best certificate for a handshake. It compares, in this order: whether the client supports
+// the certificate's algorithms, how well the names match (exact, wildcard, other), and whether the certificate is
+// valid now. If several are equal, the first one in the service's list is used. A certificate that does not match
+// is better than none, because the client decides whether it accepts it. Without any certificate it returns nil,
+// and the client gets the alert unrecognized_name.
 func (c *choice) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	st, now := c.store.state.Load(), time.Now()
 	name := strings.ToLower(hello.ServerName)

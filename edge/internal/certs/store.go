@@ -97,12 +97,13 @@ func (s *Store) readFolder() bool {
 
 // SetSecrets replaces all Secrets. Secrets are shared and never change, so those that were there
 // before are not parsed again.
-func (s *Store) SetSecrets(secrets map[object.Name]*corev1.Secret) {
+func (s *Store) SetSecrets(secrets []*corev1.Secret) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	old := s.state.Load()
 	next := &state{secrets: make(map[object.Name]*certificate, len(secrets)), files: old.files}
-	for name, secret := range secrets {
+	for _, secret := range secrets {
+		name := object.NameOf(secret)
 		if known := old.secrets[name]; known != nil && known.source == secret {
 			next.secrets[name] = known
 		} else {
@@ -125,8 +126,8 @@ func (st *state) find(namespace string, ref balancer.CertificateRef) *certificat
 	return nil
 }
 
-// Problems returns what is wrong with the certificates and the policy of a service in a namespace, a
-// sentence each, for people.
+// Problems describes the problems of the certificates and of the policy of a service in a namespace, a sentence
+// for each.
 func (s *Store) Problems(namespace string, settings *balancer.Settings) []string {
 	var all []string
 	st, now, usable := s.state.Load(), time.Now(), 0

@@ -12,7 +12,7 @@ import (
 const (
 	// ticketLife is the longest time for which clients can resume a session by its ticket.
 	ticketLife = 24 * time.Hour
-	// ticketKeys is the number of keys that are accepted. The newest one is used for new tickets.
+	// ticketKeys is the number of keys that are accepted. The newest key is used for new tickets.
 	ticketKeys = 3
 )
 

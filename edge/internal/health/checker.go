@@ -81,7 +81,7 @@ func (c *Checker) Run(ctx context.Context) error {
 	}
 }
 
-// startDue starts the attempts that are due, and returns the time until the next one is.
+// startDue starts the attempts that are due, and returns the time until the next attempt is due.
 func (c *Checker) startDue(ctx context.Context) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -157,8 +157,8 @@ func (c *Checker) plan(check *check) {
 	}
 }
 
-// use adds a user to the check of a backend, and returns the check. A new check begins with the state
-// of the one that it replaces, or as usable if there is none. The caller holds mu.
+// use adds a user to the check of a backend, and returns the check. A new check begins with the state of the
+// replaced check. If replaced is nil, it begins as usable. The caller holds mu.
 func (c *Checker) use(u user, settings *Settings, replaced *check) *check {
 	k := key{target: settings.target(u.backend), settings: *settings}
 	found := c.checks[k]

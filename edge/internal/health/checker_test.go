@@ -19,7 +19,7 @@ import (
 	"portolan.dev/services/probe"
 )
 
-// backends is a set of backends whose answers a test chooses.
+// backends is a set of backends. The test chooses their answers.
 type backends struct {
 	mu      sync.Mutex
 	fails   map[netip.AddrPort]bool
@@ -94,7 +94,7 @@ func (e *events) add(backend netip.AddrPort, usable bool) {
 	e.all = append(e.all, fmt.Sprintf("%s %t", backend, usable))
 }
 
-// want compares the calls since the last one of want.
+// want compares the calls since its last call.
 func (e *events) want(t *testing.T, want ...string) {
 	t.Helper()
 	e.mu.Lock()
@@ -217,8 +217,8 @@ func TestSettingsChangeInPlace(t *testing.T) {
 	})
 }
 
-// TestAnEndChangesNothing checks that attempts which are interrupted, by the end of the checker or by
-// a backend that leaves, count as nothing.
+// TestAnEndChangesNothing checks that an attempt has no result if the end of the checker or the removal of its backend
+// interrupts it.
 func TestAnEndChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, b, stop := newTestChecker(t)

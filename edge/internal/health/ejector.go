@@ -21,8 +21,8 @@ type EjectionSettings struct {
 // DefaultEjection are the settings that all services have.
 var DefaultEjection = EjectionSettings{Failures: 5, Base: 10 * time.Second, Max: 5 * time.Minute}
 
-// Ejector ejects backends that fail connections or requests of clients. Of its backends at least half
-// stay, because failures of most backends have another cause in general, and because the others could
+// Ejector ejects backends that fail connections or requests of clients. At least half of the backends are never
+// ejected, because failures of most backends usually have another cause, and because the remaining backends could
 // not take the traffic. Its methods are safe for concurrent use.
 type Ejector struct {
 	settings EjectionSettings
@@ -33,14 +33,14 @@ type Ejector struct {
 	ejected int // number of ejected backends. Guarded by mu.
 }
 
-// suspect is what an ejector knows about a backend.
+// suspect is the state of a backend in an ejector.
 type suspect struct {
 	backend  netip.AddrPort
 	failures atomic.Int64 // in a row
 
 	// The ejector's lock guards the fields below.
 	removed   bool
-	ejections int         // the number of which the next ejection's length depends
+	ejections int         // the number on which the length of the next ejection depends
 	since     time.Time   // the time of the last ejection or return
 	until     time.Time   // the end of the ejection
 	timer     *time.Timer // ends the ejection; nil if there is none
@@ -56,8 +56,8 @@ func NewEjector(s EjectionSettings, changed func(backend netip.AddrPort, until t
 	return e
 }
 
-// Set sets the backends. Those that were there keep their state. If more than half of the backends are
-// ejected now, those return whose ejections end first.
+// Set sets the backends. Backends that were there keep their state. If more than half of the backends would be
+// ejected, the ejections with the earliest ends are ended until half of the backends are left.
 func (e *Ejector) Set(backends []netip.AddrPort) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -105,7 +105,7 @@ func TestAtLeastHalfStay(t *testing.T) {
 				t.Errorf("%d of %d backends are ejected, want %d", got, n, most)
 			}
 		}
-		e.Set(addrs(2)) // of the four of nine that are ejected, one may stay so
+		e.Set(addrs(2)) // four of nine were ejected; of two backends only one may be
 		if got := len(e.Status()); got != 1 || out[addr(0)] == out[addr(1)] {
 			t.Errorf("%d of 2 backends are ejected: %v", got, out)
 		}
@@ -136,19 +136,19 @@ func TestEjections(t *testing.T) {
 	})
 }
 
-// step is something that happens to an ejector.
+// step is a call of an ejector, or a pause.
 type step struct{ action, backend, number int }
 
-// ejections is what a test knows about the backends of an ejector.
+// ejections is the model of an ejector in a test.
 type ejections struct {
 	ejector *Ejector
 
-	mu       sync.Mutex // not held in calls of the ejector, which call changed
+	mu       sync.Mutex // not held during calls of the ejector, because these call changed
 	size     int
 	failures map[netip.AddrPort]int
 	until    map[netip.AddrPort]time.Time // of ejected backends
 	setting  bool                         // a call of Set, which may end ejections early
-	problem  string                       // the first one
+	problem  string                       // the first problem
 }
 
 func (m *ejections) failed(format string, args ...any) {

@@ -10,20 +10,20 @@ import (
 type Group struct {
 	checker *Checker
 	changed func(backend netip.AddrPort, usable bool)
-	// checks has the check of each backend, or nil for backends without. The checker's lock guards it.
+	// checks has the check of each backend, or nil for an unchecked backend. The checker's lock guards it.
 	checks map[netip.AddrPort]*check
 }
 
-// NewGroup returns a group without backends. It calls changed with the state of each backend that
-// comes to the group, because a pool may remember one that has left and come back, and whenever the
-// state changes. It never makes two calls at once. changed must return soon and must not call the
+// NewGroup returns a group without backends. It calls changed whenever the state of a backend changes. It also
+// calls changed for each backend that is added, because a pool may have the state of a backend that has left and
+// come back. It never makes two calls at once. changed must return soon and must not call the
 // group or the checker. It is not called for backends that leave the group.
 func (c *Checker) NewGroup(changed func(backend netip.AddrPort, usable bool)) *Group {
 	return &Group{checker: c, changed: changed, checks: map[netip.AddrPort]*check{}}
 }
 
 // Set sets the backends of the group and the settings of their checks. A backend that was in the group
-// keeps its state. A new one is usable, unless another group already has the same check and it fails.
+// keeps its state. A new backend is usable, unless another group has the same check and that check fails.
 func (g *Group) Set(settings Settings, backends []netip.AddrPort) {
 	c := g.checker
 	c.mu.Lock()
@@ -99,7 +99,7 @@ func (c *check) status(backend netip.AddrPort) Status {
 	return s
 }
 
-// Usable reports whether a backend is usable, and since when. A backend that is not checked is.
+// Usable reports whether a backend is usable, and since when. An unchecked backend is usable.
 func (g *Group) Usable(backend netip.AddrPort) (bool, time.Time) {
 	g.checker.mu.Lock()
 	defer g.checker.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"portolan.dev/services/probe"
 )
 
-// Protocol is how a check asks a backend.
+// Protocol is the protocol of a check.
 type Protocol int
 
 // The protocols.
@@ -34,10 +34,10 @@ type Settings struct {
 	Path string
 	// Port is the port to check, or 0 for the backend's own.
 	Port uint16
-	// Interval is the time from one check to the next, and Timeout that of one check.
+	// Interval is the time from one check to the next, and Timeout the time limit of one check.
 	Interval, Timeout time.Duration
-	// Healthy is the number of successes in a row that make a backend usable, and Unhealthy that of
-	// failures that make it unusable.
+	// Healthy is the number of successes in a row that make a backend usable, and Unhealthy the number of
+	// failures in a row that make it unusable.
 	Healthy, Unhealthy int
 }
 
@@ -68,9 +68,9 @@ func (s *Settings) attempt(target netip.AddrPort) probe.Check {
 type Status struct {
 	Backend netip.AddrPort
 	Usable  bool
-	// Reason is why the backend is not usable.
+	// Reason is the reason why the backend is not usable.
 	Reason string
-	// Since is the time since which it is as it is.
+	// Since is the time at which Usable last changed.
 	Since time.Time
 }
 

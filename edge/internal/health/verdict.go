@@ -1,6 +1,6 @@
 package health
 
-// verdict is whether a backend is usable, and the number of results in a row that contradict it.
+// verdict says whether a backend is usable. It counts the latest results in a row that contradict that.
 type verdict struct {
 	usable   bool
 	contrary int

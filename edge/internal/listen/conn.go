@@ -14,12 +14,12 @@ import (
 	"github.com/pires/go-proxyproto"
 )
 
-// Conn is a connection of a client that may be served. Reads, writes and addresses are those of the
-// client that the PROXY header names, after TLS was terminated.
+// Conn is a client's connection that is ready to be served. It reads and writes the bytes inside of TLS if TLS was
+// terminated. After a PROXY header, reads begin behind the header, and the addresses are taken from it.
 type Conn struct {
 	net.Conn
 
-	// Raw is the client's TCP connection, from which the bytes before and below Conn were read.
+	// Raw is the client's TCP connection, below the PROXY header and TLS.
 	Raw *net.TCPConn
 	// TLS is Conn if TLS was terminated, otherwise nil.
 	TLS      *tls.Conn
@@ -42,9 +42,8 @@ func (c *Conn) Close() error {
 	return c.Conn.Close()
 }
 
-// TakeBuffered returns the bytes that were read together with the PROXY header and not read since. A
-// caller that reads from Raw instead of Conn gets the bytes before those by it. With TLS there are
-// none.
+// TakeBuffered returns the bytes that were read from Raw together with the PROXY header, and not from Conn since. A
+// caller that reads from Raw instead of Conn must take them first. With TLS there are none.
 func (c *Conn) TakeBuffered() []byte {
 	if c.TLS != nil || c.header == nil {
 		return nil
@@ -54,8 +53,8 @@ func (c *Conn) TakeBuffered() []byte {
 	return rest
 }
 
-// afterHeader is a TCP connection after its PROXY header. It has no more methods than net.Conn,
-// because those of a TCP connection that copy would leave out the rest.
+// afterHeader is a TCP connection after its PROXY header. It has only the methods of net.Conn, because ReadFrom and
+// WriteTo of a TCP connection would skip the bytes in rest.
 type afterHeader struct {
 	net.Conn
 	rest          []byte // read together with the header
@@ -114,11 +113,10 @@ func (c *Conn) readHeader(s *Settings) Reason {
 	return ""
 }
 
-// waitForHeader waits until a whole header of version 1 is buffered, because its parser refuses one
-// that arrives in parts. It leaves other headers to the parser. It reports whether the connection is
-// alive.
+// waitForHeader waits until a header of version 1 is buffered completely, because the parser refuses a header that
+// arrives in parts. It does not wait for other headers. It reports whether the connection is alive.
 func waitForHeader(r *bufio.Reader) bool {
-	const longest = 107 // of version 1
+	const longest = 107 // bytes of a header of version 1
 	for n := 1; ; n = r.Buffered() + 1 {
 		if _, err := r.Peek(n); err != nil {
 			return false

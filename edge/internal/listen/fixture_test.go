@@ -21,8 +21,8 @@ import (
 
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 
-// world is a listener whose handler tells a client its address and the address that it connected to,
-// then echoes.
+// world is a listener with a handler that sends a client its address and the address of the connection's other end,
+// and then echoes.
 type world struct {
 	t        *testing.T
 	listener *listen.Listener

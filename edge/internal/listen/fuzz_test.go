@@ -25,7 +25,7 @@ func readFrom(in io.Reader) (*proxyproto.Header, []byte) {
 	return header, rest
 }
 
-// FuzzHeader checks that a header means the same in whatever pieces it arrives, and that the bytes after
+// FuzzHeader checks that a header in pieces of any size means the same as in one piece, and that the bytes after
 // it stay.
 func FuzzHeader(f *testing.F) {
 	f.Add([]byte("PROXY TCP4 192.0.2.1 198.51.100.1 40000 443\r\nGET / HTTP/1.1\r\n"))

@@ -6,7 +6,7 @@ import (
 	"net/netip"
 	"sync"
 
-	"portolan.dev/services/proxy"
+	"portolan.dev/services/backends"
 )
 
 // connections counts the connections that are served. The zero value counts none.
@@ -16,8 +16,7 @@ type connections struct {
 	byClient map[netip.Addr]int
 }
 
-// add counts a connection of a client. It returns a reason and counts nothing if that is one too
-// many.
+// add counts a connection of a client. If that would exceed a limit, it counts nothing and returns the reason.
 func (c *connections) add(client netip.Addr, s *Settings) Reason {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -31,7 +30,7 @@ func (c *connections) add(client netip.Addr, s *Settings) Reason {
 		c.byClient = map[netip.Addr]int{}
 	}
 	c.total++
-	c.byClient[client]++ // also without a limit, because the settings may get one while it is open
+	c.byClient[client]++ // also without a limit, because the settings may get a limit while it is open
 	return ""
 }
 
@@ -50,7 +49,7 @@ func (c *connections) count() int {
 	return c.total
 }
 
-// unfinished holds the connections whose handshake is not complete, the oldest first.
+// unfinished holds the connections with an unfinished handshake, the oldest first.
 type unfinished struct {
 	max int
 
@@ -63,10 +62,10 @@ type place struct {
 	conn    *net.TCPConn
 	owner   *unfinished
 	element *list.Element // nil: the connection was removed
-	ended   Reason        // why the connection was reset
+	ended   Reason        // the reason why the connection was reset
 }
 
-// add adds a connection. If that is one too many, it resets the oldest.
+// add adds a connection. If there are too many, it resets the oldest one.
 func (u *unfinished) add(conn *net.TCPConn) *place {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -81,7 +80,7 @@ func (u *unfinished) add(conn *net.TCPConn) *place {
 func (u *unfinished) reset(p *place, why Reason) {
 	u.conns.Remove(p.element)
 	p.element, p.ended = nil, why
-	proxy.Reset(p.conn)
+	backends.Reset(p.conn)
 }
 
 func (u *unfinished) remove(p *place) {

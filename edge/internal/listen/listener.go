@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"portolan.dev/services/backends"
 	"portolan.dev/services/kit/app"
-	"portolan.dev/services/proxy"
 )
 
 // Listener accepts connections at one address and port. It is safe for concurrent use.
@@ -59,8 +59,8 @@ func (l *Listener) Set(s *Settings) { l.settings.Store(s) }
 // Connections returns the number of connections that were admitted and not closed.
 func (l *Listener) Connections() int { return l.connections.count() }
 
-// Close closes the port and resets the connections whose handshake is not complete. Connections that
-// are served continue.
+// Close closes the port and resets the connections with an unfinished handshake. Connections that are served
+// continue.
 func (l *Listener) Close() error {
 	l.close()
 	err := l.tcp.Close()
@@ -93,8 +93,8 @@ func (l *Listener) accept() {
 	}
 }
 
-// admit begins to serve a connection unless its peer is not admitted. A connection with handshakes
-// gets its place among the unfinished ones here, so that they are in the order of their arrival.
+// admit begins to serve a connection unless its peer is not admitted. It adds a connection that needs a handshake
+// to the unfinished ones, so that these are in the order of their arrival.
 func (l *Listener) admit(raw *net.TCPConn) {
 	s := l.settings.Load()
 	peer, local := addrOf(raw.RemoteAddr()), addrOf(raw.LocalAddr())
@@ -122,13 +122,13 @@ func (l *Listener) serve(c *Conn, s *Settings, refused Reason) {
 
 func (l *Listener) refuse(c *Conn, r Reason) {
 	l.opts.Refused(r)
-	if r != BadTLS { // whose alert would be lost by a reset
-		proxy.Reset(c.Raw)
+	if r != BadTLS { // a reset would lose the alert
+		backends.Reset(c.Raw)
 	}
 	c.Raw.Close() //nolint:errcheck // the connection was never served
 }
 
-// handshakes does the handshakes of a connection in time. It returns the reason why the connection
+// handshakes does the handshakes of a connection within the time limit. It returns the reason why the connection
 // must end, or "".
 func (l *Listener) handshakes(c *Conn, s *Settings, p *place, fromProxy bool) Reason {
 	defer l.unfinished.remove(p)
@@ -147,8 +147,8 @@ func (l *Listener) handshakes(c *Conn, s *Settings, p *place, fromProxy bool) Re
 	return reason
 }
 
-// handshake reads the PROXY header if there must be one, and terminates TLS if the settings say so.
-// It counts the connection before TLS, so that limits also limit the cost of handshakes.
+// handshake reads the PROXY header if the peer must send one, and terminates TLS if the settings say so.
+// It counts the connection before TLS, so that limits also limit the cost of TLS handshakes.
 func (l *Listener) handshake(c *Conn, s *Settings, fromProxy bool) Reason {
 	if fromProxy {
 		if reason := c.readHeader(s); reason != "" {

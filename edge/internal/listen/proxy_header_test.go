@@ -18,7 +18,7 @@ import (
 
 const signature = "\r\n\r\n\x00\r\nQUIT\n"
 
-// version2 returns a PROXY header of version 2 with a command, a family, and the rest of it.
+// version2 returns a PROXY header of version 2 with a command, a family, and addresses.
 func version2(command, family byte, rest string) string {
 	length := binary.BigEndian.AppendUint16(nil, uint16(len(rest)))
 	return signature + string([]byte{0x20 | command, family}) + string(length) + rest
@@ -30,7 +30,7 @@ const (
 		"\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x9c\x40\x01\xbb"
 )
 
-// TestProxyHeaders checks which client a connection is served for, by what it begins with.
+// TestProxyHeaders checks the client's address for connections that begin with different headers.
 func TestProxyHeaders(t *testing.T) {
 	const own = "" // the connection's own addresses
 	for _, c := range []struct{ name, header, client, local string }{

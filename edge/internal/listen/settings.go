@@ -15,8 +15,8 @@ type Options struct {
 	// HandshakeTimeout is the longest time for a connection's PROXY header and TLS handshake together.
 	// Default 10 s.
 	HandshakeTimeout time.Duration
-	// MaxUnfinished is the maximum number of connections whose PROXY header or TLS handshake is not
-	// complete. Default 1024.
+	// MaxUnfinished is the maximum number of connections with an unfinished PROXY header or TLS handshake.
+	// Default 1024.
 	MaxUnfinished int
 	// Control sets options of the socket before it is bound, like Control of net.ListenConfig. Default: none.
 	Control func(network, address string, conn syscall.RawConn) error
@@ -40,11 +40,10 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Settings are what a Listener does with connections. They never change once they have been passed
-// on.
+// Settings say how a Listener treats connections. They must not be changed after they were passed to the listener.
 type Settings struct {
-	// Handle serves a connection, in a goroutine of its own. It calls Close of the connection when that
-	// has ended, which may be after Handle returns.
+	// Handle serves a connection, in a goroutine of its own. It calls Close of the connection at the end, which
+	// may be after Handle returns.
 	Handle func(*Conn)
 	// Restricted limits clients to Sources. With empty Sources no client is admitted.
 	Restricted bool
@@ -67,7 +66,7 @@ func contains(ranges []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Contains(addr) })
 }
 
-// Reason is why a connection ended before it was served. Its values are label values of metrics.
+// Reason is the reason why a connection ended before it was served. Its values are label values of metrics.
 type Reason string
 
 // The reasons.

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/backends"
 	"portolan.dev/services/balancer"
 	"portolan.dev/services/endpoints"
 	"portolan.dev/services/object"
-	"portolan.dev/services/proxy"
 	"portolan.dev/services/spec"
 )
 
@@ -32,8 +32,8 @@ func (b *builder) report(format string, args ...any) {
 	}
 }
 
-// setRanges sets the clients that the service admits: those of its source ranges and of its named
-// range sets. A set that the configuration lacks admits nobody, because it was to restrict.
+// setRanges sets the clients that the service admits, from its source ranges and its named range sets. A set that
+// the configuration lacks admits no client, because it was meant to restrict access.
 func (b *builder) setRanges() {
 	ranges, malformed := spec.LoadBalancerSourceRanges(b.svc)
 	for _, text := range malformed {
@@ -52,23 +52,17 @@ func (b *builder) setRanges() {
 	b.allowed = slices.Compact(b.allowed)
 }
 
-// addresses returns the load-balancer addresses of the service that a proxy serves.
+// addresses returns the load-balancer addresses of the service that edges serve, unless a label leaves the service
+// to another proxy.
 func (b *builder) addresses() []netip.Addr {
-	var addrs []netip.Addr
 	if spec.ForeignProxy(b.svc.GetMetadata().GetLabels()) != "" {
 		return nil
 	}
-	for _, ingress := range b.svc.GetStatus().GetLoadBalancer().GetIngress() {
-		addr, err := netip.ParseAddr(ingress.GetIp())
-		if err == nil && ingress.GetIpMode() == corev1.IPMode_IP_MODE_PROXY && !slices.Contains(addrs, addr) {
-			addrs = append(addrs, addr)
-		}
-	}
-	return addrs
+	return spec.EdgeAddresses(b.svc)
 }
 
-// addPort plans one port at one address. Backends are of the address's family, or, if there are none,
-// of the other one, since a proxy can cross families.
+// addPort plans one port at one address. It chooses backends of the address's family. If there are none, it
+// chooses backends of the other family, because a proxy can connect them.
 func (b *builder) addPort(addr netip.Addr, port *corev1.ServicePort) {
 	frontend := netip.AddrPortFrom(addr, uint16(port.GetPort()))
 	all := endpoints.Candidates(b.slices, port, addr.Is6(), b.report)
@@ -82,9 +76,9 @@ func (b *builder) addPort(addr netip.Addr, port *corev1.ServicePort) {
 	})
 }
 
-// prefersOwnZone reports whether backends of other zones get no new connections, which is so if
-// cross-zone is off, as long as a backend of the edge's zone is usable: traffic between zones costs less
-// than an outage.
+// prefersOwnZone reports whether backends of other zones get no new connections. That is so if cross-zone is off
+// and a backend of the edge's zone is usable. Without a usable backend in the zone, traffic to other zones is
+// better than an outage.
 func (b *builder) prefersOwnZone(frontend netip.AddrPort, all []endpoints.Candidate) bool {
 	zone := b.facts.Zone
 	return !b.settings.CrossZone && zone != "" && slices.ContainsFunc(all, func(c endpoints.Candidate) bool {
@@ -92,11 +86,11 @@ func (b *builder) prefersOwnZone(frontend netip.AddrPort, all []endpoints.Candid
 	})
 }
 
-// server returns the server of a port's pool. Backends of other zones than the preferred one have the
-// weight 0, and keep the connections that they have.
-func (b *builder) server(frontend netip.AddrPort, all []endpoints.Candidate) proxy.Server {
+// server returns the server of a port's pool. If the edge's zone is preferred, backends of other zones have the
+// weight 0 and keep their connections.
+func (b *builder) server(frontend netip.AddrPort, all []endpoints.Candidate) backends.Server {
 	service := b.svc.GetSpec()
-	s := proxy.Server{
+	s := backends.Server{
 		Scheduler: service.GetScheduler(), HashPort: hashesPort(service.GetSchedulerFlags()), Drain: b.drain(), FailOpen: true,
 	}
 	if service.GetSessionAffinity() == corev1.SessionAffinity_SESSION_AFFINITY_CLIENT_IP {
@@ -113,9 +107,9 @@ func (b *builder) server(frontend netip.AddrPort, all []endpoints.Candidate) pro
 		case c.Addr == frontend:
 			b.report("the endpoint %s is the load balancer's own address", c.Addr)
 		case prefers && c.Zone != b.facts.Zone:
-			s.Backends = append(s.Backends, proxy.Real{Addr: c.Addr})
+			s.Backends = append(s.Backends, backends.Real{Addr: c.Addr})
 		default:
-			s.Backends = append(s.Backends, proxy.Real{Addr: c.Addr, Weight: c.Weight})
+			s.Backends = append(s.Backends, backends.Real{Addr: c.Addr, Weight: c.Weight})
 		}
 	}
 	return s

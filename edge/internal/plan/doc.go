@@ -1,4 +1,4 @@
-// Package plan decides what an edge serves for one service: the ports at each of the service's
-// load-balancer addresses, with the settings and the backends. It is pure: the same service, slices
-// and facts give the same ports.
+// Package plan decides how an edge serves one service. The plan has a port for each port of the service at each
+// of its load-balancer addresses, with settings and backends. The package is pure: the same service, slices and
+// facts give the same ports.
 package plan

@@ -6,18 +6,18 @@ import (
 	"slices"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/backends"
 	"portolan.dev/services/balancer"
 	"portolan.dev/services/object"
-	"portolan.dev/services/proxy"
 )
 
-// Facts are what a plan depends on besides the service.
+// Facts are the inputs of a plan that are the same for all services.
 type Facts struct {
 	// Zone is the zone of the edge; empty: unknown.
 	Zone string
 	// Groups are the named range sets of the configuration.
 	Groups map[string][]netip.Prefix
-	// Usable reports whether health checks admit a backend of a port; nil: all are.
+	// Usable reports whether health checks admit a backend of a port; nil: all backends are usable.
 	Usable func(frontend, backend netip.AddrPort) bool
 }
 
@@ -29,19 +29,19 @@ type Port struct {
 	Name     string // of the port; may be empty
 	Settings *balancer.Settings
 	TLS      bool // connections of clients are TLS
-	// Certificates are those of the port.
+	// Certificates are the certificates for clients of the port.
 	Certificates []balancer.CertificateRef
 	// Restricted limits clients to Allowed.
 	Restricted bool
 	Allowed    []netip.Prefix
 	// Server has the scheduler, the affinity, the drain time and the backends of the pool.
-	Server proxy.Server
+	Server backends.Server
 }
 
 // Result is the plan of one service.
 type Result struct {
 	Ports []Port // ordered by frontend
-	// Problems describe what the plan ignores, each once.
+	// Problems describe the parts of the service that the plan ignores, each once.
 	Problems []string
 }
 

@@ -17,10 +17,11 @@ import (
 
 // service returns a service with the addresses 192.0.2.1 and 2001:db8::1, and the port 80.
 func service(change func(*corev1.Service)) *corev1.Service {
+	class := balancer.ClassEdge
 	svc := &corev1.Service{
 		Metadata: &corev1.ObjectMeta{Namespace: "shop", Name: "web", Uid: "1", Annotations: map[string]string{}, Labels: map[string]string{}},
 		Spec: &corev1.ServiceSpec{
-			Type: corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER, Ports: []*corev1.ServicePort{{Port: 80, Protocol: corev1.Protocol_PROTOCOL_TCP}},
+			Type: corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER, LoadBalancerClass: &class, Ports: []*corev1.ServicePort{{Port: 80, Protocol: corev1.Protocol_PROTOCOL_TCP}},
 		},
 		Status: &corev1.ServiceStatus{LoadBalancer: &corev1.LoadBalancerStatus{Ingress: []*corev1.LoadBalancerIngress{
 			{Ip: "192.0.2.1", IpMode: corev1.IPMode_IP_MODE_PROXY}, {Ip: "2001:db8::1", IpMode: corev1.IPMode_IP_MODE_PROXY},
@@ -32,8 +33,8 @@ func service(change func(*corev1.Service)) *corev1.Service {
 	return svc
 }
 
-// slice returns a slice of a family. Endpoints are like "10.0.0.1 a" or "10.0.0.1 a leaving": the
-// address, the zone, and perhaps a state.
+// slice returns a slice of a family. An endpoint is an address, a zone and perhaps a state, such as "10.0.0.1 a" or
+// "10.0.0.1 a leaving".
 func slice(name string, v6 bool, endpoints ...string) *corev1.EndpointSlice {
 	port, family := int32(8080), corev1.AddressType_ADDRESS_TYPE_IPV4
 	if v6 {
@@ -162,8 +163,8 @@ func TestBackends(t *testing.T) {
 	}
 }
 
-// TestSources checks who is admitted: the ranges of the service and of its groups, and nobody of a
-// group that is not configured.
+// TestSources checks which clients are admitted: the ranges of the service and of its groups. A group that is not
+// configured admits no client.
 func TestSources(t *testing.T) {
 	office := map[string][]netip.Prefix{"office": {netip.MustParsePrefix("192.0.2.0/24")}}
 	for name, tc := range map[string]struct {

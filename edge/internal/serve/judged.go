@@ -6,8 +6,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// judged holds the services whose backends checks have judged anew. It has a lock of its own, because
-// checks report while the server's lock is held. The zero value is empty.
+// judged holds the services with new verdicts of health checks about their backends. It has a lock of its own,
+// because checks report while the server's lock is held. The zero value is empty.
 type judged struct {
 	mu    sync.Mutex
 	names map[object.Name]struct{} // guarded by mu

@@ -13,7 +13,7 @@ import (
 	"portolan.dev/edge/internal/stream"
 )
 
-// layer4 passes bytes on.
+// layer4 is the handler of layer 4, which passes bytes on.
 type layer4 struct {
 	port   *port
 	server *stream.Server
@@ -45,8 +45,8 @@ func (h *layer4) removed(netip.AddrPort) {}
 
 func (h *layer4) shutdown(ctx context.Context) { h.server.Shutdown(ctx) }
 
-// finished counts a connection for its backend, and writes it into the access log if there is one. A
-// backend that has sent something has worked.
+// finished reports the end of a connection to the ejector, and writes it into the access log if there is one. A
+// connection counts as a success if the backend has sent bytes.
 func (h *layer4) finished(r *stream.Record) {
 	switch {
 	case r.Sent > 0:

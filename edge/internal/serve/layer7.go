@@ -13,7 +13,7 @@ import (
 	"portolan.dev/edge/internal/web"
 )
 
-// layer7 serves requests.
+// layer7 is the handler of layer 7, which serves requests.
 type layer7 struct {
 	port   *port
 	server *web.Server
@@ -50,7 +50,7 @@ func (h *layer7) removed(backend netip.AddrPort) { h.server.BackendRemoved(backe
 
 func (h *layer7) shutdown(ctx context.Context) { h.server.Shutdown(ctx) }
 
-// record counts a request for its backend, and writes it into the access log if there is one.
+// record reports the end of a request to the ejector, and writes it into the access log if there is one.
 func (h *layer7) record(r *web.Record) {
 	h.port.server.metrics.answered(r.Status)
 	if r.Backend.IsValid() {

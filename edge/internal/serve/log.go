@@ -6,7 +6,8 @@ import (
 	"portolan.dev/edge/internal/accesslog"
 )
 
-// setLog opens the access log that the service asks for, or closes the one that there is.
+// setLog opens the access log that the service asks for. It closes a log with other settings, or a log for which
+// the service no longer asks.
 func (p *port) setLog() {
 	s := p.plan.Settings.AccessLog
 	if !s.Enabled || p.server.opts.Logs == nil {

@@ -9,7 +9,7 @@ import (
 	"portolan.dev/edge/internal/stream"
 )
 
-// codes are the labels of requests, by the first digit of their status.
+// codes are the values of the label code, by the first digit of a status.
 var codes = [6]string{"none", "1xx", "2xx", "3xx", "4xx", "5xx"}
 
 // metrics are the metrics of all ports.
@@ -89,8 +89,7 @@ func (s *Server) expiry() float64 {
 	return float64(first.Unix())
 }
 
-// counts returns the number of ports that are open, of those that should be and are not, and of
-// connections.
+// counts returns the numbers of open ports, of planned ports that are not open, and of connections.
 func (s *Server) counts() (open, closed, connections int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"portolan.dev/services/backends"
 	"portolan.dev/services/balancer"
-	"portolan.dev/services/proxy"
 
 	"portolan.dev/edge/internal/accesslog"
 	"portolan.dev/edge/internal/health"
@@ -16,22 +16,22 @@ import (
 	"portolan.dev/edge/internal/plan"
 )
 
-// port is one port that is open, or is to be opened. The server's lock guards its fields, except where
-// they say otherwise.
+// port is one planned port, which may not be open yet. The server's lock guards its fields, unless their comment
+// says otherwise.
 type port struct {
 	server   *Server
 	frontend netip.AddrPort // never changes
 	plan     plan.Port
-	pool     *proxy.Pool
+	pool     *backends.Pool
 	group    *health.Group
 	ejector  *health.Ejector
 	listener *listen.Listener // nil: not open
 	handler  handler
-	former   []handler // of the other layer, which drain
+	former   []handler // earlier handlers, which drain
 	target   accesslog.Target
 	log      atomic.Pointer[accesslog.Log] // nil: no access log
 	err      error                         // why it is not open
-	// logProblem is why there is no access log although the service asks for one.
+	// logProblem is the reason why there is no access log although the service asks for one; empty: none.
 	logProblem string
 	accepted   atomic.Uint64 // connections; used by all goroutines
 }
@@ -41,19 +41,19 @@ type handler interface {
 	handle(c *listen.Conn)
 	// update changes the settings of the port.
 	update(p *plan.Port)
-	// removed tells that a backend was removed.
+	// removed is called after a backend was removed from the pool.
 	removed(backend netip.AddrPort)
-	// shutdown waits until the connections have ended, and ends those that are left when ctx ends.
+	// shutdown waits until the connections have ended. When ctx ends, it ends the remaining connections.
 	shutdown(ctx context.Context)
 }
 
 // newPort returns a port that is not open.
 func newPort(s *Server, p plan.Port) *port {
 	out := &port{server: s, frontend: p.Frontend, plan: p}
-	out.pool = proxy.NewPool(proxy.Options{Removed: out.backendRemoved})
+	out.pool = backends.NewPool(backends.Options{Removed: out.backendRemoved})
 	out.group = s.opts.Checks.NewGroup(func(backend netip.AddrPort, usable bool) {
 		out.pool.SetDown(backend, !usable)
-		s.judged.add(p.Service) // its zone may have no usable backend any more
+		s.judged.add(p.Service) // perhaps its zone has no usable backend any more
 		s.Changed()
 	})
 	out.ejector = health.NewEjector(health.DefaultEjection, out.pool.Eject)
@@ -62,7 +62,7 @@ func newPort(s *Server, p plan.Port) *port {
 }
 
 // backendRemoved is called while the port's plan is changed.
-func (p *port) backendRemoved(b *proxy.Backend) {
+func (p *port) backendRemoved(b *backends.Backend) {
 	if p.handler != nil {
 		p.handler.removed(b.Addr())
 	}
@@ -71,19 +71,19 @@ func (p *port) backendRemoved(b *proxy.Backend) {
 	}
 }
 
-// set changes what the port serves. Established connections keep their settings.
+// set changes the plan of the port. Established connections keep their settings.
 func (p *port) set(next plan.Port) {
-	changed := p.plan.Settings != next.Settings // they are parsed again only if the service has changed
+	changed := p.plan.Settings != next.Settings // setService keeps the pointer if the settings are equal
 	layer := p.handler == nil || p.plan.Settings.BackendProtocol.IsHTTP() != next.Settings.BackendProtocol.IsHTTP()
 	p.plan = next
 	p.setLog()
-	backends := make([]netip.AddrPort, len(next.Server.Backends))
+	addrs := make([]netip.AddrPort, len(next.Server.Backends))
 	for i, real := range next.Server.Backends {
-		backends[i] = real.Addr
+		addrs[i] = real.Addr
 	}
 	p.pool.Replace(&next.Server)
-	p.group.Set(checkSettings(next.Settings), backends)
-	p.ejector.Set(backends)
+	p.group.Set(checkSettings(next.Settings), addrs)
+	p.ejector.Set(addrs)
 	switch {
 	case layer:
 		p.replaceHandler()
@@ -95,7 +95,7 @@ func (p *port) set(next plan.Port) {
 	}
 }
 
-// replaceHandler makes a handler of the right layer. Connections of the former one drain.
+// replaceHandler makes a handler of the plan's layer. Connections of the former handler drain.
 func (p *port) replaceHandler() {
 	old := p.handler
 	if p.plan.Settings.BackendProtocol.IsHTTP() {
@@ -160,9 +160,9 @@ func (p *port) close(limit time.Duration) {
 	})
 }
 
-// dialer returns how backends are dialled.
-func (p *port) dialer() proxy.Dialer {
-	return proxy.Dialer{Failed: func(backend netip.AddrPort, err error) {
+// dialer returns the dialer of backends, which reports failed dials to the ejector.
+func (p *port) dialer() backends.Dialer {
+	return backends.Dialer{Failed: func(backend netip.AddrPort, err error) {
 		p.ejector.Failure(backend)
 		p.server.metrics.dialFailures.Inc()
 		p.server.opts.Log.Debug("dial of a backend failed", "frontend", p.frontend, "backend", backend, "err", err)

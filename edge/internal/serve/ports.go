@@ -14,7 +14,7 @@ import (
 	"portolan.dev/edge/internal/plan"
 )
 
-// forever is the limit of a drain that ends with the server.
+// forever is the limit of a drain that only the end of the server ends.
 const forever = time.Duration(math.MaxInt64)
 
 // add adds a port, which openClosed opens. The caller holds the lock.
@@ -32,8 +32,8 @@ func (s *Server) drop(frontend netip.AddrPort, p *port, limit time.Duration) {
 	p.close(limit)
 }
 
-// openClosed opens the ports whose addresses belong to the machine, and tells the agent which
-// addresses the edge wants and serves.
+// openClosed opens each closed port if its address belongs to the machine. It tells the agent which addresses
+// the edge wants and serves.
 func (s *Server) openClosed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +99,7 @@ func (s *Server) mayOpen(addr netip.Addr) error {
 	return nil
 }
 
-// remedy returns the advice about a port that cannot be opened, or nothing.
+// remedy returns advice about a port that cannot be opened, or "" if there is none.
 func remedy(frontend netip.AddrPort, err error) string {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):

@@ -13,6 +13,7 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/balancer"
 	"portolan.dev/services/kit/wake"
+	"portolan.dev/services/nodeview"
 	"portolan.dev/services/object"
 
 	"portolan.dev/edge/internal/accesslog"
@@ -23,7 +24,7 @@ import (
 	"portolan.dev/edge/internal/view"
 )
 
-// certificatesEvery is the time between two looks at certificates, which expire without a change.
+// certificatesEvery is the time between two checks of certificates, which expire without a change.
 const certificatesEvery = time.Hour
 
 // retryEvery is the time after which ports that could not be opened are tried again.
@@ -47,13 +48,13 @@ type Options struct {
 	Log     *slog.Logger
 }
 
-// Limits bound what clients can occupy.
+// Limits bound the resources that clients can occupy.
 type Limits struct {
 	Handshake     time.Duration // for a PROXY header, a TLS handshake, the head of a request
-	Connections   int           // of one port
-	PerClient     int           // of those, of one client; 0: no limit
-	Handshakes    int           // of one port, unfinished
-	MaxHeaderSize int           // of a request, in bytes
+	Connections   int           // connections of one port
+	PerClient     int           // connections of one client at one port; 0: no limit
+	Handshakes    int           // unfinished handshakes of one port
+	MaxHeaderSize int           // of the head of a request, in bytes
 }
 
 // Server serves the ports of all services. Make it with New, then call Run once.
@@ -63,7 +64,7 @@ type Server struct {
 	wake    wake.Signal
 	life    context.Context // ends connections that drain
 	end     context.CancelFunc
-	running sync.WaitGroup // what drains
+	running sync.WaitGroup // ports and handlers that drain
 	judged  judged
 	recert  atomic.Bool // certificates have changed
 
@@ -72,8 +73,8 @@ type Server struct {
 	services map[object.Name]*service
 	claims   map[netip.AddrPort]map[object.Name]plan.Port // by frontend
 	ports    map[netip.AddrPort]*port
-	closed   map[*port]struct{} // the waiting ones: planned, and not open
-	draining map[*port]struct{} // not planned any more, with connections
+	closed   map[*port]struct{} // planned ports that are not open yet
+	draining map[*port]struct{} // ports with connections that are no longer planned
 	stopped  bool               // no port is opened any more
 }
 
@@ -89,12 +90,12 @@ func New(o Options) *Server {
 	return s
 }
 
-// Changed makes the server look again at the view and at what belongs to the machine.
+// Changed makes the server read the view again, and check again which addresses belong to the machine.
 func (s *Server) Changed() {
 	s.wake.Send()
 }
 
-// CertificatesChanged makes the server look again at what is wrong with certificates.
+// CertificatesChanged makes the server check again for problems of certificates.
 func (s *Server) CertificatesChanged() {
 	s.recert.Store(true)
 	s.Changed()
@@ -121,22 +122,22 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 }
 
-// sync plans what has changed, and puts it in force.
+// sync plans the services that have changed, and changes their ports.
 func (s *Server) sync() {
-	batch := s.opts.View.NextBatch()
+	batch := s.opts.View.NextBatch(false)
 	certificates := s.recert.Swap(false)
-	if batch.Secrets != nil {
-		s.opts.Certs.SetSecrets(batch.Secrets)
+	if batch.Others != nil {
+		s.opts.Certs.SetSecrets(batch.Others)
 		certificates = true
 	}
 	s.mu.Lock()
-	s.zone = batch.Zone
+	s.zone = view.Zone(batch.Self)
 	for name, of := range batch.Services {
 		s.setService(name, of)
 	}
 	for name := range s.judged.take() {
 		if svc := s.services[name]; svc != nil && !svc.settings.CrossZone {
-			s.setService(name, svc.view)
+			s.setService(name, svc.objects)
 		}
 	}
 	if certificates {
@@ -159,22 +160,22 @@ func (s *Server) Drain(ctx context.Context) {
 	s.running.Wait()
 }
 
-// close ends everything.
+// close ends all connections and closes all ports.
 func (s *Server) close() {
 	s.end()
 	s.Drain(s.life)
 }
 
-// service is a service as it was planned last.
+// service is a service with its last plan.
 type service struct {
-	view     view.Service
+	objects  nodeview.Service
 	settings *balancer.Settings
 	result   plan.Result
 	problems []problem // of settings and plan
 	reported map[problem]bool
 }
 
-// problem is what is not as a service asks for it.
+// problem is a reason why the edge does not do as a service asks.
 type problem struct{ reason, message string }
 
 // Reasons of Events about services.

@@ -8,30 +8,30 @@ import (
 	"time"
 
 	"portolan.dev/services/balancer"
+	"portolan.dev/services/nodeview"
 	"portolan.dev/services/object"
 
 	"portolan.dev/edge/internal/plan"
-	"portolan.dev/edge/internal/view"
 )
 
 // setService plans a service again, and changes its ports. The caller holds the lock.
-func (s *Server) setService(name object.Name, of view.Service) {
+func (s *Server) setService(name object.Name, of nodeview.Service) {
 	old := s.services[name]
-	svc := &service{view: of, reported: map[problem]bool{}}
+	svc := &service{objects: of, reported: map[problem]bool{}}
 	switch {
 	case of.Object == nil:
 		delete(s.services, name)
-	case old != nil && old.view.Object == of.Object: // only its endpoints have changed
+	case old != nil && old.objects.Object == of.Object: // only its endpoints have changed
 		svc.settings, svc.reported = old.settings, old.reported
 		s.services[name] = svc
 	default:
-		settings, _ := balancer.Parse(of.Object) // lbctl writes Events about what it does not get
+		settings, _ := balancer.Parse(of.Object) // lbctl writes Events about the problems
 		svc.settings = &settings
 		if old != nil && reflect.DeepEqual(old.settings, svc.settings) {
-			svc.settings = old.settings // ports change what they do, and end idle connections, only if it is another one
+			svc.settings = old.settings // with the same pointer, ports keep their handlers and idle connections
 		}
-		if old != nil && old.view.Object.GetMetadata().GetGeneration() == of.Object.GetMetadata().GetGeneration() {
-			svc.reported = old.reported // the status or a label has changed, and an Event would say the same again
+		if old != nil && old.objects.Object.GetMetadata().GetGeneration() == of.Object.GetMetadata().GetGeneration() {
+			svc.reported = old.reported // only the status or a label has changed, so an Event would be repeated
 		}
 		s.services[name] = svc
 	}
@@ -45,10 +45,10 @@ func (s *Server) setService(name object.Name, of view.Service) {
 
 // build plans the ports of a service.
 func (s *Server) build(name object.Name, svc *service) {
-	if svc.view.Object == nil {
+	if svc.objects.Object == nil {
 		return
 	}
-	svc.result = plan.Build(svc.view.Object, svc.view.Slices, svc.settings, &plan.Facts{Zone: s.zone, Groups: s.opts.Groups, Usable: s.usable})
+	svc.result = plan.Build(svc.objects.Object, svc.objects.Slices, svc.settings, &plan.Facts{Zone: s.zone, Groups: s.opts.Groups, Usable: s.usable})
 	for _, text := range svc.result.Problems {
 		svc.problems = append(svc.problems, problem{reasonInvalid, text})
 	}
@@ -63,12 +63,12 @@ func (s *Server) build(name object.Name, svc *service) {
 	}
 }
 
-// judgeCertificates looks again at the services that use certificates. The ports of those take changed
-// certificates by themselves.
+// judgeCertificates plans the services that use certificates again, so that problems of their certificates are
+// found. Their ports use changed certificates without that.
 func (s *Server) judgeCertificates() {
 	for name, svc := range s.services {
 		if svc.settings.TLS || svc.settings.BackendCA != nil {
-			s.setService(name, svc.view)
+			s.setService(name, svc.objects)
 		}
 	}
 }
@@ -77,7 +77,7 @@ func (s *Server) judgeCertificates() {
 func (s *Server) warn(svc *service, p problem) {
 	if !svc.reported[p] {
 		svc.reported[p] = true
-		s.opts.Warn(svc.view.Object, p.reason, p.message)
+		s.opts.Warn(svc.objects.Object, p.reason, p.message)
 	}
 }
 
@@ -91,7 +91,7 @@ func (s *Server) usable(frontend, backend netip.AddrPort) bool {
 	return usable
 }
 
-// claim replaces the frontends that a service claims, and decides who gets them.
+// claim replaces the frontends that a service claims, and decides which service gets each of them.
 func (s *Server) claim(name object.Name, before, after []plan.Port) {
 	affected := make([]netip.AddrPort, 0, len(before)+len(after))
 	for _, p := range before {
@@ -152,7 +152,7 @@ func (s *Server) oldest(frontend netip.AddrPort) (owner object.Name, found bool)
 
 func (s *Server) isOlder(a, b object.Name) bool {
 	created := func(name object.Name) time.Time {
-		return s.services[name].view.Object.GetMetadata().GetCreationTimestamp().AsTime()
+		return s.services[name].objects.Object.GetMetadata().GetCreationTimestamp().AsTime()
 	}
 	if c := created(a).Compare(created(b)); c != 0 {
 		return c < 0

@@ -48,7 +48,7 @@ func (p *port) status() *edgev1.Port {
 		out.Problems = append(out.Problems, p.logProblem)
 	}
 	judged := map[netip.AddrPort]health.Status{}
-	for _, status := range slices.Concat(p.group.Status(), p.ejector.Status()) { // who is ejected is not usable
+	for _, status := range slices.Concat(p.group.Status(), p.ejector.Status()) { // an ejected backend is not usable
 		if before, ok := judged[status.Backend]; !ok || before.Usable {
 			judged[status.Backend] = status
 		}

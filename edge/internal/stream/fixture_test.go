@@ -16,14 +16,14 @@ import (
 
 	"portolan.dev/edge/internal/listen"
 	"portolan.dev/edge/internal/stream"
+	"portolan.dev/services/backends"
 	"portolan.dev/services/kit/kittest"
-	"portolan.dev/services/proxy"
 )
 
 // world is an edge with one port of layer 4.
 type world struct {
 	t        *testing.T
-	pool     *proxy.Pool
+	pool     *backends.Pool
 	server   *stream.Server
 	listener *listen.Listener
 	records  chan *stream.Record
@@ -31,9 +31,9 @@ type world struct {
 }
 
 // start starts an edge for the backends at the given addresses.
-func start(t *testing.T, s stream.Settings, l listen.Settings, backends ...netip.AddrPort) *world {
-	w := &world{t: t, records: make(chan *stream.Record, 100), pool: proxy.NewPool(proxy.Options{})}
-	w.replace(backends...)
+func start(t *testing.T, s stream.Settings, l listen.Settings, addrs ...netip.AddrPort) *world {
+	w := &world{t: t, records: make(chan *stream.Record, 100), pool: backends.NewPool(backends.Options{})}
+	w.replace(addrs...)
 	w.server = stream.New(stream.Options{
 		Log: kittest.Logger(t), Pool: w.pool, Finished: func(r *stream.Record) { w.records <- r },
 	}, &s)
@@ -69,11 +69,11 @@ func (w *world) shutdown(drain time.Duration) {
 	}
 }
 
-func (w *world) replace(backends ...netip.AddrPort) {
-	slices.SortFunc(backends, netip.AddrPort.Compare)
-	s := &proxy.Server{Drain: time.Hour}
-	for _, b := range backends {
-		s.Backends = append(s.Backends, proxy.Real{Addr: b, Weight: 1})
+func (w *world) replace(addrs ...netip.AddrPort) {
+	slices.SortFunc(addrs, netip.AddrPort.Compare)
+	s := &backends.Server{Drain: time.Hour}
+	for _, b := range addrs {
+		s.Backends = append(s.Backends, backends.Real{Addr: b, Weight: 1})
 	}
 	w.pool.Replace(s)
 }
@@ -89,7 +89,7 @@ func (w *world) dial() *net.TCPConn {
 	return conn.(*net.TCPConn)
 }
 
-// ask says a line over a new connection. A client that is refused may see it while it connects.
+// ask sends a line over a new connection. A refused client may see the refusal while it connects.
 func (w *world) ask() error {
 	conn, err := net.Dial("tcp", w.listener.Addr().String())
 	if err != nil {
@@ -109,7 +109,7 @@ func (w *world) expectRecord(want stream.Result) *stream.Record {
 	return r
 }
 
-// backend is a listener whose connections the test serves itself.
+// backend is a listener. The test serves its connections.
 type backend struct {
 	lis   net.Listener
 	conns chan net.Conn
@@ -150,7 +150,7 @@ func (b *backend) accept(t *testing.T) *net.TCPConn {
 	return conn.(*net.TCPConn)
 }
 
-// startEcho starts a backend that returns what it reads, over TLS if there is a configuration.
+// startEcho starts a backend that returns all bytes that it reads, over TLS if there is a configuration.
 func startEcho(t *testing.T, config *tls.Config) netip.AddrPort {
 	b := startBackend(t)
 	go func() {

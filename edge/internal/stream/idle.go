@@ -2,8 +2,8 @@ package stream
 
 import "time"
 
-// schedule starts the next look at idle connections if there are connections and an idle timeout. The
-// server's lock is held.
+// schedule starts the timer of the next sweep if there are connections and an idle timeout. The caller holds the
+// server's lock.
 func (s *Server) schedule() {
 	idle := s.settings.Load().IdleTimeout
 	if s.sweeper == nil && idle > 0 && len(s.open) > 0 {
@@ -11,7 +11,7 @@ func (s *Server) schedule() {
 	}
 }
 
-// Set changes the settings. All but the idle timeout are for new connections.
+// Set changes the settings. The idle timeout also applies to established connections, the others only to new ones.
 func (s *Server) Set(settings *Settings) {
 	s.settings.Store(settings)
 	s.mu.Lock()
@@ -47,8 +47,8 @@ func (s *Server) connections() []*connection {
 	return out
 }
 
-// idleFor returns how long no progress was seen. It is 0 until the backend is connected, which has
-// timeouts of its own.
+// idleFor returns the time without progress. It is 0 until the backend is connected, because dials have timeouts of
+// their own.
 func (c *connection) idleFor(now time.Time) time.Duration {
 	if !c.copying.Load() {
 		return 0

@@ -9,20 +9,20 @@ import (
 	"time"
 
 	"portolan.dev/edge/internal/listen"
-	"portolan.dev/services/proxy"
+	"portolan.dev/services/backends"
 )
 
 // Server serves the connections of one port. It is safe for concurrent use.
 type Server struct {
 	opts     Options
 	settings atomic.Pointer[Settings]
-	dials    context.Context // until Shutdown aborts the connections
+	dials    context.Context // of all dials; ends when Shutdown aborts the connections
 	abort    context.CancelFunc
 
 	mu      sync.Mutex
 	stopped bool
 	open    map[*connection]struct{}
-	sweeper *time.Timer // nil: there are no connections, or none that can be idle
+	sweeper *time.Timer // nil: there are no connections, or no idle timeout
 	drained chan struct{}
 }
 
@@ -34,10 +34,10 @@ func New(o Options, s *Settings) *Server {
 	return srv
 }
 
-// connection is a client's connection with what Record does not have.
+// connection is a client's connection. It has its future Record, and the state of the copying.
 type connection struct {
 	record  Record
-	session *proxy.Connection
+	session *backends.Connection
 
 	copying  atomic.Bool
 	timedOut atomic.Bool
@@ -46,10 +46,10 @@ type connection struct {
 	since    time.Time // when the sweeper last saw progress
 }
 
-// Handle serves a connection. It is a handler of listen.Settings, and returns when a backend is
-// connected or cannot be.
+// Handle serves a connection. It is a handler of listen.Settings. It returns when a backend is connected, or when none
+// can be reached.
 func (s *Server) Handle(client *listen.Conn) {
-	c := &connection{record: Record{Conn: client}, session: proxy.NewConnection(client.Raw)}
+	c := &connection{record: Record{Conn: client}, session: backends.NewConnection(client.Raw)}
 	if !s.add(c) {
 		c.session.Abort()
 		client.Close() //nolint:errcheck // it was reset
@@ -71,10 +71,10 @@ func (s *Server) Handle(client *listen.Conn) {
 
 // connect connects to a backend. It returns nil if no backend was reached, otherwise the backend and
 // the stream for the client's bytes.
-func (s *Server) connect(c *connection) (*proxy.Backend, proxy.Stream) {
+func (s *Server) connect(c *connection) (*backends.Backend, backends.Stream) {
 	client, settings := c.record.Conn, s.settings.Load()
-	server := proxy.Stream(nil)
-	backend := s.opts.Dialer.Connect(s.dials, &proxy.Target{
+	server := backends.Stream(nil)
+	backend := s.opts.Dialer.Connect(s.dials, &backends.Target{
 		Pool: s.opts.Pool, Client: client.Client, Local: client.Local,
 		Prepare: func(conn *net.TCPConn) (err error) {
 			server, err = s.prepare(conn, client, settings)
@@ -85,8 +85,8 @@ func (s *Server) connect(c *connection) (*proxy.Backend, proxy.Stream) {
 }
 
 // copy passes on bytes until the end, then calls done.
-func (s *Server) copy(c *connection, server proxy.Stream, done func()) {
-	client := proxy.Stream(c.record.Conn.Raw)
+func (s *Server) copy(c *connection, server backends.Stream, done func()) {
+	client := backends.Stream(c.record.Conn.Raw)
 	if c.record.Conn.TLS != nil {
 		client = c.record.Conn.TLS
 	}
@@ -102,7 +102,7 @@ func (s *Server) copy(c *connection, server proxy.Stream, done func()) {
 
 // prepare sends the PROXY header to a backend and begins TLS, as the settings say. It returns the
 // stream for the client's bytes.
-func (s *Server) prepare(conn *net.TCPConn, client *listen.Conn, settings *Settings) (proxy.Stream, error) {
+func (s *Server) prepare(conn *net.TCPConn, client *listen.Conn, settings *Settings) (backends.Stream, error) {
 	if settings.Header != NoHeader {
 		header, err := format(settings.Header, client.Client, client.Local)
 		if err != nil {
@@ -164,8 +164,8 @@ func (s *Server) remove(c *connection) {
 	}
 }
 
-// Shutdown resets new connections, and waits until the established ones have ended. It resets those
-// that are left when ctx is done. It must be called once.
+// Shutdown resets new connections, and waits until the established ones have ended. When ctx is done, it resets the
+// remaining ones. It must be called once.
 func (s *Server) Shutdown(ctx context.Context) {
 	s.mu.Lock()
 	s.stopped = true

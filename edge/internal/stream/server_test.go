@@ -19,7 +19,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// closeWriter is a connection of which one direction can end.
+// closeWriter is a connection that can close one direction.
 type closeWriter interface {
 	net.Conn
 	CloseWrite() error
@@ -81,8 +81,8 @@ func randomBytes(n int) []byte {
 	return b
 }
 
-// TestProxyHeaderToBackend checks the first bytes that a backend gets, from a client whose own header
-// names it.
+// TestProxyHeaderToBackend checks the first bytes that a backend gets if the client has sent a header with its
+// address.
 func TestProxyHeaderToBackend(t *testing.T) {
 	const v2 = "\r\n\r\n\x00\r\nQUIT\n\x21"
 	const client4, client6 = "PROXY TCP4 192.0.2.1 198.51.100.1 40000 443\r\n", "PROXY TCP6 2001:db8::1 2001:db8::2 40000 443\r\n"
@@ -145,7 +145,7 @@ func TestUntrustedHeaderIsPassedOn(t *testing.T) {
 	}
 }
 
-// TestProxyHeaderComesBeforeTLS checks a backend that takes both.
+// TestProxyHeaderComesBeforeTLS checks a backend that expects a PROXY header before TLS.
 func TestProxyHeaderComesBeforeTLS(t *testing.T) {
 	server, client := certificates(t)
 	b := startBackend(t)

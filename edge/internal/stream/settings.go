@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"portolan.dev/edge/internal/listen"
-	"portolan.dev/services/proxy"
+	"portolan.dev/services/backends"
 )
 
-// Header is the version of the PROXY header that backends are sent.
+// Header is the version of the PROXY header for backends.
 type Header byte
 
 // The versions.
@@ -23,8 +23,8 @@ const (
 // Options configure a Server for its life. The zero value of a field selects its default.
 type Options struct {
 	Log    *slog.Logger // default: discard
-	Pool   *proxy.Pool
-	Dialer proxy.Dialer
+	Pool   *backends.Pool
+	Dialer backends.Dialer
 	// HandshakeTimeout is the longest time for the TLS handshake with a backend. Default 5 s.
 	HandshakeTimeout time.Duration
 	// Finished is called with each connection that has ended. Default: nothing.
@@ -46,25 +46,25 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Settings are how a Server serves connections. They never change once they have been passed on.
+// Settings say how a Server serves connections. They must not be changed after they were passed to the server.
 type Settings struct {
-	// Header is the PROXY header that backends are sent.
+	// Header is the version of the PROXY header that is sent to backends.
 	Header Header
 	// BackendTLS is the configuration of TLS with backends. Nil: no TLS.
 	BackendTLS *tls.Config
-	// IdleTimeout ends connections without bytes in either direction; 0: never. A change is for
-	// established connections, too.
+	// IdleTimeout ends connections without bytes in either direction; 0: never. A change also applies to
+	// established connections.
 	IdleTimeout time.Duration
 }
 
-// Result is how a connection ended. Its values are label values of metrics.
+// Result is the way in which a connection has ended. Its values are label values of metrics.
 type Result string
 
 // The results.
 const (
-	Complete  Result = "complete"   // both sides ended their bytes
+	Complete  Result = "complete"   // both sides have closed their direction
 	Broken    Result = "broken"     // a side failed or was reset, or the time for draining was over
-	Idle      Result = "idle"       // the idle timeout
+	Idle      Result = "idle"       // the idle timeout was over
 	NoBackend Result = "no_backend" // no backend could be reached
 )
 

@@ -2,8 +2,6 @@ package view_test
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"testing"
 
 	corev1 "portolan.dev/api/core/v1"
@@ -53,15 +51,15 @@ func TestBatches(t *testing.T) {
 	v, feed := follow(t,
 		service("web", balancer.ClassEdge), service("other", balancer.ClassPool), slice("web", "web-1"), slice("other", "other-1"), node("here", "a"), node("there", "b"),
 		secret("cert", spec.SecretTypeTLS), secret("password", "Opaque"))
-	b := v.NextBatch()
+	b := v.NextBatch(false)
 	if len(b.Services) != 1 || b.Services[name("web")].Object == nil || len(b.Services[name("web")].Slices) != 1 {
 		t.Errorf("the first batch has %v", b.Services)
 	}
-	if len(b.Secrets) != 1 || b.Zone != "a" {
-		t.Errorf("secrets %v, zone %q", b.Secrets, b.Zone)
+	if len(b.Others) != 1 || view.Zone(b.Self) != "a" {
+		t.Errorf("secrets %v, zone %q", b.Others, view.Zone(b.Self))
 	}
-	if b = v.NextBatch(); len(b.Services) > 0 || b.Secrets != nil {
-		t.Errorf("a batch without changes has %v, %v", b.Services, b.Secrets)
+	if b = v.NextBatch(false); len(b.Services) > 0 || b.Others != nil {
+		t.Errorf("a batch without changes has %v, %v", b.Services, b.Others)
 	}
 	for _, tc := range []struct {
 		what     string
@@ -80,58 +78,8 @@ func TestBatches(t *testing.T) {
 		{"a deleted service", func() { feed.Delete(object.KeyOf(service("web", ""))) }, 1, false},
 	} {
 		tc.change()
-		if b := v.NextBatch(); len(b.Services) != tc.services || (b.Secrets != nil) != tc.secrets {
-			t.Errorf("%s: the batch has %v and secrets %v", tc.what, b.Services, b.Secrets)
+		if b := v.NextBatch(false); len(b.Services) != tc.services || (b.Others != nil) != tc.secrets {
+			t.Errorf("%s: the batch has %v and secrets %v", tc.what, b.Services, b.Others)
 		}
-	}
-}
-
-// TestASliceBeforeItsService checks that the order of a service and its slices does not matter.
-func TestASliceBeforeItsService(t *testing.T) {
-	v, feed := follow(t)
-	feed.Put(slice("web", "web-1"))
-	feed.Put(service("web", balancer.ClassEdge))
-	if b := v.NextBatch(); len(b.Services[name("web")].Slices) != 1 {
-		t.Errorf("the batch has %v", b.Services)
-	}
-}
-
-// TestTheFileIsPrivate checks that only the owner of the file, which has keys, may read it.
-func TestTheFileIsPrivate(t *testing.T) {
-	v, _ := follow(t, secret("cert", spec.SecretTypeTLS))
-	path := filepath.Join(t.TempDir(), "view")
-	if err := v.Save(path); err != nil {
-		t.Fatal(err)
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if info.Mode().Perm() != 0o600 {
-		t.Errorf("the mode is %s", info.Mode())
-	}
-}
-
-// TestDisk checks that a view that was loaded serves until the registry's snapshot replaces it.
-func TestDisk(t *testing.T) {
-	v, _ := follow(t, service("web", balancer.ClassEdge), slice("web", "web-1"), slice("unknown", "unknown-1"), secret("cert", spec.SecretTypeTLS), node("here", "a"))
-	path := filepath.Join(t.TempDir(), "view")
-	if err := v.Save(path); err != nil {
-		t.Fatal(err)
-	}
-	loaded := view.New("here")
-	if _, _, err := loaded.Load(path); err != nil {
-		t.Fatal(err)
-	}
-	b := loaded.NextBatch()
-	if len(b.Services) != 1 || len(b.Services[name("web")].Slices) != 1 || len(b.Secrets) != 1 || b.Zone != "a" || loaded.Revision() != v.Revision() {
-		t.Errorf("loaded %+v at %d", b, loaded.Revision())
-	}
-	loaded.Apply(nil, 100) // an empty snapshot
-	if b := loaded.NextBatch(); b.Services[name("web")].Object != nil || len(b.Services) != 1 || len(b.Secrets) != 0 || b.Zone != "" {
-		t.Errorf("after an empty snapshot: %+v", b)
-	}
-	if _, _, err := view.New("there").Load(path); err == nil {
-		t.Error("the view of another node was loaded")
 	}
 }

@@ -14,5 +14,5 @@ func newReader(*net.TCPConn) *reader { return nil }
 
 func (*reader) await() (*scratch, error) { return nil, net.ErrClosed }
 
-// alive cannot tell here whether an idle connection has ended.
+// alive returns true, because there is no check for the end of an idle connection here.
 func alive(syscall.RawConn) bool { return true }

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// reader reads from a connection without a buffer while there is nothing to read.
+// reader waits for bytes of a connection without holding a buffer.
 type reader struct {
 	raw  syscall.RawConn
 	read func(fd uintptr) bool // allocated once
@@ -61,7 +61,7 @@ func (r *reader) try(fd uintptr) bool {
 	}
 }
 
-// alive reports whether an idle connection has neither ended nor bytes that nobody asked for.
+// alive reports whether an idle connection can be used: it has not ended, and no unexpected bytes have arrived.
 func alive(raw syscall.RawConn) bool {
 	var open bool
 	err := raw.Read(func(fd uintptr) bool {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// armEvery returns how often the deadline of an idle time is moved while bytes pass. A timer for each
-// read costs too much.
+// armEvery returns the shortest time between two moves of an idle deadline while bytes pass, because setting a timer
+// for each read costs too much.
 func armEvery(idle time.Duration) time.Duration { return min(time.Second, idle/4) }
 
 // requestBody counts a request's body, and ends it if the client sends nothing for the idle time.
@@ -25,7 +25,8 @@ type requestBody struct {
 	ended   atomic.Bool
 }
 
-// abandon gives up what is to come. net/http reads a part of it, for the client to read the response.
+// abandon limits the time for the unread part of the body. net/http reads some of it, so that the client can read
+// the response.
 func (b *requestBody) abandon() {
 	if !b.ended.Load() {
 		b.control.SetReadDeadline(time.Now().Add(lingerTime)) //nolint:errcheck // then reading fails
@@ -62,13 +63,13 @@ type responseWriter struct {
 	armed   time.Time
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap returns the wrapped writer for http.ResponseController.
 func (w *responseWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // WriteHeader implements http.ResponseWriter.
 func (w *responseWriter) WriteHeader(status int) {
 	if status == http.StatusContinue {
-		return // net/http sends it when the body is read, which is after the backend's
+		return // net/http sends a 100 itself when the body is read, which is after the backend's 100
 	}
 	if status >= 200 || status == http.StatusSwitchingProtocols {
 		w.x.record.Status = status
@@ -77,7 +78,7 @@ func (w *responseWriter) WriteHeader(status int) {
 			h["Content-Type"] = nil // net/http would guess it
 		}
 		if w.http1 && !w.body.ended.Load() {
-			h.Set("Connection", "close") // the response is early, and the rest of the body is not read
+			h.Set("Connection", "close") // the response is early, and the body will not be read to its end
 		}
 	}
 	w.arm()
@@ -110,8 +111,8 @@ func (w *responseWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return &tunnel{Conn: conn, x: w.x}, buffered, nil
 }
 
-// tunnel counts what a connection carries after the change of the protocol. The connection to the
-// backend has the idle time.
+// tunnel counts the bytes of a client's connection after the change of the protocol. The connection to the
+// backend has the idle timeout.
 type tunnel struct {
 	net.Conn
 	x *exchange
@@ -152,5 +153,5 @@ func (p *bufferPool) Get() []byte {
 // Put implements httputil.BufferPool.
 func (p *bufferPool) Put(b []byte) { p.pool.Put(&b) }
 
-// discard returns a log for ReverseProxy, whose errors are in the records.
+// discard returns a log that drops the errors of ReverseProxy, because records have them.
 func (g *generation) discard() *log.Logger { return log.New(io.Discard, "", 0) }

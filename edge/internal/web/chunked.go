@@ -1,6 +1,6 @@
 package web
 
-// Limits of what surrounds chunks. Without them a client could send much without any body.
+// Limits of the framing around chunks. Without them a client could send many bytes without a body.
 const (
 	maxChunkLine   = 256      // bytes of a line with the size and extensions of a chunk
 	maxExtensions  = 16 << 10 // bytes of extensions of a body
@@ -12,7 +12,7 @@ var (
 	errTrailer   = bad("a trailer is invalid")
 )
 
-// chunkState is where in a chunked body the next byte is.
+// chunkState is the position of the next byte in a chunked body.
 type chunkState uint8
 
 const (
@@ -38,7 +38,7 @@ type chunkReader struct {
 	line       int   // bytes of the current size line
 	extensions int   // bytes of all extensions
 	trailer    int   // bytes of the trailer section
-	left       int64 // bytes of the chunk that are to come
+	left       int64 // remaining bytes of the chunk
 	body       int64 // bytes of the body so far
 	pause      bool  // next stops before the trailer section
 }
@@ -71,7 +71,7 @@ func (r *chunkReader) next(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// paused reports whether all chunks are consumed, and the trailer section is to come.
+// paused reports whether all chunks are consumed and the reader has stopped before the trailer section.
 func (r *chunkReader) paused() bool { return r.pause && r.state == chunkTrailerStart }
 
 func (r *chunkReader) done() bool { return r.state == chunkEnd }

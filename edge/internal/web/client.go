@@ -22,7 +22,8 @@ func (i *info) scheme() string {
 	return "http"
 }
 
-// clientConn is a client's connection: TLS or TCP. Bytes that were read with a PROXY header are read.
+// clientConn is a client's connection over TLS or TCP. If a PROXY header was read from a TCP connection, newClientConn
+// returns the bytes that came with the header, and Read returns the bytes after them.
 type clientConn struct {
 	net.Conn
 	tcp      *net.TCPConn // nil: TLS
@@ -30,7 +31,7 @@ type clientConn struct {
 	info     info
 }
 
-// newClientConn returns the connection, and the bytes that were read from it before.
+// newClientConn returns the connection, and the bytes that were read from it together with a PROXY header.
 func newClientConn(a *listen.Conn) (*clientConn, []byte) {
 	c := &clientConn{Conn: a.Raw, tcp: a.Raw, accepted: a, info: info{client: a.Client, local: a.Local}}
 	if a.TLS != nil {
@@ -40,10 +41,10 @@ func newClientConn(a *listen.Conn) (*clientConn, []byte) {
 	return c, a.TakeBuffered()
 }
 
-// Close implements net.Conn. The listener counts the connection until then.
+// Close implements net.Conn. The listener counts the connection until it is closed.
 func (c *clientConn) Close() error { return c.accepted.Close() }
 
-// CloseWrite ends the direction to the client.
+// CloseWrite closes the direction to the client.
 func (c *clientConn) CloseWrite() error {
 	if c.tcp != nil {
 		return c.tcp.CloseWrite()

@@ -4,7 +4,7 @@ import (
 	"crypto/tls"
 	"time"
 
-	"portolan.dev/services/proxy"
+	"portolan.dev/services/backends"
 )
 
 // Protocol is the protocol that backends speak.
@@ -15,31 +15,31 @@ const (
 	HTTP  Protocol = iota // HTTP/1.1
 	HTTPS                 // HTTP/1.1 over TLS
 	H2C                   // HTTP/2 without TLS, with prior knowledge
-	GRPC                  // as H2C, and every message is passed on at once
+	GRPC                  // as H2C, but every message is passed on at once
 )
 
-// Config is the settings of a Server. Zero values take the defaults.
+// Config has the settings of a Server. A zero value selects the default.
 type Config struct {
 	Protocol   Protocol
 	BackendTLS *tls.Config // for HTTPS; nil: certificates of backends are not verified
 
 	// IdleTimeout ends connections without a request, and requests without progress. Default 60 s.
 	IdleTimeout time.Duration
-	// HeaderTimeout is the time in which a client must send the head of a request, from its first byte
-	// or the first byte of the connection. Default 10 s.
+	// HeaderTimeout is the time limit for the head of a request, and for the first byte on a new connection.
+	// Default 10 s.
 	HeaderTimeout time.Duration
 	// MaxHeaderBytes is the largest head of a request or a response. Default 64 KiB.
 	MaxHeaderBytes int
 	// MaxIdlePerBackend is the number of unused connections that are kept for each backend. Default 512.
 	MaxIdlePerBackend int
 	// Dialer dials backends. Its default for MaxAttempts is 3 here.
-	Dialer proxy.Dialer
+	Dialer backends.Dialer
 
 	// Record is called after each request; nil: requests are not recorded. It must not block.
 	Record func(*Record)
-	// Details fills records with what the access log needs of requests. It takes copies of their texts.
+	// Details fills the fields of records that only the access log needs. It copies texts of requests.
 	Details bool
-	// ReferenceOnly sends all requests by net/http.
+	// ReferenceOnly turns the fast path off, so that tests can compare the paths.
 	ReferenceOnly bool
 }
 

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// date is a Date field's value and the second that it is for.
+// date is the value of a Date field for one second.
 type date struct {
 	second int64
 	value  []byte
@@ -14,7 +14,7 @@ type date struct {
 
 var lastDate atomic.Pointer[date]
 
-// dateAt returns the value of a Date field.
+// dateAt returns the value of a Date field. It formats each second once.
 func dateAt(now time.Time) []byte {
 	second := now.Unix()
 	d := lastDate.Load()

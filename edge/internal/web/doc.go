@@ -7,24 +7,24 @@
 //
 // There are two paths. The reference is net/http's server with httputil.ReverseProxy. It serves
 // everything. The fast path serves ordinary HTTP/1.1 requests. If it meets anything else, it gives the
-// connection, with the bytes that it has read, to the reference. A test asks both paths the same and
-// compares what backends and clients see.
+// connection, with the bytes that it has read, to the reference. A test sends the same requests over both paths and
+// compares the bytes that backends and clients get.
 //
 // Decisions:
 //
 //   - One strict parser checks all requests of HTTP/1 (head.go, chunked.go). net/http accepts requests
 //     that another server could divide differently: a length beside a transfer coding, folded fields,
-//     lines without CR. The guard runs the parser over all that the reference reads, and turns what it
-//     refuses into a 400. Rejected: the check of parsed requests in a handler, because net/http has
-//     forgotten by then what it has repaired.
-//   - Settings change by a new generation. Connections of the former one are told to end, as if the
-//     port went away, and a connection has one set of settings for all of its life.
+//     lines without CR. The guard runs the parser over all bytes for the reference, and answers a request
+//     that the parser refuses with 400. Rejected: a check of parsed requests in a handler, because net/http
+//     has repaired faults by then and does not report them.
+//   - A change of settings makes a new generation. Connections of the former generation end after their
+//     current request, as at the end of a port. So a connection has the same settings for all of its life.
 //   - X-Forwarded-For gets the client's address appended, X-Forwarded-Proto and -Port are replaced. A
-//     backend can trust the last address only. The edge keeps the ones before, as clouds do, because
-//     there may be further proxies in front of it.
-//   - A request is sent to a second backend only if the first one cannot have begun with it: no
-//     connection could be made, or an idle one turned out to be closed and the request is idempotent
+//     backend can trust the last address only. The edge keeps earlier addresses, as clouds do, because
+//     there may be other proxies in front of it.
+//   - A request is sent to a second backend only if the first backend cannot have begun to serve it: no
+//     connection could be made, or an idle connection turned out to be closed and the request is idempotent
 //     and without a body.
-//   - Fields that are named in Connection are for one connection, and removed. Trailers that are not
+//   - Fields that a Connection field names are removed, because they are for one connection. Trailers that are not
 //     announced by a Trailer field are removed from requests.
 package web

@@ -94,7 +94,8 @@ func startTwin(t *testing.T, c web.Config) *twin {
 	return &twin{startEdge(t, c, nil, startRaw(t, r.serve)), r}
 }
 
-// ask sends requests on a new connection. It returns what the client gets and what the backend sees.
+// ask sends requests on a new connection. It returns the bytes for the client, and the requests that the backend
+// sees.
 func (w *twin) ask(requests, response string, methods []string) (got, seen string) {
 	w.recorder.mu.Lock()
 	w.recorder.response, w.recorder.seen = response, nil
@@ -172,8 +173,8 @@ var (
 	}
 )
 
-// TestPathsAreEqual sends the same to both paths. It compares what the backend sees and what the client
-// gets.
+// TestPathsAreEqual sends the same requests over both paths. It compares the requests that the backend sees, and the
+// responses that the client gets.
 func TestPathsAreEqual(t *testing.T) {
 	fast, reference := startTwin(t, web.Config{}), startTwin(t, web.Config{ReferenceOnly: true})
 	compare := func(t testingT, requests, response string, methods []string) {
@@ -205,7 +206,7 @@ func TestPathsAreEqual(t *testing.T) {
 	})
 }
 
-// testingT is what *testing.T and *rapid.T have in common here.
+// testingT has the methods of *testing.T and *rapid.T that these tests use.
 type testingT interface{ Fatalf(string, ...any) }
 
 // drawRequest writes a request, which is valid in most cases, and returns its method.

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"portolan.dev/services/proxy"
+	"portolan.dev/services/backends"
 )
 
 // exchange is a request of the reference, and the session of the pool for it.
@@ -17,7 +17,7 @@ type exchange struct {
 	guard  *guard
 	cancel context.CancelFunc
 
-	backend     *proxy.Backend // nil: none
+	backend     *backends.Backend // nil: none
 	record      Record
 	sent        time.Time    // when the request was given to the backend
 	answered    time.Time    // when the head of the response had arrived
@@ -44,19 +44,19 @@ func newExchange(g *generation, guard *guard, r *http.Request) *exchange {
 
 func portString(port uint16) string { return strconv.Itoa(int(port)) }
 
-// forgetRequest removes what net/http has read in place of a refused request.
+// forgetRequest removes the fields of the stand-in request, which net/http has read in place of a refused request.
 func (x *exchange) forgetRequest() {
 	x.record.Method, x.record.Host, x.record.URI, x.record.Proto, x.record.UserAgent = "", "", "", "", ""
 }
 
-// Abort implements proxy.Session.
+// Abort implements backends.Session.
 func (x *exchange) Abort() { x.cancel() }
 
-// BackendRemoved implements proxy.Session. A request cannot continue elsewhere.
+// BackendRemoved implements backends.Session. A request cannot continue elsewhere.
 func (x *exchange) BackendRemoved() {}
 
 // pick chooses a backend that was not tried.
-func (x *exchange) pick(tried []*proxy.Backend) *proxy.Backend {
+func (x *exchange) pick(tried []*backends.Backend) *backends.Backend {
 	b := x.g.pool.Pick(x.guard.info.client, x.guard.info.local, tried, x)
 	if b != nil {
 		x.backend, x.record.Backend = b, b.Addr()
@@ -64,20 +64,20 @@ func (x *exchange) pick(tried []*proxy.Backend) *proxy.Backend {
 	return b
 }
 
-// fail releases a backend that could not be reached.
+// fail releases a backend that could not be reached, and marks it as failed.
 func (x *exchange) fail(err error) {
 	x.g.config.Dialer.Fail(x.g.pool, x.backend, err)
 	x.g.pool.Release(x.backend, x, netip.Addr{})
 	x.backend = nil
 }
 
-// delivered notes that the request has a connection to its backend.
+// delivered records the time at which the request has got a connection to its backend.
 func (x *exchange) delivered() {
 	x.sent = time.Now()
 	x.record.RequestTime = x.sent.Sub(x.record.Time)
 }
 
-// responded notes the head of a response.
+// responded records the time and the status of the head of a response.
 func (x *exchange) responded(status int) {
 	x.answered = time.Now()
 	x.record.BackendStatus = status

@@ -11,7 +11,7 @@ import (
 	"strconv"
 )
 
-// failure is a response that the edge makes itself. Its text says which side has failed.
+// failure is a response of the edge itself. Its text says which side has failed.
 type failure struct {
 	status int
 	text   string
@@ -84,8 +84,8 @@ func isNetError(err error) bool {
 
 func (f failure) body() string { return f.text + "\n" }
 
-// closes reports whether the failure ends a connection of HTTP/1: where the next request begins is
-// not known.
+// closes reports whether the failure ends a connection of HTTP/1, because the beginning of the next request is not
+// known.
 func (f failure) closes() bool { return f.status < http.StatusInternalServerError }
 
 // appendTo appends the failure as a response.

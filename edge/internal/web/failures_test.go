@@ -16,7 +16,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// TestFailuresTellTheSide checks the responses that the edge makes itself.
+// TestFailuresTellTheSide checks the responses of the edge itself.
 func TestFailuresTellTheSide(t *testing.T) {
 	both(t, func(t *testing.T, c web.Config) {
 		c.IdleTimeout = 300 * time.Millisecond
@@ -320,7 +320,7 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
-// TestUpdate checks that new settings hold for new connections, and former connections are told to end.
+// TestUpdate checks that new settings apply to new connections, and that former connections end.
 func TestUpdate(t *testing.T) {
 	both(t, func(t *testing.T, c web.Config) {
 		e := startEdge(t, c, nil, startHTTP(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.ProtoMajor) }))

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"portolan.dev/services/proxy"
+	"portolan.dev/services/backends"
 )
 
 // The states of a connection on the fast path.
@@ -20,8 +20,7 @@ const (
 	fastClosed // by shutdown, while it was idle
 )
 
-// fastConn is a client's connection on the fast path. As a session of the pool it stands for its
-// current request.
+// fastConn is a client's connection on the fast path. It is the session of the pool for its current request.
 type fastConn struct {
 	g         *generation
 	conn      *clientConn
@@ -42,7 +41,7 @@ type fastConn struct {
 
 func newFastConn(g *generation, conn *clientConn) *fastConn {
 	c := &fastConn{g: g, conn: conn}
-	c.state.Store(fastBusy) // its client does not know of a shutdown, and has perhaps sent its first request
+	c.state.Store(fastBusy) // not idle, because the client has perhaps sent its first request
 	if conn.tcp != nil {
 		c.reader = newReader(conn.tcp)
 	}
@@ -52,14 +51,14 @@ func newFastConn(g *generation, conn *clientConn) *fastConn {
 	return c
 }
 
-// next is what follows a request.
+// next is the next step of a connection after a request.
 type next int
 
 const (
 	nextRequest next = iota
 	nextClose        // the connection ends
 	nextLinger       // the connection ends once the client has the response
-	nextRefer        // the reference serves the rest
+	nextRefer        // the reference serves the connection from here on
 )
 
 // run serves the connection, from which read has been read, until it ends or the reference takes it
@@ -97,7 +96,7 @@ func (c *fastConn) run(read []byte) {
 	}
 }
 
-// begin reports whether a request may be served: the connection was not closed while it was idle.
+// begin reports whether a request may be served. It may not if shutdown has closed the idle connection.
 func (c *fastConn) begin() bool {
 	return c.state.CompareAndSwap(fastIdle, fastBusy) || c.state.Load() == fastBusy
 }
@@ -126,15 +125,15 @@ func (c *fastConn) await(read []byte) (*scratch, error) {
 	return s, nil
 }
 
-// hand gives the connection with the bytes that were read to the reference.
+// hand gives the connection, with the bytes in s, to the reference.
 func (c *fastConn) hand(s *scratch) {
 	defer s.put()
 	if c.conn.SetDeadline(time.Time{}) != nil || !c.g.refer(c.conn, s.in) {
-		c.conn.Close() //nolint:errcheck // the client is gone, or the port
+		c.conn.Close() //nolint:errcheck // the client or the port is gone
 	}
 }
 
-// serveAll serves requests as long as bytes of the next one are there.
+// serveAll serves requests until no byte of another request is buffered.
 func (c *fastConn) serveAll(s *scratch) next {
 	for {
 		if then := c.serveOne(s); then != nextRequest || len(s.in) == 0 {
@@ -192,13 +191,13 @@ func (c *fastConn) readHead(s *scratch) error {
 	}
 }
 
-// ordinary reports whether the fast path serves a request.
+// ordinary reports whether the fast path can serve a request.
 func ordinary(s *scratch) bool {
 	h := &s.req
 	return h.minor == 1 && !h.unusual && isPlainTarget(h.target.of(s.in)) && !equalFold(h.method.of(s.in), "connect")
 }
 
-// refuse answers a request that is not valid, and ends what the client sends.
+// refuse answers a request that is not valid. The connection ends after the answer.
 func (c *fastConn) refuse(s *scratch, r *refusal) next {
 	now := time.Now()
 	f := failureOfRefusal(r)
@@ -244,7 +243,7 @@ func (c *fastConn) setLink(l *link) bool {
 	return !c.aborted
 }
 
-// Abort implements proxy.Session. It resets both sides, because the end of TLS could have to wait.
+// Abort implements backends.Session. It resets both sides, because a close of TLS could block.
 func (c *fastConn) Abort() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -252,13 +251,13 @@ func (c *fastConn) Abort() {
 	if c.dialing != nil {
 		c.dialing()
 	}
-	proxy.Reset(c.conn.accepted.Raw)
+	backends.Reset(c.conn.accepted.Raw)
 	if c.link != nil {
-		proxy.Reset(c.link.TCPConn)
+		backends.Reset(c.link.TCPConn)
 	}
 }
 
-// BackendRemoved implements proxy.Session. It cancels a dial, so that another backend is tried. A
+// BackendRemoved implements backends.Session. It cancels a dial, so that another backend is tried. A
 // request that was sent cannot continue elsewhere.
 func (c *fastConn) BackendRemoved() {
 	c.mu.Lock()
@@ -278,9 +277,9 @@ func (c *fastConn) setDialing(cancel context.CancelFunc) bool {
 }
 
 // pick chooses a backend for the current request.
-func (c *fastConn) pick(tried []*proxy.Backend) *proxy.Backend {
+func (c *fastConn) pick(tried []*backends.Backend) *backends.Backend {
 	return c.g.pool.Pick(c.conn.info.client, c.conn.info.local, tried, c)
 }
 
 // releaseFailed releases a backend without renewing the client's affinity.
-func (c *fastConn) releaseFailed(b *proxy.Backend) { c.g.pool.Release(b, c, netip.Addr{}) }
+func (c *fastConn) releaseFailed(b *backends.Backend) { c.g.pool.Release(b, c, netip.Addr{}) }

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// fastConns is the connections of clients on the fast path.
+// fastConns holds the connections of clients on the fast path.
 type fastConns struct {
 	draining atomic.Bool
 	running  sync.WaitGroup
@@ -15,7 +15,7 @@ type fastConns struct {
 	conns map[*fastConn]struct{}
 }
 
-// add adds a connection. It reports false if no more are taken.
+// add adds a connection. It returns false if the fast path takes no more connections.
 func (f *fastConns) add(c *fastConn) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -37,7 +37,7 @@ func (f *fastConns) remove(c *fastConn) {
 	f.running.Done()
 }
 
-// shutdown closes idle connections, waits for the others until ctx ends, and closes them then.
+// shutdown closes idle connections and waits for the others. When ctx ends, it aborts the remaining ones.
 func (f *fastConns) shutdown(ctx context.Context) {
 	f.mu.Lock()
 	f.draining.Store(true)

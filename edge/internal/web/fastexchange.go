@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"portolan.dev/services/proxy"
+	"portolan.dev/services/backends"
 )
 
 // fastExchange is a request on the fast path.
@@ -13,18 +13,18 @@ type fastExchange struct {
 	c *fastConn
 	s *scratch
 
-	backend  *proxy.Backend
+	backend  *backends.Backend
 	up       *upstream
 	link     *link
-	reusable bool // the link, after the response
+	reusable bool // the link can be kept after the response
 
 	head      bool // the method is HEAD
-	retriable bool // can be sent again
+	retriable bool // the request can be sent again
 	closes    bool // the client's connection ends after this response
 	started   bool // the client has got a part of the response
 	buffered  int  // bytes of the body that are behind the head in the scratch
 	upload    *upload
-	failed    failure // the response if none came
+	failed    failure // the answer to the client if the backend has sent no response
 
 	begun, sent, answered time.Time
 	record                Record
@@ -43,7 +43,7 @@ func newFastExchange(c *fastConn, s *scratch) *fastExchange {
 	return x
 }
 
-// isIdempotent reports whether a request may be sent again. The methods are those of net/http.
+// isIdempotent reports whether a request may be sent again. net/http has the same list of methods.
 func isIdempotent(method []byte) bool {
 	switch string(method) {
 	case "GET", "HEAD", "OPTIONS", "TRACE":
@@ -52,7 +52,7 @@ func isIdempotent(method []byte) bool {
 	return false
 }
 
-// fillRecord copies to the record what the scratch is about to lose.
+// fillRecord copies texts of the request to the record, because the scratch is used again.
 func (x *fastExchange) fillRecord() {
 	h, in := &x.s.req, x.s.in
 	for _, f := range h.fields {
@@ -88,7 +88,7 @@ func (x *fastExchange) serve() next {
 	return x.after()
 }
 
-// after returns what follows the request.
+// after returns the next step of the connection.
 func (x *fastExchange) after() next {
 	if x.closes {
 		return nextLinger
@@ -120,10 +120,10 @@ func (x *fastExchange) send() bool {
 	}
 }
 
-// connect chooses a backend and a connection to it: an idle one if there is one and none has to be
-// fresh. It reports false if that failed, with x.failed set.
+// connect chooses a backend and a connection to it. It takes an idle connection if there is one, unless fresh is
+// set. ok is false if that failed, with x.failed set.
 func (x *fastExchange) connect(fresh bool) (reused, ok bool) {
-	var tried []*proxy.Backend
+	var tried []*backends.Backend
 	x.failed = failNoBackend
 	for len(tried) < x.c.g.config.Dialer.MaxAttempts {
 		if x.backend = x.c.pick(tried); x.backend == nil {
@@ -150,7 +150,8 @@ func (x *fastExchange) connect(fresh bool) (reused, ok bool) {
 	return false, false
 }
 
-// attach makes the connection to the backend end with the request, if that is aborted.
+// attach registers the connection to the backend, so that it ends if the request is aborted. It returns false if the
+// request was aborted before.
 func (x *fastExchange) attach() bool {
 	if x.c.setLink(x.link) {
 		return true
@@ -159,8 +160,7 @@ func (x *fastExchange) attach() bool {
 	return false
 }
 
-// deliver writes the request, and for one that can be sent again it waits for the first bytes of the
-// response.
+// deliver writes the request. If the request can be sent again, it also waits for the first bytes of the response.
 func (x *fastExchange) deliver() error {
 	if err := x.writeBack(x.s.out); err != nil && x.retriable {
 		return err
@@ -193,8 +193,8 @@ var (
 	errBackendRemoved = errors.New("the backend leaves")
 )
 
-// dial connects to the backend, which is the last one in tried.
-func (x *fastExchange) dial(tried []*proxy.Backend) error {
+// dial connects to the backend, which is the last element of tried.
+func (x *fastExchange) dial(tried []*backends.Backend) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if !x.c.setDialing(cancel) {
@@ -222,7 +222,7 @@ func (x *fastExchange) dial(tried []*proxy.Backend) error {
 func (x *fastExchange) drop(failed bool) {
 	x.c.setLink(nil)
 	if x.link != nil {
-		x.link.Close() //nolint:errcheck // it is of no use
+		x.link.Close() //nolint:errcheck // it is not used again
 		x.link = nil
 	}
 	if x.backend == nil {
@@ -236,7 +236,7 @@ func (x *fastExchange) drop(failed bool) {
 	x.backend = nil
 }
 
-// fail answers with the failure, if the client has got nothing yet.
+// fail answers with the failure, unless a part of the response was sent.
 func (x *fastExchange) fail() next {
 	if x.started || x.failed.status == 0 {
 		return nextClose

@@ -63,7 +63,7 @@ func (x *fastExchange) writeBack(b []byte) error {
 	return err
 }
 
-// readBack reads from the backend behind what the scratch has of it.
+// readBack reads more bytes of the backend into the scratch.
 func (x *fastExchange) readBack() error {
 	s := x.s
 	n, err := x.link.Read(s.backSpace[len(s.back):])
@@ -74,7 +74,7 @@ func (x *fastExchange) readBack() error {
 	return err
 }
 
-// armBack moves the idle time of the connection to the backend.
+// armBack moves the idle deadline of the connection to the backend.
 func (x *fastExchange) armBack(now time.Time) {
 	if at, ok := x.link.deadline.set(now, x.c.g.config.IdleTimeout); ok {
 		x.link.SetDeadline(at) //nolint:errcheck // then reading fails

@@ -11,8 +11,8 @@ import (
 // maxInformational is the number of 1xx responses before a response.
 const maxInformational = 16
 
-// receive passes the response on. It reports false if the client's connection must end without more,
-// or with x.failed if nothing was sent.
+// receive passes the response on. It returns false if that failed. Then the client gets x.failed if nothing was
+// sent yet; otherwise its connection ends.
 func (x *fastExchange) receive() bool {
 	for range maxInformational {
 		if !x.readResponse() {
@@ -21,13 +21,13 @@ func (x *fastExchange) receive() bool {
 		h := &x.s.res
 		switch {
 		case h.status == http.StatusSwitchingProtocols:
-			x.failed = failResponse // nobody has asked for it
+			x.failed = failResponse // requests on this path do not ask for another protocol
 			return false
 		case h.status >= 200:
 			return x.pass()
 		}
 		x.s.out = append(appendHead(x.s.out[:0], x.s, nil), "\r\n"...)
-		// Clients on this path have not asked for a 100.
+		// Requests on this path do not ask for a 100, so it is dropped.
 		if h.status != http.StatusContinue && x.c.write(x.answered, x.s.out) != nil {
 			x.failed = failure{}
 			return false
@@ -71,7 +71,7 @@ func (x *fastExchange) failureOfBackend(err error) failure {
 	return failureOf(err)
 }
 
-// framing is how the end of a response's body is found.
+// framing is the way in which the end of a response's body is found.
 type framing int
 
 const (
@@ -174,17 +174,17 @@ func namedByConnection(h *head, b, name []byte) bool {
 	return false
 }
 
-// spliceFrom is the size from which the kernel copies a body without copies to this process. A piece
-// must pass within the idle time.
+// spliceFrom is the size from which the kernel moves a body without copies to this process. splicePiece is the
+// size of a piece, which must pass within the idle timeout.
 const (
 	spliceFrom  = 64 << 10
 	splicePiece = 256 << 10
 )
 
-// passLength passes on a body of n bytes, of which rest has arrived.
+// passLength passes on a body of n bytes. rest has the bytes that have arrived.
 func (x *fastExchange) passLength(rest []byte, n int64) bool {
 	if int64(len(rest)) > n {
-		rest, x.reusable = rest[:n], false // the backend sent more than it said
+		rest, x.reusable = rest[:n], false // the backend sent more than its Content-Length
 	}
 	x.s.out = append(x.s.out, rest...)
 	if x.c.write(x.answered, x.s.out) != nil {
@@ -202,7 +202,7 @@ func (x *fastExchange) passLength(rest []byte, n int64) bool {
 	return true
 }
 
-// passPiece passes on a part of a body of which left bytes are to come.
+// passPiece passes on a part of a body with left remaining bytes.
 func (x *fastExchange) passPiece(left int64) (int64, error) {
 	now := time.Now()
 	x.armBack(now)

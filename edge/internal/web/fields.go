@@ -1,6 +1,6 @@
 package web
 
-// fieldKind tells header fields apart that a proxy acts on.
+// fieldKind is the kind of a header field for the proxy.
 type fieldKind uint8
 
 const (
@@ -20,7 +20,7 @@ const (
 	fieldDate
 )
 
-// knownFields is the fields of each kind, in lower case.
+// knownFields has the fields of each kind, in lower case.
 var knownFields = []struct {
 	name string
 	kind fieldKind
@@ -44,7 +44,7 @@ var knownFields = []struct {
 	{"proxy-authorization", fieldHop},
 }
 
-// byLength is knownFields by the length of their names.
+// byLength has the indices of knownFields by the length of the name.
 var byLength = func() (out [20][]int) {
 	for i, f := range knownFields {
 		out[len(f.name)] = append(out[len(f.name)], i)
@@ -85,7 +85,7 @@ const (
 	classToken  = 1 << iota // of methods and names
 	classValue              // of values: no controls but tabs
 	classTarget             // of request targets: visible, or not ASCII
-	classPlain              // of targets that both paths write alike
+	classPlain              // of targets that both paths write in the same way
 	classHost               // of hosts, as in net/http
 	classHex
 )

@@ -8,13 +8,13 @@ import (
 	"net/http"
 	"sync"
 
-	"portolan.dev/services/proxy"
+	"portolan.dev/services/backends"
 )
 
 // generation serves connections with one version of the settings.
 type generation struct {
 	config    Config
-	pool      *proxy.Pool
+	pool      *backends.Pool
 	upstreams *upstreams
 	lis       *listener
 	http      *http.Server
@@ -24,7 +24,7 @@ type generation struct {
 	running   sync.WaitGroup
 }
 
-func newGeneration(pool *proxy.Pool, c Config, log *slog.Logger) *generation {
+func newGeneration(pool *backends.Pool, c Config, log *slog.Logger) *generation {
 	c = c.withDefaults()
 	ctx, cancel := context.WithCancel(context.Background())
 	g := &generation{config: c, pool: pool, upstreams: newUpstreams(c), lis: newListener(), abort: cancel}
@@ -37,8 +37,8 @@ func newGeneration(pool *proxy.Pool, c Config, log *slog.Logger) *generation {
 	return g
 }
 
-// serve serves a connection: by the fast path, until it meets a request that it leaves to the
-// reference. It reports false if the generation takes no more connections.
+// serve serves a connection by the fast path, or by the reference if the fast path cannot. It returns false if the
+// generation takes no more connections.
 func (g *generation) serve(conn *clientConn, read []byte) bool {
 	state := conn.info.tls
 	if g.config.ReferenceOnly || g.config.Protocol != HTTP || len(read) > readSize || state != nil && state.NegotiatedProtocol == "h2" {
@@ -52,13 +52,13 @@ func (g *generation) serve(conn *clientConn, read []byte) bool {
 	return true
 }
 
-// refer gives a connection, from which read has been read, to the reference. It reports false if the
+// refer gives a connection to the reference. read has the bytes that were read from it. refer returns false if the
 // reference takes no more connections.
 func (g *generation) refer(conn *clientConn, read []byte) bool {
 	return g.lis.give(newGuard(conn, g.config.MaxHeaderBytes, read))
 }
 
-// shutdown ends the connections: after their current requests as long as ctx lasts, then at once.
+// shutdown ends each connection after its current request. When ctx ends, it ends the remaining ones at once.
 func (g *generation) shutdown(ctx context.Context) {
 	fast := make(chan struct{})
 	go func() {
@@ -66,7 +66,7 @@ func (g *generation) shutdown(ctx context.Context) {
 		g.fast.shutdown(ctx)
 	}()
 	if err := g.http.Shutdown(ctx); err == nil {
-		waitUntil(ctx, &g.exchanges) // for connections with another protocol, which the server has forgotten
+		waitUntil(ctx, &g.exchanges) // http.Server does not wait for connections that have changed the protocol
 	}
 	<-fast
 	g.abort()

@@ -14,32 +14,32 @@ const (
 	prefaceLine = "PRI * HTTP/2.0\r\n"
 )
 
-// standIn is the request that net/http gets in place of a head that is refused. The handler answers it
-// with the reason.
+// standIn is the request that net/http gets in place of a refused head. The handler answers it with the reason of
+// the refusal.
 const standIn = "GET / HTTP/1.1\r\nHost: refused\r\n\r\n"
 
-// guardState is what the next byte of a guarded connection belongs to.
+// guardState is the kind of the next byte of a guarded connection.
 type guardState uint8
 
 const (
 	guardHead guardState = iota
 	guardLength
 	guardChunked
-	guardUpgrade // after a request to change the protocol, whose answer is not known
+	guardUpgrade // after a request to change the protocol, before its answer
 	guardRaw     // not HTTP/1
 	guardRefused
 )
 
-// guard is a client's connection as net/http reads it. It passes on a head once it is complete and
+// guard is a client's connection from which net/http reads. It passes on a head once it is complete and
 // valid, and bodies as far as their framing is valid.
 //
-// net/http reads from one goroutine at a time. Only the atomic fields are for others.
+// net/http reads from one goroutine at a time. Other goroutines use only the atomic fields.
 type guard struct {
 	*clientConn
 	limit int
 
 	state   guardState
-	in      []byte // read and not passed on
+	in      []byte // bytes that were read and not passed on
 	out     int    // bytes of in that may be passed on
 	ahead   int    // bytes of in that were passed on before the head was complete
 	started bool
@@ -49,20 +49,20 @@ type guard struct {
 	left  int64
 	chunk chunkReader
 
-	heads   int64 // complete heads, with a refused one
+	heads   int64 // number of complete heads, with a refused one
 	upgrade bool  // the last head asks for a change of the protocol
 	err     error // of the connection
 
 	refusedHead atomic.Int64 // the number of the head that was refused; 0: none
 	refused     atomic.Pointer[refusal]
 	raw         atomic.Bool  // the protocol has changed
-	notHTTP1    atomic.Bool  // any more
+	notHTTP1    atomic.Bool  // the connection is no longer HTTP/1
 	finished    atomic.Int64 // the number of the last request that was served without a change
 
-	requests int64 // of the handler
+	requests int64 // number of requests that the handler has begun
 }
 
-// newGuard returns a guard of a connection from which read has been read.
+// newGuard returns a guard of a connection. read has the bytes that were read from it.
 func newGuard(conn *clientConn, limit int, read []byte) *guard {
 	g := &guard{clientConn: conn, limit: limit, in: bytes.Clone(read)}
 	g.head.reset(false)
@@ -94,7 +94,7 @@ func (g *guard) consume(n int) {
 	}
 }
 
-// advance decides about more bytes of in, or reads some. It may store bytes in p itself.
+// advance checks more bytes of in, or reads more bytes. It may read bytes into p directly.
 func (g *guard) advance(p []byte) (int, error) {
 	switch g.state {
 	case guardHead:
@@ -173,7 +173,7 @@ func (g *guard) checkForServer() error {
 	return nil
 }
 
-// accept passes on a head, and expects its body.
+// accept passes on a head, and prepares for its body.
 func (g *guard) accept() {
 	h := &g.head
 	g.heads++
@@ -274,7 +274,7 @@ func (g *guard) advanceUpgrade(p []byte) (int, error) {
 	return 1, nil
 }
 
-// Close implements net.Conn. A client of HTTP/1 that goes on sending gets the last response.
+// Close implements net.Conn. A client of HTTP/1 that is still sending gets the last response before the end.
 func (g *guard) Close() error {
 	if g.notHTTP1.Load() {
 		return g.clientConn.Close()
@@ -286,7 +286,8 @@ func (g *guard) Close() error {
 	return nil
 }
 
-// refusedRequest returns why the request that the handler begins with was refused, or nil.
+// refusedRequest returns the reason why the next request of the handler was refused, or nil. The handler calls it
+// once for each request.
 func (g *guard) refusedRequest() *refusal {
 	g.requests++
 	if g.refusedHead.Load() != g.requests {
@@ -295,7 +296,7 @@ func (g *guard) refusedRequest() *refusal {
 	return g.refused.Load()
 }
 
-// bodyRefused returns why the body of the last request was refused, or nil.
+// bodyRefused returns the reason why the body of the last request was refused, or nil.
 func (g *guard) bodyRefused() *refusal {
 	if g.refusedHead.Load() != 0 {
 		return nil

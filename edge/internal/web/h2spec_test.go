@@ -15,9 +15,9 @@ import (
 	"portolan.dev/edge/internal/web"
 )
 
-// knownFailures are the cases of h2spec to which net/http's server does not answer as h2spec wants: by
-// another kind of error, by a response with the status 400 instead of an error, and in the last one
-// sometimes by the response to the first request, which is on its way already.
+// knownFailures are the cases of h2spec in which net/http's server does not answer as h2spec wants. It answers with
+// another kind of error, or with the status 400 instead of an error. In the last case it sometimes sends the response
+// to the first request, which was on its way already.
 var knownFailures = []string{
 	"Sends a HEADERS frame with invalid pad length",
 	"Sends a HEADERS frame that contains the connection-specific header field",

@@ -28,7 +28,7 @@ var (
 	errLengthCoding  = bad("Content-Length beside Transfer-Encoding")
 )
 
-// maxFields is the number of fields of a head. Browsers send about 20.
+// maxFields is the largest number of fields of a head. Browsers send about 20.
 const maxFields = 128
 
 // span is a part of a buffer.
@@ -44,12 +44,11 @@ type field struct {
 	kind  fieldKind
 }
 
-// head is the parsed head of a request or a response. It refers to the buffer that it was parsed from,
-// from the buffer's beginning.
+// head is the parsed head of a request or a response. Its spans refer to the buffer from which it was parsed.
 type head struct {
 	response bool
 
-	size   int // of the head, with the empty line; 0: it is not complete
+	size   int // bytes of the head, with the empty line; 0: it is not complete
 	lines  int // number of lines before next
 	next   int // beginning of the first line that is not parsed
 	minor  byte
@@ -64,7 +63,7 @@ type head struct {
 	coded   bool  // there is a Transfer-Encoding field
 	chunked bool  // it is chunked
 	length  int64 // -1: there is no Content-Length
-	unusual bool  // there is a field that the fast path leaves to the reference
+	unusual bool  // some field makes the fast path leave the request to the reference
 	closes  bool  // Connection: close
 	tokens  bool  // Connection names fields
 }
@@ -181,7 +180,7 @@ func (h *head) parseField(b []byte, line span) error {
 	return h.note(b, f)
 }
 
-// note keeps what a field says about the message.
+// note records the facts about the message that a field states.
 func (h *head) note(b []byte, f field) error {
 	value := f.value.of(b)
 	switch f.kind {
@@ -190,7 +189,7 @@ func (h *head) note(b []byte, f field) error {
 		h.unusual = h.unusual || len(value) == 0 || !all(value, classHost)
 	case fieldUserAgent:
 		h.agents++
-		h.unusual = h.unusual || h.agents > 1 // the reference passes one on
+		h.unusual = h.unusual || h.agents > 1 // the reference passes only one on
 	case fieldContentLength:
 		if h.length >= 0 {
 			return errLengths

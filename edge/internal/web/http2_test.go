@@ -53,7 +53,7 @@ func certificates(t *testing.T, protocols ...string) *tls.Config {
 // anyCertificate is the configuration of a client that does not verify the server.
 func anyCertificate() *tls.Config { return &tls.Config{InsecureSkipVerify: true} }
 
-// httpClient returns a client that speaks only what set selects.
+// httpClient returns a client with the protocols that set selects.
 func httpClient(t *testing.T, set func(*http.Protocols)) *http.Client {
 	p := new(http.Protocols)
 	set(p)
@@ -80,7 +80,7 @@ func describe(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "%s %s %s %s", r.Proto, r.Host, r.Header.Get("X-Forwarded-Proto"), r.Header.Get("X-Forwarded-For"))
 }
 
-// TestProtocols checks the protocols of clients with those of backends.
+// TestProtocols checks each protocol of clients with each protocol of backends.
 func TestProtocols(t *testing.T) {
 	plain := startHTTP(t, describe)
 	secure := kittest.Listen(t)

@@ -12,7 +12,7 @@ import (
 type link struct {
 	*net.TCPConn
 	raw      syscall.RawConn
-	idle     time.Time // since when it has been idle
+	idle     time.Time // when it became idle
 	deadline deadline
 }
 
@@ -24,21 +24,21 @@ func newLink(conn *net.TCPConn) (*link, error) {
 	return &link{TCPConn: conn, raw: raw}, nil
 }
 
-// sweepEvery is how often connections are looked for that backends have closed.
+// sweepEvery is the time between two searches for connections that backends have closed.
 const sweepEvery = 5 * time.Second
 
-// idleConns is the idle connections to one backend.
+// idleConns holds the idle connections to one backend.
 type idleConns struct {
 	limit   int
 	timeout time.Duration
 
 	mu     sync.Mutex
-	links  []*link // the one that was used last is last
+	links  []*link // ordered by the time of the last use
 	closed bool
 	timer  *time.Timer
 }
 
-// take returns the connection that was used last, or nil.
+// take removes and returns the connection that was used last, or returns nil.
 func (c *idleConns) take() *link {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,11 +99,11 @@ func (c *idleConns) close() {
 	}
 }
 
-// deadline is a deadline of a connection that is moved only if it is off by more than a part of the
-// time.
+// deadline is an idle deadline of a connection. It is not moved while it is less than armEvery too early, because
+// setting a timer costs time.
 type deadline struct{ at time.Time }
 
-// set returns the deadline to be set for a time after now, or false if the present one will do.
+// set returns the deadline to set for the time after from now, or false if the present deadline is good enough.
 func (d *deadline) set(now time.Time, after time.Duration) (time.Time, bool) {
 	want := now.Add(after)
 	if early := want.Sub(d.at); early >= 0 && early < armEvery(after) {

@@ -2,14 +2,13 @@ package web
 
 import "time"
 
-// Before the edge closes a connection it reads and discards what the client still sends, up to this many
-// bytes and for this long.
+// The limits for reading bytes of a client that is still sending when the edge closes the connection.
 const (
 	lingerBytes = 256 << 10
 	lingerTime  = time.Second
 )
 
-// linger ends a connection's direction to the client and discards what still comes. Without that the
+// linger closes a connection's direction to the client, and discards bytes that still arrive. Without that the
 // kernel would reset a connection with unread bytes, and the client could lose the response.
 func linger(conn *clientConn, buf []byte) {
 	if conn.CloseWrite() != nil {

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// noise is bytes that parsers treat in different ways.
+// noise has bytes that parsers treat in different ways.
 var noise = []string{"\r\n", "\n", "\r", " ", "\t", ":", ";", ",", "\x00", "\x0b", "\x7f", "a", "0", "5", "chunked", "HTTP/1.1", "Content-Length: 3\r\n",
 	"Transfer-Encoding: chunked\r\n", "Host: h\r\n", "\r\n\r\n", "GET / ", "0\r\n\r\n", "3\r\nabc\r\n", "-", "+", "\"", "\xff"}
 
@@ -153,7 +153,7 @@ func checkChunks(t rapid.TB, b []byte) {
 	}
 }
 
-// TestUploadTake checks that a chunked body passes without its trailers, in whatever pieces it arrives.
+// TestUploadTake checks that a chunked body in pieces of any size is passed on without its trailers.
 func TestUploadTake(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		data := rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(t, "data")

@@ -7,15 +7,15 @@ import (
 
 // Record describes one request, for the access log.
 type Record struct {
-	Time   time.Time      // when the head of the request had been read
+	Time   time.Time      // the time at which the head of the request was complete
 	Client netip.AddrPort // the client
 	Local  netip.AddrPort // the address of the service
-	// Backend is the backend that the request was sent to. It is invalid if there was none.
+	// Backend is the address of the chosen backend. It is invalid if there was none.
 	Backend netip.AddrPort
 
 	// RequestTime is the time until the request was sent to the backend: the choice of a backend and
-	// the dial. BackendTime is the time from there to the head of the response, and ResponseTime from
-	// there to its end. A time is -1 if the request did not get that far.
+	// the dial. BackendTime is the time after that until the head of the response, and ResponseTime the time
+	// from the head of the response to its end. A time is -1 if the request did not get that far.
 	RequestTime, BackendTime, ResponseTime time.Duration
 
 	Status        int   // sent to the client; 0: none

@@ -64,7 +64,7 @@ func (h *reference) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		rw.body = &requestBody{ReadCloser: r.Body, x: x, control: rw.control}
 		r.Body = rw.body
 		rw.http1 = r.ProtoMajor == 1
-		// Otherwise net/http discards the part of the body that was not read when the response begins.
+		// Otherwise net/http discards the unread part of the body when the response begins.
 		rw.control.EnableFullDuplex() //nolint:errcheck // HTTP/2 has it always
 		defer rw.body.abandon()
 	}
@@ -74,7 +74,7 @@ func (h *reference) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (g *generation) newReverseProxy() *httputil.ReverseProxy {
 	p := &httputil.ReverseProxy{
 		Rewrite:        g.rewrite,
-		Transport:      &balancer{g: g},
+		Transport:      &poolTransport{g: g},
 		ModifyResponse: modifyResponse,
 		ErrorHandler:   handleError,
 		ErrorLog:       g.discard(),
@@ -86,7 +86,7 @@ func (g *generation) newReverseProxy() *httputil.ReverseProxy {
 	return p
 }
 
-// rewrite makes the request to the backend. The host is set per attempt.
+// rewrite makes the request to the backend. Each attempt sets the host of the URL.
 func (g *generation) rewrite(p *httputil.ProxyRequest) {
 	x := exchangeOf(p.In.Context())
 	out := p.Out
@@ -97,15 +97,15 @@ func (g *generation) rewrite(p *httputil.ProxyRequest) {
 	out.Host = p.In.Host
 	out.URL.RawQuery, out.URL.ForceQuery = p.In.URL.RawQuery, p.In.URL.ForceQuery
 	if target := p.In.RequestURI; isTarget([]byte(target)) && (target == "*" || strings.HasPrefix(target, "/") && !strings.HasPrefix(target, "//")) {
-		// The target as the client wrote it. URL would write some characters differently. A target of
-		// HTTP/2 can have spaces, which must not come into a request line.
+		// The target is passed on as the client wrote it, because URL would write some characters differently.
+		// A target of HTTP/2 can have spaces, which must not get into a request line.
 		out.URL.Opaque, out.URL.RawQuery, out.URL.ForceQuery = target, "", false
 	}
-	out.Trailer = p.In.Trailer // is filled at the end of the body
+	out.Trailer = p.In.Trailer // net/http fills it at the end of the body
 	forward(out.Header, p.In.Header, &x.guard.info)
 }
 
-// kept is fields that ReverseProxy removes and that pass the edge unchanged.
+// kept are fields that ReverseProxy removes, and that the edge passes on unchanged.
 var kept = []string{"Forwarded", "X-Forwarded-Host"}
 
 // forward sets the fields that tell the backend about the client.
@@ -124,7 +124,7 @@ func forward(out, in http.Header, i *info) {
 	out.Set("X-Forwarded-Port", portString(i.local.Port()))
 }
 
-// modifyResponse notes the head of a response.
+// modifyResponse records the time and the status of the head of a response.
 func modifyResponse(r *http.Response) error {
 	exchangeOf(r.Request.Context()).responded(r.StatusCode)
 	return nil

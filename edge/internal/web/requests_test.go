@@ -79,8 +79,8 @@ func TestFieldsForTheBackend(t *testing.T) {
 	})
 }
 
-// TestProxyHeader checks that the client is the one that a PROXY header names, and that requests behind
-// the header are served.
+// TestProxyHeader checks that the client's address is taken from a PROXY header, and that requests right behind the
+// header are served.
 func TestProxyHeader(t *testing.T) {
 	both(t, func(t *testing.T, c web.Config) {
 		from := listen.Settings{ProxyFrom: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}

@@ -5,7 +5,7 @@ import "sync"
 // The sizes of the buffers of a request on the fast path. Larger heads go to the reference.
 const (
 	readSize  = 16 << 10
-	writeSize = 2*readSize + 4<<10 // what was read, with more fields
+	writeSize = 2*readSize + 4<<10 // room for all bytes that were read, and for added fields
 )
 
 // scratch is the memory of a request on the fast path. A connection that waits for a request has none.
@@ -39,8 +39,7 @@ func (s *scratch) skip(n int) {
 	s.in = s.inBuf[:copy(s.inBuf[:], s.in[n:])]
 }
 
-// growBack makes room for more of a response's head, at most size bytes in all. It reports false if
-// there is no more.
+// growBack makes room for a response's head of size bytes. It returns false if there was that much room already.
 func (s *scratch) growBack(size int) bool {
 	if len(s.backSpace) >= size {
 		return false

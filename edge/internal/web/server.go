@@ -8,22 +8,22 @@ import (
 	"time"
 
 	"portolan.dev/edge/internal/listen"
-	"portolan.dev/services/proxy"
+	"portolan.dev/services/backends"
 )
 
 // Server is the layer-7 proxy of one port of a service.
 type Server struct {
-	pool *proxy.Pool
+	pool *backends.Pool
 	log  *slog.Logger
 
 	mu      sync.Mutex
 	current *generation
-	former  map[*generation]struct{} // that drain
+	former  map[*generation]struct{} // generations that drain
 	closed  bool
 }
 
 // New returns a server that distributes requests over the backends of a pool.
-func New(pool *proxy.Pool, c Config, log *slog.Logger) *Server {
+func New(pool *backends.Pool, c Config, log *slog.Logger) *Server {
 	return &Server{
 		pool: pool, log: log,
 		current: newGeneration(pool, c, log), former: map[*generation]struct{}{},
@@ -47,8 +47,8 @@ func (s *Server) Serve(accepted *listen.Conn) {
 	}
 }
 
-// Update changes the settings. Connections that exist are told to end after the current request, for
-// which they have the time drain.
+// Update changes the settings. Existing connections end after their current request, and are closed after the time
+// drain.
 func (s *Server) Update(c Config, drain time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,15 +69,15 @@ func (s *Server) Update(c Config, drain time.Duration) {
 }
 
 // BackendRemoved closes the idle connections to a backend. The owner of the pool calls it for each
-// backend that is removed (proxy.Options).
+// backend that is removed (backends.Options).
 func (s *Server) BackendRemoved(addr netip.AddrPort) {
 	for _, g := range s.generations() {
 		g.upstreams.remove(addr)
 	}
 }
 
-// Shutdown tells all connections to end after the current request, and waits for that until ctx ends.
-// Then it closes them. New connections are closed at once.
+// Shutdown ends all connections after their current request. When ctx ends, it closes the remaining ones. New
+// connections are closed at once.
 func (s *Server) Shutdown(ctx context.Context) {
 	s.mu.Lock()
 	s.closed = true

@@ -17,7 +17,7 @@ type upload struct {
 	total   int64 // bytes of the body so far
 
 	stopped atomic.Bool   // the exchange is over
-	last    atomic.Bool   // the last part of the body is being sent, or was
+	last    atomic.Bool   // the last part of the body was read from the client
 	ended   atomic.Bool   // the body was sent completely
 	done    chan struct{} // closed at the end; nil: not begun
 	rest    []byte        // bytes of the next request
@@ -67,18 +67,18 @@ func (u *upload) complete() bool {
 // pending reports whether a part of the body is to come from the client. A nil upload has none.
 func (u *upload) pending() bool { return u != nil && !u.last.Load() }
 
-// run sends the body. If the client is why it cannot, it closes the connection to the backend, so that
-// nobody waits for a response.
+// run sends the body. If the client fails, it closes the connection to the backend, which ends the wait for a
+// response.
 func (u *upload) run(c *fastConn, l *link, buf []byte) {
 	err := u.send(c, l, buf)
 	u.ended.Store(err == nil)
-	if err == errBackendWrite { // there may be a response that tells why
+	if err == errBackendWrite { // the backend may have sent a response with the reason
 		err = nil
 	}
 	u.err = err
 	close(u.done)
 	if err != nil {
-		l.Close() //nolint:errcheck // an error is no news
+		l.Close() //nolint:errcheck // the connection is not used again
 	}
 }
 
@@ -98,7 +98,7 @@ func (u *upload) send(c *fastConn, l *link, buf []byte) error {
 		if at, ok := writing.set(now, idle); ok {
 			l.SetDeadline(at) //nolint:errcheck // then writing fails
 		}
-		if u.stopped.Load() { // endUpload's deadline may have been before the one above
+		if u.stopped.Load() { // the deadline above may have replaced endUpload's deadline
 			return net.ErrClosed
 		}
 		if err := u.sendPiece(c, l, buf, out); err != nil {
@@ -108,7 +108,7 @@ func (u *upload) send(c *fastConn, l *link, buf []byte) error {
 	return nil
 }
 
-// sendPiece sends what the client has sent meanwhile.
+// sendPiece reads bytes from the client and sends them to the backend.
 func (u *upload) sendPiece(c *fastConn, l *link, buf, out []byte) error {
 	if !u.chunked && u.left >= 2*spliceFrom && c.conn.tcp != nil {
 		n, err := io.CopyN(l.TCPConn, c.conn.tcp, min(u.left-spliceFrom, splicePiece)) // without the last part
@@ -132,8 +132,8 @@ func (u *upload) sendPiece(c *fastConn, l *link, buf, out []byte) error {
 	return invalid
 }
 
-// blame returns why a copy failed: the client's error, or errBackendWrite. The error of the copy does not
-// tell.
+// blame returns the cause of a failed copy: the client's error, or errBackendWrite. The error of the copy does not
+// say which side has failed, so blame tries to read from the client.
 func blame(c *fastConn, err error) error {
 	if err == nil || err == io.EOF {
 		return err
@@ -148,7 +148,7 @@ func blame(c *fastConn, err error) error {
 	return clientErr
 }
 
-// failure returns the response if the client is why the body was not sent.
+// failure returns the response to the client if the client's error ended the upload.
 func (u *upload) failure() (failure, bool) {
 	select {
 	case <-u.done:
@@ -164,7 +164,7 @@ func (u *upload) failure() (failure, bool) {
 	return failureOfError(u.err), true // without a status if the client is gone
 }
 
-// startUpload begins to send the rest of the body.
+// startUpload begins to send the part of the body that is not buffered.
 func (x *fastExchange) startUpload() {
 	if u := x.upload; u != nil {
 		u.done = make(chan struct{})
@@ -172,13 +172,13 @@ func (x *fastExchange) startUpload() {
 	}
 }
 
-// endUpload waits for the end of the body, or stops it if the exchange is over before.
+// endUpload waits until the body is sent if only its last part is under way. Otherwise it stops the upload.
 func (x *fastExchange) endUpload() {
 	u := x.upload
 	if u == nil {
 		return
 	}
-	if u.last.Load() { // a backend that answers early may not take it
+	if u.last.Load() { // the wait is limited, because a backend that has answered early may not read it
 		select {
 		case <-u.done:
 		case <-time.After(lingerTime):
@@ -187,7 +187,7 @@ func (x *fastExchange) endUpload() {
 	if !u.ended.Load() {
 		x.reusable, x.closes = false, true
 		u.stopped.Store(true)
-		x.link.Close()                       //nolint:errcheck // it is of no use any more
+		x.link.Close()                       //nolint:errcheck // it is not used again
 		x.c.conn.SetReadDeadline(time.Now()) //nolint:errcheck // the client is gone then
 	}
 	<-u.done

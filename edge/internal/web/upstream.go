@@ -9,10 +9,10 @@ import (
 	"sync"
 	"time"
 
-	"portolan.dev/services/proxy"
+	"portolan.dev/services/backends"
 )
 
-// upstreams is the connections to all backends.
+// upstreams holds the connections to all backends.
 type upstreams struct {
 	config Config
 
@@ -21,7 +21,7 @@ type upstreams struct {
 	closed bool
 }
 
-// upstream is the connections to one backend.
+// upstream holds the connections to one backend.
 type upstream struct {
 	transport *http.Transport // of the reference
 	idle      idleConns       // of the fast path
@@ -32,7 +32,7 @@ func newUpstreams(c Config) *upstreams {
 }
 
 // get returns the connections to a backend of a pool.
-func (u *upstreams) get(pool *proxy.Pool, addr netip.AddrPort) *upstream {
+func (u *upstreams) get(pool *backends.Pool, addr netip.AddrPort) *upstream {
 	up, added := u.getOrAdd(addr)
 	if added && !pool.Has(addr) {
 		u.remove(addr) // the backend was removed between Pick and now
@@ -56,7 +56,7 @@ func (u *upstreams) getOrAdd(addr netip.AddrPort) (up *upstream, added bool) {
 	return up, true
 }
 
-// remove closes the idle connections to a backend. Those in use are closed when they become idle.
+// remove closes the idle connections to a backend. Connections in use are closed when they become idle.
 func (u *upstreams) remove(addr netip.AddrPort) {
 	u.mu.Lock()
 	up := u.byAddr[addr]
@@ -82,7 +82,7 @@ func (u *upstream) close() {
 	u.transport.CloseIdleConnections()
 }
 
-// newTransport returns the reference's connections to a backend.
+// newTransport returns the transport of the reference to a backend.
 func newTransport(c *Config, addr netip.AddrPort) *http.Transport {
 	t := &http.Transport{
 		DialContext:            dialFor(c, addr),
@@ -110,8 +110,8 @@ func newTransport(c *Config, addr netip.AddrPort) *http.Transport {
 	return t
 }
 
-// dialFor returns the function by which the reference's transport dials a backend. The time for the
-// dial is in the context.
+// dialFor returns the function with which the reference's transport dials a backend. The context has the time limit of
+// the dial.
 func dialFor(c *Config, addr netip.AddrPort) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, _, _ string) (net.Conn, error) {
 		conn, err := c.Dialer.Dial(ctx, addr, ctx.Value(dialTimeoutKey{}).(time.Duration))

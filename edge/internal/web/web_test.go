@@ -19,15 +19,15 @@ import (
 
 	"portolan.dev/edge/internal/listen"
 	"portolan.dev/edge/internal/web"
+	"portolan.dev/services/backends"
 	"portolan.dev/services/kit/kittest"
-	"portolan.dev/services/proxy"
 )
 
 // edge is a Server with a listener on loopback.
 type edge struct {
 	*web.Server
 	addr    string
-	pool    *proxy.Pool
+	pool    *backends.Pool
 	mu      sync.Mutex
 	records []web.Record
 }
@@ -43,10 +43,10 @@ func startEdge(t *testing.T, c web.Config, certs *tls.Config, backends ...netip.
 }
 
 // startListening starts an edge with other settings of the listener.
-func startListening(t *testing.T, c web.Config, settings listen.Settings, backends ...netip.AddrPort) *edge {
+func startListening(t *testing.T, c web.Config, settings listen.Settings, addrs ...netip.AddrPort) *edge {
 	t.Helper()
 	e := &edge{}
-	e.pool = proxy.NewPool(proxy.Options{Removed: func(b *proxy.Backend) { e.BackendRemoved(b.Addr()) }})
+	e.pool = backends.NewPool(backends.Options{Removed: func(b *backends.Backend) { e.BackendRemoved(b.Addr()) }})
 	c.Details = true
 	c.Record = func(r *web.Record) {
 		e.mu.Lock()
@@ -54,7 +54,7 @@ func startListening(t *testing.T, c web.Config, settings listen.Settings, backen
 		e.records = append(e.records, *r)
 	}
 	e.Server = web.New(e.pool, c, slog.New(slog.DiscardHandler))
-	e.setBackends(backends...)
+	e.setBackends(addrs...)
 	settings.Handle = e.Serve
 	lis, err := listen.Open(netip.MustParseAddrPort("127.0.0.1:0"), listen.Options{}, &settings)
 	if err != nil {
@@ -71,9 +71,9 @@ func startListening(t *testing.T, c web.Config, settings listen.Settings, backen
 }
 
 func (e *edge) setBackends(addrs ...netip.AddrPort) {
-	s := &proxy.Server{Drain: 10 * time.Second}
+	s := &backends.Server{Drain: 10 * time.Second}
 	for _, a := range addrs {
-		s.Backends = append(s.Backends, proxy.Real{Addr: a, Weight: 1})
+		s.Backends = append(s.Backends, backends.Real{Addr: a, Weight: 1})
 	}
 	e.pool.Replace(s)
 }

@@ -1,6 +1,7 @@
 package columns
 
 import (
+	"cmp"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -67,9 +68,4 @@ func Age(since metav1.Time) string {
 	return duration.HumanDuration(time.Since(since.Time))
 }
 
-func orNone(s string) string {
-	if s == "" {
-		return "<none>"
-	}
-	return s
-}
+func orNone(s string) string { return cmp.Or(s, "<none>") }

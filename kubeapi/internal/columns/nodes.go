@@ -1,6 +1,7 @@
 package columns
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -22,7 +23,7 @@ var nodes = printer{
 		return []any{
 			node.Name, nodeStatus(node), orNone(roles(node)), Age(node.CreationTimestamp), node.Status.NodeInfo.KubeletVersion,
 			orNone(address(node, kubev1.NodeInternalIP)), orNone(address(node, kubev1.NodeExternalIP)), "<unknown>",
-			orUnknown(node.Status.NodeInfo.KernelVersion), "<unknown>",
+			cmp.Or(node.Status.NodeInfo.KernelVersion, "<unknown>"), "<unknown>",
 		}
 	},
 }
@@ -61,13 +62,6 @@ func address(node *kubev1.Node, of kubev1.NodeAddressType) string {
 		}
 	}
 	return ""
-}
-
-func orUnknown(s string) string {
-	if s == "" {
-		return "<unknown>"
-	}
-	return s
 }
 
 var namespaces = printer{

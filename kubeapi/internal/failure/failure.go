@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"portolan.dev/kubeapi/internal/resource"
 	"portolan.dev/services/kit/apierr"
@@ -80,13 +81,12 @@ func statusOf(err error, of *resource.Resource, name string) *metav1.Status {
 
 // refer returns the Status of an error about the existence of an object. The Status names the object that
 // the error names, which may be the namespace of the requested object.
-func refer[R any](build func(R, string) *apierrors.StatusError, err error, of *resource.Resource, name string) *metav1.Status {
+func refer(build func(schema.GroupResource, string) *apierrors.StatusError, err error, of *resource.Resource, name string) *metav1.Status {
 	kind, path := apierr.ObjectOf(err)
 	if named, ok := resource.OfKind(kind); ok && (of == nil || of.Codec == nil || of.Codec.Kind.Name != kind) {
 		of, name = named, path[strings.LastIndex(path, "/")+1:]
 	}
-	group, _ := any(groupResource(of)).(R)
-	status := build(group, name).Status()
+	status := build(groupResource(of), name).Status()
 	return &status
 }
 

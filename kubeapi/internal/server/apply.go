@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	kjson "k8s.io/apimachinery/pkg/util/json"
-	"sigs.k8s.io/yaml"
 
 	"portolan.dev/kubeapi/internal/ownership"
 	"portolan.dev/kubeapi/internal/upstream"
@@ -60,16 +59,14 @@ func (w *writing) apply(body []byte) error {
 
 // readConfiguration reads the body of an apply, which is YAML or JSON.
 func (w *writing) readConfiguration(body []byte) (*unstructured.Unstructured, error) {
-	text, mistake := yaml.YAMLToJSONStrict(body)
-	if mistake != nil { // a repeated key, or a syntax error
-		var err error
-		if text, err = yaml.YAMLToJSON(body); err != nil {
-			return nil, badRequest("error encoding patch: %v", err)
-		}
-		if w.validation == metav1.FieldValidationStrict {
-			return nil, badRequest("error strict decoding patch: error converting YAML to JSON: %v", mistake)
-		}
-		if err := w.checkStrict([]error{mistake}); err != nil {
+	text, repeated, err := wire.FromYAML(body)
+	switch {
+	case err != nil:
+		return nil, badRequest("error encoding patch: %v", err)
+	case repeated != nil && w.validation == metav1.FieldValidationStrict:
+		return nil, badRequest("error strict decoding patch: error converting YAML to JSON: %v", repeated)
+	case repeated != nil:
+		if err := w.checkStrict([]error{repeated}); err != nil {
 			return nil, err
 		}
 	}

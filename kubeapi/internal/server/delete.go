@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"portolan.dev/kubeapi/internal/upstream"
 	"portolan.dev/kubeapi/internal/wire"
+	"portolan.dev/services/client"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kube"
 	"portolan.dev/services/object"
@@ -25,8 +25,8 @@ func (req *request) delete() error {
 	if err != nil {
 		return err
 	}
-	deletion.Namespace, deletion.Name = req.namespace, req.name
-	last, err := req.server.cfg.Registry.Delete(req.ctx, req.resource.Codec.Kind, deletion)
+	deletion.Key = object.Key{Kind: req.resource.Codec.Kind.Name, Namespace: req.namespace, Name: req.name}
+	last, err := req.server.cfg.Registry.Delete(req.ctx, deletion)
 	if err != nil {
 		return err
 	}
@@ -52,12 +52,12 @@ func (req *request) deleted(last object.Object) *metav1.Status {
 }
 
 // deletion reads the options of a deletion, from the body or from the path.
-func (req *request) deletion() (upstream.Deletion, error) {
+func (req *request) deletion() (client.Deletion, error) {
 	options, err := req.deleteOptions()
 	if err != nil {
-		return upstream.Deletion{}, err
+		return client.Deletion{}, err
 	}
-	d := upstream.Deletion{Grace: options.GracePeriodSeconds}
+	d := client.Deletion{Grace: options.GracePeriodSeconds}
 	var errs field.ErrorList
 	d.DryRun, errs = dryRun(options.DryRun)
 	if err := invalidOptions("DeleteOptions", append(errs, checkPropagation(options)...)); err != nil {
@@ -144,8 +144,8 @@ func (req *request) deleteCollection() error {
 	}
 	var deleted []kube.Object
 	for _, o := range page.Objects {
-		deletion.Namespace, deletion.Name, deletion.UID = o.GetMetadata().GetNamespace(), o.GetMetadata().GetName(), o.GetMetadata().GetUid()
-		last, err := req.server.cfg.Registry.Delete(req.ctx, req.resource.Codec.Kind, deletion)
+		deletion.Key, deletion.UID = object.KeyOf(o), o.GetMetadata().GetUid()
+		last, err := req.server.cfg.Registry.Delete(req.ctx, deletion)
 		if apierr.IsNotFound(err) || apierr.IsConflict(err) {
 			continue // it was deleted, or replaced by another object of the same name
 		}

@@ -91,33 +91,21 @@ func (c *Client) Write(ctx context.Context, kind *kinds.Kind, verb kinds.Verb, o
 	return written, nil
 }
 
-// Deletion names an object to delete, and has the conditions and options.
-type Deletion struct {
-	Namespace, Name string
-	UID             string // empty: any
-	Version         uint64 // 0: any
-	Grace           *int64 // seconds until a pod is removed; nil: its own grace period
-	DryRun          bool
-}
-
 // Delete deletes an object and returns its last version. The version has a deletion timestamp if the object
 // still exists.
-func (c *Client) Delete(ctx context.Context, kind *kinds.Kind, d Deletion) (object.Object, error) {
-	values := map[string]any{"namespace": d.Namespace, "name": d.Name, "uid": d.UID, "resource_version": d.Version, "dry_run": d.DryRun}
-	if d.Grace != nil {
-		values["grace_period_seconds"] = *d.Grace
-	}
-	answer, err := c.call(ctx, kind, kinds.Delete, values)
-	if err != nil {
-		return nil, err
-	}
-	return client.ObjectIn(answer, kind), nil
+func (c *Client) Delete(ctx context.Context, d client.Deletion) (object.Object, error) {
+	return client.New(c.conn).Delete(onBehalf(ctx), d)
 }
 
 // call calls the method of a verb of a kind on behalf of the client of ctx.
 func (c *Client) call(ctx context.Context, kind *kinds.Kind, verb kinds.Verb, values map[string]any, objects ...object.Object) (protoreflect.Message, error) {
+	return client.Call(onBehalf(ctx), c.conn, kind, verb, values, objects...)
+}
+
+// onBehalf returns a context for calls on behalf of the client of ctx.
+func onBehalf(ctx context.Context) context.Context {
 	if id, err := identity.Caller(ctx); err == nil {
-		ctx = identity.OnBehalfOf(ctx, id)
+		return identity.OnBehalfOf(ctx, id)
 	}
-	return client.Call(ctx, c.conn, kind, verb, values, objects...)
+	return ctx
 }

@@ -103,13 +103,22 @@ func decode(body []byte, mediaType string, want schema.GroupVersionKind, into ru
 	return nil, apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %s", want.Kind, shortened(err)))
 }
 
+// FromYAML converts a body from YAML to JSON. repeated is the mistake that a key appears twice.
+func FromYAML(body []byte) (text []byte, repeated, err error) {
+	if text, repeated = yaml.YAMLToJSONStrict(body); repeated == nil {
+		return text, nil, nil
+	}
+	text, err = yaml.YAMLToJSON(body)
+	return text, repeated, err
+}
+
 func decodeYAML(body []byte, into runtime.Object) (strict []error, err error) {
-	text, err := yaml.YAMLToJSONStrict(body)
-	if err != nil { // a repeated key, or a syntax error
-		strict = []error{err}
-		if text, err = yaml.YAMLToJSON(body); err != nil {
-			return nil, err
-		}
+	text, repeated, err := FromYAML(body)
+	if err != nil {
+		return nil, err
+	}
+	if repeated != nil {
+		strict = []error{repeated}
 	}
 	more, err := kjson.UnmarshalStrict(text, into)
 	return append(strict, more...), err

@@ -13,9 +13,10 @@ import (
 
 // Announcement is the state of the addresses of a service on the networks of the nodes.
 type Announcement struct {
-	// Announced reports whether a node announces each of them.
+	// Announced is set if each address is announced by a node.
 	Announced bool
-	// Reason and Message are those of the condition. They change when another node announces.
+	// Reason and Message are the reason and the message of the condition. They change when another node
+	// announces.
 	Reason, Message string
 }
 
@@ -44,8 +45,8 @@ func (c *Controller) ReportAnnouncements(ctx context.Context, all map[object.Nam
 	return again
 }
 
-// withAnnouncement returns conditions with an announcement, or without one if there is none, and
-// whether that is a change. The time of the condition is that since which the same node announces.
+// withAnnouncement returns the conditions with the announcement, or without the condition if present is false,
+// and whether they have changed. The time of the condition changes with its node.
 func withAnnouncement(all []*corev1.Condition, a Announcement, present bool) ([]*corev1.Condition, bool) {
 	old := object.Condition(all, object.ConditionAnnounced)
 	if !present {

@@ -17,9 +17,9 @@ import (
 	"portolan.dev/lbctl/internal/providers"
 )
 
-// checkCapabilities returns an error if the provider cannot serve a service as it is. A part of what
-// the service asks for would be worse: an internal service would be reached from everywhere, and a
-// port would be missing without a word.
+// checkCapabilities returns an error if the provider cannot do all that a service asks for. To do a part of it
+// would be worse: an internal service could be reached from everywhere, or a port would be missing without an
+// error.
 func (c *Controller) checkCapabilities(ctx context.Context, svc *corev1.Service, provider *providers.Provider) error {
 	can, err := provider.Capabilities(ctx)
 	if err != nil {
@@ -31,7 +31,8 @@ func (c *Controller) checkCapabilities(ctx context.Context, svc *corev1.Service,
 	return nil
 }
 
-// lacks returns what a provider cannot do for a service, with the remedy, or "" if it can do all.
+// lacks returns the first demand of a service that a provider cannot meet, as a text with the remedy, or "" if
+// the provider can meet all.
 func lacks(can *loadbalancerv1.GetCapabilitiesResponse, svc *corev1.Service) string {
 	ports := svc.GetSpec().GetPorts()
 	for _, port := range ports {
@@ -63,7 +64,8 @@ func portText(port interface {
 	return fmt.Sprintf("%d/%s", port.GetPort(), spec.EnumName(port.GetProtocol()))
 }
 
-// portErrors lists the ports that a provider could not set up, with its reasons; "": none.
+// portErrors lists the ports that a provider could not set up, with the provider's reasons. The result is empty
+// if there are none.
 func portErrors(made *corev1.LoadBalancerStatus) string {
 	var texts []string
 	for _, ingress := range made.GetIngress() {

@@ -34,7 +34,7 @@ type Config struct {
 	Workers int
 	Queue   queue.Options
 	// PoolsDigest returns a number that changes whenever a waiting service may get an address. It is
-	// called every PoolsInterval while one waits.
+	// called every PoolsInterval while a service waits.
 	PoolsDigest   func(context.Context) (uint64, error)
 	PoolsInterval time.Duration
 }
@@ -50,7 +50,7 @@ type Controller struct {
 
 	mu       sync.Mutex
 	waiting  map[object.Name]string // guarded by mu: services that wait for an address, with their owner
-	served   map[object.Name]served // guarded by mu: what providers were told last
+	served   map[object.Name]served // guarded by mu: the inputs of the last successful call of a provider
 	reported map[object.Name]report // guarded by mu: the last event of each service
 	settings map[object.Name]string // guarded by mu: the settings of each service that are not honoured
 	nodes    string                 // guarded by mu: the eligible nodes, as digest returns them
@@ -101,7 +101,8 @@ func (c *Controller) applyNodes() {
 	}
 }
 
-// applyService makes a service due that has changed, and those that may get an address because of it.
+// applyService makes a changed service due. It also makes services due that wait for an address and may get one
+// because of the change.
 func (c *Controller) applyService(change changes.Change) {
 	old, _ := change.Old.(*corev1.Service)
 	svc, _ := change.New.(*corev1.Service)
@@ -124,7 +125,7 @@ func (c *Controller) applyService(change changes.Change) {
 	})
 }
 
-// retryWaiting makes those services due that wait for an address and match.
+// retryWaiting makes the services due that wait for an address and match.
 func (c *Controller) retryWaiting(match func(name object.Name, owner string) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,7 +189,7 @@ func (c *Controller) watchPools(ctx context.Context) {
 		case <-ticker.C:
 		}
 		if c.noneWaits() {
-			last = 0 // what changes before the next service waits was seen by its own claim
+			last = 0 // a service that begins to wait has seen all earlier changes by its own claim
 			continue
 		}
 		now, err := c.cfg.PoolsDigest(ctx)

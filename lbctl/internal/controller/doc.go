@@ -1,9 +1,9 @@
-// Package controller has the control loop of load balancers: it has each service of type LoadBalancer
-// made, kept and deleted by the provider of its class.
+// Package controller has the control loop of load balancers: it calls the provider of a service's class to
+// make, keep and delete the service's load balancer.
 //
-// Each service is synced by itself, from what the registry has. The invariant is that a provider is
-// asked for nothing before the service has lbctl's finalizer, and that the finalizer goes only after
-// the provider has deleted the load balancer. So a provider or a leader may die at any moment: the
+// Each service is synced by itself, from its objects in the registry. The invariant is that a provider is not
+// called before the service has lbctl's finalizer, and that the finalizer is removed only after the provider
+// has deleted the load balancer. So a provider or a leader may die at any moment: the
 // next sync repeats the call, which is idempotent by the service's uid, and the service cannot
 // disappear in between.
 //
@@ -12,20 +12,18 @@
 // have removed, every provider is asked to delete the load balancer. Both exist only for services that
 // a provider serves.
 //
-// A provider is called only if something has changed that it may depend on, or the last call has
-// failed. Otherwise every write of lbctl's own, such as the node that announces an address, would lead
-// to a call.
+// A provider is called only if an input of the last call has changed, or the last call has failed. Otherwise
+// every write of lbctl itself, such as the node that announces an address, would lead to a call.
 //
-// What a service waits for is told in three places: by the condition portolan.dev/LoadBalancer, which
-// the command line shows, by an Event whenever that changes, and by metrics. The condition is the only
-// one that lasts. The alternative, a method of lbctl that explains a service, would need lbctl to be
-// asked, and would have no answer while no replica leads.
+// The reason why a service waits is in three places: in the condition portolan.dev/LoadBalancer, which the
+// command line shows, in an Event for each new reason, and in metrics. Only the condition lasts. The
+// alternative, a method of lbctl that explains a service, would have no answer while no replica leads.
 //
-// Settings of a service that its class does not honour are part of the condition's message, and an Event
-// of their own whenever they change. A new leader finds in the condition what was recorded already.
+// Settings of a service that its class does not honour are part of the condition's message. An Event is
+// recorded whenever they change. A new leader reads in the condition which settings have an Event already.
 //
 // A service that failed is tried again after a pause that doubles. A service that waits for an address
-// is also tried when the pools have changed, which one call for all such services finds out every few
-// seconds, and when a service gives back its load balancer. The alternative, a stream of releases from
+// is also tried when the pools have changed and when a service gives back its load balancer. One call every few
+// seconds, for all waiting services, finds out whether the pools have changed. The alternative, a stream of releases from
 // the allocator, saves a call that only happens while something waits.
 package controller

@@ -19,15 +19,16 @@ const component = "lbctl"
 // report is an event.
 type report struct{ reason, message string }
 
-// waits is the reason why a service has no load balancer, or not the one that it should have.
+// waits is the reason why a service has no load balancer, or has an outdated one.
 type waits struct {
 	reason  string // of the condition
 	message string
-	// failed is whether something is wrong, and not only unfinished or missing.
+	// failed is set for an error, and not for a provider or address that is missing or not ready yet.
 	failed bool
 }
 
-// failed records the error of a provider, or of a write, and returns it, so that it is tried again.
+// failed records an error in the service's condition and returns it, so that the service is tried again. If the
+// service needs an address, it waits for changes of the pools.
 func (c *Controller) failed(ctx context.Context, name object.Name, svc *corev1.Service, err error) error {
 	w := waits{message: apierr.ToStatus(err).Message()}
 	owner := ""
@@ -53,7 +54,8 @@ func (c *Controller) failed(ctx context.Context, name object.Name, svc *corev1.S
 	return err
 }
 
-// fail writes into a service what it waits for. Addresses that it has stay.
+// fail writes the reason why a service waits into its condition, and records an Event. The service keeps its
+// addresses.
 func (c *Controller) fail(ctx context.Context, svc *corev1.Service, w waits) error {
 	next := svc.GetStatus().CloneVT()
 	if next == nil {
@@ -71,7 +73,7 @@ func (c *Controller) fail(ctx context.Context, svc *corev1.Service, w waits) err
 	return nil
 }
 
-// say records an event on a service, unless it is the last one that was recorded there.
+// say records an event on a service, unless it equals the last event of the service.
 func (c *Controller) say(ctx context.Context, svc *corev1.Service, typ corev1.EventType, reason, message string) {
 	name, event := object.NameOf(svc), report{reason, spec.ShortenMessage(message)}
 	c.mu.Lock()

@@ -10,15 +10,15 @@ import (
 	"portolan.dev/services/object"
 )
 
-// served is what a provider was told about a service, in the last call, which succeeded.
+// served has the inputs of the last call of a provider for a service, if that call succeeded.
 type served struct {
-	inputs string // of the service, as inputsOf returns them
-	nodes  string // as digest returns them
+	inputs string // result of inputsOf for the service
+	nodes  string // result of digest for the nodes
 }
 
-// inputsOf returns a digest of all parts of a service that a load balancer may depend on. The
-// addresses in the status are among them, because a provider may make them permanent once they are
-// there. Conditions are not: lbctl writes those itself, and a write of one would lead to a call.
+// inputsOf returns a digest of all parts of a service that a load balancer may depend on. It
+// includes the addresses in the status, because a provider may make them permanent once they are
+// there. It leaves out conditions, because lbctl writes them itself, and each write would lead to a call.
 func inputsOf(svc *corev1.Service) string {
 	meta := svc.GetMetadata()
 	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(&corev1.Service{
@@ -29,13 +29,14 @@ func inputsOf(svc *corev1.Service) string {
 		Status: &corev1.ServiceStatus{LoadBalancer: svc.GetStatus().GetLoadBalancer()},
 	})
 	if err != nil {
-		return fmt.Sprint(meta.GetResourceVersion(), " ", err) // each version counts as another one
+		return fmt.Sprint(meta.GetResourceVersion(), " ", err) // each version counts as a change
 	}
 	sum := sha256.Sum256(text)
 	return string(sum[:])
 }
 
-// isSettled reports whether the provider was told all of this, and the service says that it is done.
+// isSettled reports whether the last call of the provider had the same inputs, and the condition of the service
+// says that it succeeded.
 func (c *Controller) isSettled(name object.Name, svc *corev1.Service, nodes string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,15 +44,15 @@ func (c *Controller) isSettled(name object.Name, svc *corev1.Service, nodes stri
 	return ok && told.inputs == inputsOf(svc) && told.nodes == nodes && saysMade(svc)
 }
 
-// saysMade reports whether the condition of a service is that of a call that has succeeded. Otherwise
-// the next call has to write it.
+// saysMade reports whether the condition of a service says that a call of the provider has succeeded. Otherwise
+// the next call has to write the condition.
 func saysMade(svc *corev1.Service) bool {
 	reason := object.Condition(svc.GetStatus().GetConditions(), object.ConditionLoadBalancer).GetReason()
 	return reason == reasonEnsured || reason == reasonPortsRefused
 }
 
-// onlyNodesDiffer reports whether a provider was told the same about a service, with other nodes, and
-// the service says that it is done.
+// onlyNodesDiffer reports whether the last call of the provider had the same inputs with other nodes, and the
+// condition of the service says that it succeeded.
 func (c *Controller) onlyNodesDiffer(name object.Name, svc *corev1.Service, nodes string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,15 +60,15 @@ func (c *Controller) onlyNodesDiffer(name object.Name, svc *corev1.Service, node
 	return ok && told.inputs == inputsOf(svc) && told.nodes != nodes && saysMade(svc)
 }
 
-// beginCall forgets what a provider was told about a service, because a call that fails may have done
-// half of what it should.
+// beginCall forgets the last call for a service, because a call that fails may have changed the load balancer
+// in part.
 func (c *Controller) beginCall(name object.Name) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.served, name)
 }
 
-// endCall records what a provider was told.
+// endCall records the inputs of a call that has succeeded.
 func (c *Controller) endCall(name object.Name, svc *corev1.Service, nodes string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 // reasonSettings is the reason of the event about settings that are not honoured.
 const reasonSettings = "LoadBalancerSettings"
 
-// notHonoured returns the annotations of a service that nothing acts on as they ask for it, with the
-// reasons; "": none.
+// notHonoured lists the annotations of a service that have no effect, or not the effect that they ask for, with
+// the reasons. The result is empty if there are none.
 func notHonoured(svc *corev1.Service) string {
 	var texts []string
 	for _, p := range balancer.Ignored(svc) {
@@ -23,8 +23,7 @@ func notHonoured(svc *corev1.Service) string {
 	return strings.Join(texts, "; ")
 }
 
-// withSettings returns the message of the condition of a service whose load balancer is made. It ends
-// with the settings that are not honoured.
+// withSettings appends the settings that are not honoured to the message of a condition.
 func withSettings(message string, svc *corev1.Service) string {
 	if missed := notHonoured(svc); missed != "" {
 		return message + "; not honoured: " + missed
@@ -33,8 +32,8 @@ func withSettings(message string, svc *corev1.Service) string {
 }
 
 // saySettings records an event about the settings of a service that are not honoured, if they have
-// changed. svc is the service with the condition before this sync. The condition tells a new leader
-// what the former one has recorded.
+// changed. svc is the service with the condition before this sync. If that condition has the same reason and
+// message, an earlier leader has recorded the event.
 func (c *Controller) saySettings(ctx context.Context, name object.Name, svc *corev1.Service, condition *corev1.Condition) {
 	missed := notHonoured(svc)
 	before := object.Condition(svc.GetStatus().GetConditions(), object.ConditionLoadBalancer)

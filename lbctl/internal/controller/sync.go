@@ -20,7 +20,7 @@ import (
 	"portolan.dev/lbctl/internal/providers"
 )
 
-// sync does the next steps for a service. An error is tried again.
+// sync does the next steps for a service. If it returns an error, the service is tried again.
 func (c *Controller) sync(ctx context.Context, name object.Name) error {
 	svc := c.cfg.View.Service(name)
 	switch {
@@ -36,7 +36,7 @@ func (c *Controller) sync(ctx context.Context, name object.Name) error {
 	return nil
 }
 
-// keep has the load balancer of a service made or changed.
+// keep makes sure that a service has its finalizer and an up-to-date load balancer.
 func (c *Controller) keep(ctx context.Context, name object.Name, svc *corev1.Service) error {
 	class := svc.GetSpec().GetLoadBalancerClass()
 	provider := c.cfg.Providers.Of(class)
@@ -66,7 +66,7 @@ func (c *Controller) call(ctx context.Context, name object.Name, svc *corev1.Ser
 		case err == nil:
 			c.endCall(name, svc, digest(nodes))
 			return nil
-		case status.Code(err) != codes.NotFound: // otherwise the provider has lost it
+		case status.Code(err) != codes.NotFound: // otherwise the provider has lost it, and Ensure makes it again
 			return c.failed(ctx, name, svc, err)
 		}
 	}
@@ -85,7 +85,7 @@ func (c *Controller) call(ctx context.Context, name object.Name, svc *corev1.Ser
 	return nil
 }
 
-// errPending returns the error that has a pending operation repeated, or err.
+// errPending returns err, or, if that is nil, the error with which a pending operation is tried again.
 func errPending(err error) error {
 	if err != nil {
 		return err
@@ -93,8 +93,8 @@ func errPending(err error) error {
 	return status.Error(codes.Unavailable, "the provider has not finished yet")
 }
 
-// claim makes sure that a service has the finalizer, and that its load balancer is this provider's.
-// It returns the service as it is then.
+// claim makes sure that a service has the finalizer and names this provider. If another provider has made the
+// load balancer, that one deletes it first. claim returns the service with its changes.
 func (c *Controller) claim(ctx context.Context, name object.Name, svc *corev1.Service, provider *providers.Provider) (*corev1.Service, error) {
 	if err := c.checkCapabilities(ctx, svc, provider); err != nil {
 		return svc, err
@@ -149,8 +149,8 @@ const (
 	reasonPortsRefused = "PortsRefused"
 )
 
-// madeStatus returns the status of a service with a load balancer, which lacks some ports if problems
-// is not empty.
+// madeStatus returns the status of a service with a load balancer. problems lists the ports that the provider
+// could not set up.
 func madeStatus(svc *corev1.Service, provider *providers.Provider, made *corev1.LoadBalancerStatus, problems string) *corev1.ServiceStatus {
 	next := svc.GetStatus().CloneVT()
 	if next == nil {
@@ -182,7 +182,7 @@ func ingressTexts(made *corev1.LoadBalancerStatus) []string {
 	return texts
 }
 
-// remove has the load balancer of a service deleted, and then removes the finalizer.
+// remove deletes the load balancer of a service, and then removes the finalizer.
 func (c *Controller) remove(ctx context.Context, name object.Name, svc *corev1.Service) error {
 	c.setWaiting(name, "")
 	c.say(ctx, svc, corev1.EventType_EVENT_TYPE_NORMAL, "DeletingLoadBalancer", "the load balancer is being deleted")
@@ -206,8 +206,8 @@ func (c *Controller) remove(ctx context.Context, name object.Name, svc *corev1.S
 	return nil
 }
 
-// deleteBalancer has the load balancer of a service deleted by the provider that made it, or, if that
-// is not recorded, by all of them.
+// deleteBalancer calls the provider that made the load balancer of a service to delete it. If that provider is
+// not recorded, it calls all providers.
 func (c *Controller) deleteBalancer(ctx context.Context, svc *corev1.Service) error {
 	makers := c.cfg.Providers.All()
 	if class := svc.GetMetadata().GetAnnotations()[object.AnnotationBalancerProvider]; class != "" {
@@ -229,8 +229,7 @@ func (c *Controller) deleteBalancer(ctx context.Context, svc *corev1.Service) er
 	return nil
 }
 
-// digest returns a text that differs if other nodes are eligible, or the same ones have other
-// addresses.
+// digest returns a text that changes with the names, uids and addresses of the nodes.
 func digest(nodes []*corev1.Node) string {
 	var text strings.Builder
 	for _, node := range nodes {
@@ -243,8 +242,8 @@ func digest(nodes []*corev1.Node) string {
 	return text.String()
 }
 
-// setWaiting records that a service waits for an address, under an owner in the allocator, or, if
-// owner is "", that it does not.
+// setWaiting records that a service waits for an address, which owner would own in the allocator. An empty owner
+// means that the service does not wait.
 func (c *Controller) setWaiting(name object.Name, owner string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -255,7 +254,7 @@ func (c *Controller) setWaiting(name object.Name, owner string) {
 	c.waiting[name] = owner
 }
 
-// forget drops what is remembered of a service.
+// forget drops all state about a service.
 func (c *Controller) forget(name object.Name) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -265,7 +264,7 @@ func (c *Controller) forget(name object.Name) {
 	delete(c.settings, name)
 }
 
-// sameStatus reports whether a service has a status already.
+// sameStatus reports whether a service already has the status next.
 func sameStatus(svc *corev1.Service, next *corev1.ServiceStatus) bool {
 	now := svc.GetStatus()
 	if now == nil {

@@ -20,7 +20,7 @@ import (
 // service that is gone. The change makes the service due again.
 var errSuperseded = errors.New("the service has changed in the meantime")
 
-// writeError returns the error of a write.
+// writeError marks the error of a write with errSuperseded if the service has changed or is gone.
 func writeError(err error) error {
 	if code := apierr.Code(err); code == codes.Aborted || code == codes.NotFound {
 		return fmt.Errorf("%w: %w", errSuperseded, err)
@@ -28,8 +28,8 @@ func writeError(err error) error {
 	return err
 }
 
-// writeStatus writes the status of this version of a service, unless it has it already. It returns
-// the service as it is then.
+// writeStatus writes the status of this version of a service, unless the service has it already. It returns the
+// new version.
 func (c *Controller) writeStatus(ctx context.Context, svc *corev1.Service, next *corev1.ServiceStatus) (*corev1.Service, error) {
 	if sameStatus(svc, next) {
 		return svc, nil
@@ -44,7 +44,7 @@ func (c *Controller) writeStatus(ctx context.Context, svc *corev1.Service, next 
 }
 
 // writeMark writes the finalizer and the name of the provider into this version of a service, or
-// removes both if class is "". It returns the service as it is then.
+// removes both if class is "". It returns the new version.
 func (c *Controller) writeMark(ctx context.Context, svc *corev1.Service, class string) (*corev1.Service, error) {
 	updated := svc.CloneVT()
 	meta := updated.Metadata
@@ -64,8 +64,8 @@ func (c *Controller) writeMark(ctx context.Context, svc *corev1.Service, class s
 	return resp.GetService(), nil
 }
 
-// withCondition returns conditions with the one about the load balancer. Its time changes only with
-// its status.
+// withCondition returns the conditions with a new condition portolan.dev/LoadBalancer. The time of the condition
+// changes only with its status.
 func withCondition(all []*corev1.Condition, state corev1.ConditionStatus, reason, message string) []*corev1.Condition {
 	next := &corev1.Condition{
 		Type: object.ConditionLoadBalancer, Status: state, Reason: reason, Message: spec.ShortenMessage(message), LastTransitionTime: timestamppb.Now(),

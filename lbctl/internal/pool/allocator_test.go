@@ -16,8 +16,8 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// fakeAllocator is an allocator in memory with what the provider uses of it: claims are kept by owner
-// and slot, all claims of a set or none are served, and a confirmed value replaces the one before.
+// fakeAllocator is an allocator in memory with the properties on which the provider relies: claims are kept by
+// owner and slot, all claims of a set or none are granted, and a confirmed value replaces the former value.
 type fakeAllocator struct {
 	allocatorv1.UnimplementedAllocatorServiceServer
 

@@ -17,7 +17,7 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// Rules say which pools services get addresses from without naming one.
+// Rules restrict the pools from which services get addresses.
 type Rules struct {
 	// Manual are the pools from which a service gets an address only if it names the pool or an
 	// address of it.
@@ -25,9 +25,9 @@ type Rules struct {
 	// Namespaces are the only namespaces that may use a pool, by pool. A pool without an entry is for
 	// all namespaces.
 	Namespaces map[string][]string
-	// Internal are the pools whose addresses only the own network reaches. Services that ask for an
-	// internal load balancer get addresses of them alone; others only if they name the pool or an
-	// address.
+	// Internal are the pools with addresses that only the own network reaches. A service that asks for an
+	// internal load balancer gets addresses from these pools only. Another service gets an address from them
+	// only if it names the pool or an address.
 	Internal []string
 }
 
@@ -44,7 +44,7 @@ type choice struct {
 	internal  bool   // whether the service asks for an internal load balancer
 	named     string // the pool that the service names, or ""
 	all       []*allocatorv1.Pool
-	pools     []*allocatorv1.Pool // the one that it names, or all of load-balancer addresses
+	pools     []*allocatorv1.Pool // the pools of load-balancer addresses; only the named pool if there is one
 }
 
 // choose returns the choice of a service among all pools of the allocator.
@@ -72,8 +72,8 @@ func choose(svc *corev1.Service, rules *Rules, all []*allocatorv1.Pool) (*choice
 	return c, nil
 }
 
-// of returns the names of the pools that an address comes from if the service requests none, the best
-// first: pools for its namespace come before pools for all.
+// of returns the names of the pools to try for an address of a family if the service requests no address.
+// Pools for the service's namespace come before pools for all namespaces.
 func (c *choice) of(family corev1.IPFamily) []string {
 	var own, common []string
 	for _, pool := range c.pools {
@@ -92,7 +92,7 @@ func (c *choice) of(family corev1.IPFamily) []string {
 	return append(own, common...)
 }
 
-// check returns an error if a service may not request an address.
+// check returns an error if the service may not request the address.
 func (c *choice) check(value string) error {
 	addr, err := netip.ParseAddr(value)
 	if err != nil {
@@ -120,8 +120,9 @@ func (c *choice) check(value string) error {
 	return status.Errorf(codes.ResourceExhausted, "%s the requested address %s: request one of %s, or create a pool", within, value, c.ranges())
 }
 
-// checkKept returns an error if a service may not keep an address that it has: it asks for an internal
-// load balancer by now. The allocator moves no service to another pool.
+// checkKept returns an error if the service may not keep an address that it has. That is so if the service now
+// asks for an internal load balancer and the address is in no internal pool. The allocator moves no service to
+// another pool.
 func (c *choice) checkKept(value string) error {
 	addr, err := netip.ParseAddr(value)
 	isInternal := func(pool *allocatorv1.Pool) bool {

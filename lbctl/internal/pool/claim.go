@@ -15,14 +15,14 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// attempt is a wish with the ways to claim it that are left, the best first.
+// attempt is a wish with the remaining ways to claim an address for it, the best first.
 type attempt struct {
 	wish
 	ways []way
 	last *allocatorv1.ClaimFailure
 }
 
-// way is one way to claim an address: a certain value, or any of a pool.
+// way is one way to claim an address: a certain address, or any address of a pool.
 type way struct{ value, pool string }
 
 // claim claims the addresses of a service, and returns the wishes with the values that were granted.
@@ -60,9 +60,10 @@ func (p *Provider) claim(ctx context.Context, svc *corev1.Service, owner spec.Ad
 	}
 }
 
-// releaseUnlessInternal returns an error if a service that asks for an internal load balancer was
-// granted another address. It was claimed before the service asked for that, and the status has not got
-// it, so it is released, and the next call gets another one.
+// releaseUnlessInternal returns an error if a service that asks for an internal load balancer was granted an
+// address of another pool. An earlier call has claimed that address, and the service asked for an internal one
+// before its status had the address. So the address is not in use. It is released, and the next call claims an
+// internal address.
 func (p *Provider) releaseUnlessInternal(ctx context.Context, pools *choice, owner spec.AddressOwner, all []wish) error {
 	var slots []string
 	for _, g := range all {
@@ -79,8 +80,8 @@ func (p *Provider) releaseUnlessInternal(ctx context.Context, pools *choice, own
 	return status.Error(codes.Unavailable, "the service asks for an internal load balancer by now; the address that it did not use yet is released")
 }
 
-// attempts returns how each wish can be claimed. A requested address comes from nowhere else.
-// Otherwise the address that the service has comes first, so that it stays as long as possible.
+// attempts returns the ways to claim each wish. A requested address is the only way. Otherwise the service's
+// present address comes first, so that it stays as long as possible.
 func (p *Provider) attempts(ctx context.Context, svc *corev1.Service, wishes []wish) (*choice, []attempt, error) {
 	resp, err := p.cfg.Allocator.ListPools(ctx, &allocatorv1.ListPoolsRequest{})
 	if err != nil {
@@ -113,8 +114,8 @@ func (p *Provider) attempts(ctx context.Context, svc *corev1.Service, wishes []w
 	return pools, attempts, nil
 }
 
-// giveUp removes the optional attempts that have no way left. It returns an error if another one has
-// none, or if nothing remains.
+// giveUp removes the optional attempts that have no way left. It returns an error if a required attempt has no
+// way left, or if no attempt remains.
 func giveUp(svc *corev1.Service, attempts []attempt) ([]attempt, error) {
 	var left []attempt
 	var missed error
@@ -152,7 +153,7 @@ func failure(svc *corev1.Service, a attempt) error {
 	return status.Errorf(codes.FailedPrecondition, "%s: %s", a.describe(), f.GetMessage())
 }
 
-// allocate claims the best way of each attempt, all or none.
+// allocate claims the best way of each attempt. The allocator grants all of them or none.
 func (p *Provider) allocate(ctx context.Context, owner spec.AddressOwner, attempts []attempt) (values []string, failures map[string]*allocatorv1.ClaimFailure, err error) {
 	set := &allocatorv1.ClaimSet{Owner: &allocatorv1.Owner{Uid: owner.UID, Kind: owner.Kind, Namespace: owner.Namespace, Name: owner.Name}}
 	for _, a := range attempts {
@@ -183,20 +184,21 @@ func (p *Provider) allocate(ctx context.Context, owner spec.AddressOwner, attemp
 	return result.GetValues(), failures, nil
 }
 
-// keepsOwn reports whether an attempt failed because the address that the service has belongs to
-// somebody, who may be the service itself.
+// keepsOwn reports whether an attempt failed because the service's present address has another owner. That owner
+// may be the service itself, from the time before it shared addresses.
 func keepsOwn(a attempt, failures map[string]*allocatorv1.ClaimFailure) bool {
 	return a.ways[0].value != "" && a.ways[0].value == a.has &&
 		failures[a.slot].GetReason() == allocatorv1.FailureReason_FAILURE_REASON_ALLOCATED
 }
 
-// disown releases the addresses that a service had before it began to share them, so that the share
-// gets the same ones.
+// disown releases the addresses that a service owned before it began to share them, so that the share can get
+// the same addresses.
 func (p *Provider) disown(ctx context.Context, svc *corev1.Service) error {
 	_, err := p.cfg.Allocator.Release(ctx, &allocatorv1.ReleaseRequest{Owners: []*allocatorv1.OwnerSlots{{OwnerUid: svc.GetMetadata().GetUid(), Slots: allSlots()}}})
 	return err
 }
 
+// granted returns the wishes with the values that the allocator has granted.
 func granted(attempts []attempt, values []string) []wish {
 	all := make([]wish, len(attempts))
 	for i, a := range attempts {

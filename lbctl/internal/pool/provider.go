@@ -16,10 +16,10 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// Kind is what differs between the built-in providers.
+// Kind has the properties in which the built-in providers differ.
 type Kind struct {
 	Class, Name string
-	// Mode is the mode of the addresses: VIP if nodes forward what arrives there.
+	// Mode is the mode of the addresses: VIP if nodes forward their packets.
 	Mode          corev1.IPMode
 	Protocols     []corev1.Protocol
 	ProxyProtocol bool
@@ -42,8 +42,8 @@ var (
 type Config struct {
 	Kind      Kind
 	Allocator allocatorv1.AllocatorServiceClient
-	// Shares are common to all built-in providers, because a share is one owner in the allocator,
-	// whatever the classes of its services are.
+	// Shares are common to all built-in providers, because a share is one owner in the allocator even if its
+	// services have different classes.
 	Shares *Shares
 	Rules  Rules
 }
@@ -52,14 +52,13 @@ type Config struct {
 type Provider struct {
 	loadbalancerv1.UnimplementedLoadBalancerProviderServiceServer
 
-	cfg    Config
-	shares *Shares
+	cfg Config
 }
 
 var _ loadbalancerv1.LoadBalancerProviderServiceServer = (*Provider)(nil)
 
 // New returns a provider.
-func New(cfg Config) *Provider { return &Provider{cfg: cfg, shares: cfg.Shares} }
+func New(cfg Config) *Provider { return &Provider{cfg: cfg} }
 
 // GetCapabilities implements LoadBalancerProviderService.
 func (p *Provider) GetCapabilities(context.Context, *loadbalancerv1.GetCapabilitiesRequest) (*loadbalancerv1.GetCapabilitiesResponse, error) {
@@ -84,9 +83,9 @@ func (p *Provider) EnsureLoadBalancer(ctx context.Context, req *loadbalancerv1.E
 	owner := spec.OwnerOfAddresses(svc)
 	var members []*corev1.Service
 	if owner.Kind == spec.KindAddressShare {
-		p.shares.mu.Lock()
-		defer p.shares.mu.Unlock()
-		members = p.shares.members(owner, svc.GetMetadata().GetUid())
+		p.cfg.Shares.mu.Lock()
+		defer p.cfg.Shares.mu.Unlock()
+		members = p.cfg.Shares.members(owner, svc.GetMetadata().GetUid())
 		if err := checkShare(svc, members); err != nil {
 			return nil, err
 		}
@@ -103,7 +102,7 @@ func (p *Provider) EnsureLoadBalancer(ctx context.Context, req *loadbalancerv1.E
 		out.Ingress = append(out.Ingress, &corev1.LoadBalancerIngress{Ip: g.value, IpMode: p.cfg.Kind.Mode})
 	}
 	if owner.Kind == spec.KindAddressShare {
-		p.shares.admit(owner, svc, out)
+		p.cfg.Shares.admit(owner, svc, out)
 	}
 	if sameAddresses(out, svc.GetStatus().GetLoadBalancer()) {
 		if err := p.settle(ctx, svc, owner, granted, len(members) == 0); err != nil {
@@ -118,9 +117,9 @@ func sameAddresses(a, b *corev1.LoadBalancerStatus) bool {
 	return slices.EqualFunc(a.GetIngress(), b.GetIngress(), func(x, y *corev1.LoadBalancerIngress) bool { return x.GetIp() == y.GetIp() })
 }
 
-// settle confirms the addresses that the service's status has, and releases all others: those that
-// they replace, and those that the service had before it shared its addresses. If it is not alone,
-// other members of its share may have more addresses than it.
+// settle confirms the addresses in the service's status. It releases the addresses that they replace, and the
+// addresses that the service owned before it shared addresses. If the service is not alone in its share, it
+// releases none of the share's addresses, because other members may have more of them.
 func (p *Provider) settle(ctx context.Context, svc *corev1.Service, owner spec.AddressOwner, granted []wish, alone bool) error {
 	slots := make([]string, len(granted))
 	for i, g := range granted {
@@ -144,7 +143,7 @@ func (p *Provider) settle(ctx context.Context, svc *corev1.Service, owner spec.A
 // GetLoadBalancer implements LoadBalancerProviderService.
 func (p *Provider) GetLoadBalancer(ctx context.Context, req *loadbalancerv1.GetLoadBalancerRequest) (*loadbalancerv1.GetLoadBalancerResponse, error) {
 	owner := req.GetUid()
-	for _, shared := range p.shares.of(req.GetUid()) {
+	for _, shared := range p.cfg.Shares.of(req.GetUid()) {
 		owner = shared
 	}
 	resp, err := p.cfg.Allocator.ListAllocations(ctx, &allocatorv1.ListAllocationsRequest{OwnerUid: owner})
@@ -163,8 +162,8 @@ func (p *Provider) GetLoadBalancer(ctx context.Context, req *loadbalancerv1.GetL
 	return &loadbalancerv1.GetLoadBalancerResponse{Status: out}, nil
 }
 
-// UpdateLoadBalancer implements LoadBalancerProviderService. An address belongs to no node, so their
-// number does not matter.
+// UpdateLoadBalancer implements LoadBalancerProviderService. An address belongs to no node, so a change of the
+// nodes changes nothing.
 func (p *Provider) UpdateLoadBalancer(ctx context.Context, req *loadbalancerv1.UpdateLoadBalancerRequest) (*loadbalancerv1.UpdateLoadBalancerResponse, error) {
 	name := object.NameOf(req.GetService())
 	if _, err := p.GetLoadBalancer(ctx, &loadbalancerv1.GetLoadBalancerRequest{
@@ -179,15 +178,15 @@ func (p *Provider) UpdateLoadBalancer(ctx context.Context, req *loadbalancerv1.U
 func (p *Provider) DeleteLoadBalancer(ctx context.Context, req *loadbalancerv1.DeleteLoadBalancerRequest) (*loadbalancerv1.DeleteLoadBalancerResponse, error) {
 	svc := req.GetService()
 	uid, owner := svc.GetMetadata().GetUid(), spec.OwnerOfAddresses(svc)
-	p.shares.mu.Lock()
-	defer p.shares.mu.Unlock()
+	p.cfg.Shares.mu.Lock()
+	defer p.cfg.Shares.mu.Unlock()
 	release := []*allocatorv1.OwnerSlots{{OwnerUid: uid, Slots: allSlots()}}
-	if owner.Kind == spec.KindAddressShare && len(p.shares.members(owner, uid)) == 0 {
+	if owner.Kind == spec.KindAddressShare && len(p.cfg.Shares.members(owner, uid)) == 0 {
 		release = append(release, &allocatorv1.OwnerSlots{OwnerUid: owner.UID, Slots: allSlots()})
 	}
 	if _, err := p.cfg.Allocator.Release(ctx, &allocatorv1.ReleaseRequest{Owners: release}); err != nil {
 		return nil, err
 	}
-	p.shares.leaveForGood(uid)
+	p.cfg.Shares.leaveForGood(uid)
 	return &loadbalancerv1.DeleteLoadBalancerResponse{}, nil
 }

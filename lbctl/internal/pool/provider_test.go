@@ -22,7 +22,7 @@ import (
 	"portolan.dev/lbctl/providertest"
 )
 
-// TestConformance runs the suite of providers against the built-in ones.
+// TestConformance runs the suite of providers against the built-in providers.
 func TestConformance(t *testing.T) {
 	for _, kind := range []Kind{Nodes, Edges} {
 		t.Run(kind.Name, func(t *testing.T) {
@@ -90,7 +90,7 @@ func (w *world) of(svc *corev1.Service) *Provider {
 	return w.provider
 }
 
-// put stores a service in the view; nil deletes the one of the name.
+// put stores a service in the view. If svc is nil, it deletes the service with the name.
 func (w *world) put(name string, svc *corev1.Service) {
 	change := changes.Change{Kind: "Service"}
 	if old := w.services[name]; old != nil {
@@ -179,7 +179,7 @@ func TestAnAddressIsConfirmedOnceTheStatusHasIt(t *testing.T) {
 	w.allocator.want(t)
 }
 
-// TestAnAllocatorThatHasLostTheAddress has a store from before the address.
+// TestAnAllocatorThatHasLostTheAddress restores the allocator to a state before the address was claimed.
 func TestAnAllocatorThatHasLostTheAddress(t *testing.T) {
 	w := newWorld(t, "192.0.2.0/29")
 	web := w.keep(service("web", ips("192.0.2.4")), "192.0.2.4")
@@ -191,7 +191,7 @@ func TestAnAllocatorThatHasLostTheAddress(t *testing.T) {
 	w.keep(web, "192.0.2.1") // it cannot have it any more
 }
 
-// TestInternalPools has a pool for internal load balancers beside two others.
+// TestInternalPools tests a pool for internal load balancers beside two others.
 func TestInternalPools(t *testing.T) {
 	w := newWorld(t, "192.0.2.0/29", "10.0.0.0/29", "198.51.100.0/29")
 	internal := func(svc *corev1.Service) { svc.Metadata.Annotations[object.AnnotationBalancerInternal] = "true" }
@@ -218,7 +218,7 @@ func TestInternalPools(t *testing.T) {
 	delete(last.Metadata.Annotations, object.AnnotationBalancerIPs)
 	w.refuse(last, codes.FailedPrecondition, "not internal")
 
-	// An address was claimed, and the status has not got it when the service asks to be internal.
+	// The service asks to be internal after its address was claimed, and before the status has the address.
 	if got, err := w.ensure(service("changed")); err != nil || !slices.Equal(got, []string{"192.0.2.2"}) {
 		t.Fatalf("got %v, %v", got, err)
 	}
@@ -269,7 +269,7 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// TestSharesSurviveARestart has a new provider process with the services of the former one.
+// TestSharesSurviveARestart starts a new process of the providers with the services of the former one.
 func TestSharesSurviveARestart(t *testing.T) {
 	w := newWorld(t, "192.0.2.0/29")
 	web, dns := w.keep(service("web", shared("edge", 80)), "192.0.2.1"), w.keep(service("dns", shared("edge", 53)), "192.0.2.1")
@@ -286,8 +286,8 @@ func TestSharesSurviveARestart(t *testing.T) {
 	w.keep(service("copy", shared("edge", 80)), "192.0.2.1")
 }
 
-// TestAMemberWhoseStatusIsNotWrittenYet has a service with an address of a share that its status does
-// not show yet, when another one requests a different address for the share.
+// TestAMemberWhoseStatusIsNotWrittenYet admits a service to a share. Before its status shows the address, another
+// service requests a different address for the share, and must be refused.
 func TestAMemberWhoseStatusIsNotWrittenYet(t *testing.T) {
 	w := newWorld(t, "192.0.2.0/29")
 	first := service("first", shared("edge", 80))
@@ -305,7 +305,7 @@ func TestAMemberWhoseStatusIsNotWrittenYet(t *testing.T) {
 
 func ofEdges(svc *corev1.Service) { svc.Spec.LoadBalancerClass = &Edges.Class }
 
-// TestEdgesShareAmongThemselves has services of both classes with the same key.
+// TestEdgesShareAmongThemselves checks that services of different classes with the same key share no address.
 func TestEdgesShareAmongThemselves(t *testing.T) {
 	w := newWorld(t, "192.0.2.0/29")
 	web := w.keep(service("web", ofEdges, shared("k", 80)), "192.0.2.1")
@@ -333,10 +333,10 @@ func TestEdgesShareAmongThemselves(t *testing.T) {
 		svc.Status = &corev1.ServiceStatus{LoadBalancer: &corev1.LoadBalancerStatus{Ingress: []*corev1.LoadBalancerIngress{{Ip: "203.0.113.1"}}}}
 	})
 	w.put("foreign", foreign)
-	w.keep(service("own", shared("theirs", 80)), "192.0.2.3") // providers of others share nothing with it
+	w.keep(service("own", shared("theirs", 80)), "192.0.2.3") // it shares nothing with services of other providers
 }
 
-// TestTheModeOfAnAddress checks who serves it, according to both methods.
+// TestTheModeOfAnAddress checks the mode of addresses in the answers of both methods.
 func TestTheModeOfAnAddress(t *testing.T) {
 	w := newWorld(t, "192.0.2.0/29")
 	for _, c := range []struct {

@@ -17,24 +17,24 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// Services knows the services that share addresses.
+// Services is the part of the view that finds the services of a share.
 type Services interface {
 	// Sharers returns the services that share addresses under an owner.
 	Sharers(owner string) []*corev1.Service
 }
 
-// Shares knows which services have addresses in common. Make it with NewShares.
+// Shares records which services have addresses in common. Make it with NewShares.
 type Shares struct {
 	services Services
 
-	// mu is held while the addresses of a share are claimed or released, so that two services do not
-	// become its members without knowing of each other.
+	// mu is held while the addresses of a share are claimed or released, so that two services cannot join a
+	// share at the same time without being checked against each other.
 	mu       sync.Mutex
 	admitted map[string]map[string]*corev1.Service // guarded by mu: members of shares, by owner and uid
-	left     map[string]time.Time                  // guarded by mu: services whose balancer was deleted lately
+	left     map[string]time.Time                  // guarded by mu: when load balancers were deleted, by uid
 }
 
-// NewShares returns the shares of services, without a memory of its own yet.
+// NewShares returns the shares of services, without admitted members.
 func NewShares(services Services) *Shares {
 	return &Shares{services: services, admitted: map[string]map[string]*corev1.Service{}, left: map[string]time.Time{}}
 }
@@ -52,9 +52,9 @@ func (s *Shares) of(uid string) []string {
 	return owners
 }
 
-// members returns the other services of a share that have its addresses: those whose status has
-// addresses, and those that were admitted by this process and whose status may not have them yet. An
-// admitted one has the addresses of its admission, because the view may show an earlier status.
+// members returns the services of a share that have its addresses, except one. A service is a member if its
+// status has addresses, or if this process has admitted it. An admitted service is returned with the addresses
+// of its admission, because the view may show an earlier status.
 func (s *Shares) members(owner spec.AddressOwner, except string) []*corev1.Service {
 	members := maps.Clone(s.admitted[owner.UID])
 	if members == nil {
@@ -79,8 +79,8 @@ func (s *Shares) members(owner spec.AddressOwner, except string) []*corev1.Servi
 	})
 }
 
-// isBuiltIn reports whether the load balancer of a service is made by a built-in provider. Providers of
-// others have addresses of their own, which no service here can share.
+// isBuiltIn reports whether a built-in provider makes the load balancer of a service. Other providers have
+// addresses of their own, which no service of a built-in provider can share.
 func isBuiltIn(svc *corev1.Service) bool {
 	class := balancer.ClassOf(svc)
 	return class == Nodes.Class || class == Edges.Class
@@ -125,8 +125,8 @@ func isLocal(svc *corev1.Service) bool {
 	return svc.GetSpec().GetExternalTrafficPolicy() == corev1.TrafficPolicy_TRAFFIC_POLICY_LOCAL && balancer.ClassOf(svc) != Edges.Class
 }
 
-// followMembers makes the wishes of a service those for the addresses that the members of its share
-// have.
+// followMembers changes the wishes of a service to the addresses of the members of its share. It returns an
+// error if the service requests another address.
 func followMembers(svc *corev1.Service, wishes []wish, members []*corev1.Service) error {
 	for i := range wishes {
 		w := &wishes[i]
@@ -159,10 +159,10 @@ func (s *Shares) admit(owner spec.AddressOwner, svc *corev1.Service, has *corev1
 	s.admitted[owner.UID][uid] = svc
 }
 
-// viewLag is the longest time for which the view may have a service whose load balancer was deleted.
+// viewLag is the longest time for which the view may still show a load balancer that was deleted.
 const viewLag = time.Minute
 
-// leaveForGood records that the load balancer of a service was deleted, which the view shows later.
+// leaveForGood records that the load balancer of a service was deleted, because the view shows that later.
 func (s *Shares) leaveForGood(uid string) {
 	s.leave(uid)
 	now := time.Now()

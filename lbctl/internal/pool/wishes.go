@@ -24,13 +24,13 @@ var families = []corev1.IPFamily{corev1.IPFamily_IP_FAMILY_IPV4, corev1.IPFamily
 // wish is a wish for one address.
 type wish struct {
 	family corev1.IPFamily
-	number int // among the addresses of the family, from 0
-	slot   string
-	// value is the requested address; "": any.
+	number int    // index among the wishes of the family
+	slot   string // of the claim in the allocator
+	// value is the requested address, or the granted one after the claim. Empty means any address.
 	value string
-	// has is the address that the service's status has in this place; "": none.
+	// has is the address at the same index in the service's status; "": none.
 	has string
-	// optional is whether the service is content without an address of this family.
+	// optional is set if the service does not need an address of this family.
 	optional bool
 }
 
@@ -67,8 +67,8 @@ func wishesOf(svc *corev1.Service) ([]wish, error) {
 	return wishes, nil
 }
 
-// requestedOf returns the addresses that a service requests, by family: those of the annotation, or
-// the one of the older field.
+// requestedOf returns the addresses that a service requests, by family. They are in the annotation. If it is
+// missing, the older field spec.loadBalancerIP has one.
 func requestedOf(svc *corev1.Service) (map[corev1.IPFamily][]string, error) {
 	annotations := svc.GetMetadata().GetAnnotations()
 	text, source := cmp.Or(annotations[object.AnnotationBalancerIPs], annotations[object.AnnotationBalancerIPsOlder]), "annotation "+object.AnnotationBalancerIPs

@@ -1,4 +1,4 @@
-// Package providers knows the load-balancer providers by class, and calls them: the built-in one over
-// a pipe in the process, and those of others over the network. All of them implement the same
-// contract, and the controller cannot tell them apart.
+// Package providers finds the load-balancer provider of a class, and calls it: built-in providers over pipes in
+// the process, other providers over the network. All implement the same contract, and the controller treats
+// them alike.
 package providers

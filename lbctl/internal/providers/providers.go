@@ -15,7 +15,7 @@ import (
 	loadbalancerv1 "portolan.dev/api/loadbalancer/v1"
 )
 
-// capabilitiesAge is the time for which the capabilities of a provider are not asked for again.
+// capabilitiesAge is the time for which the capabilities of a provider are cached.
 const capabilitiesAge = time.Minute
 
 // Set is the set of all providers. It does not change after Add, and its methods are safe for
@@ -106,7 +106,7 @@ func call[Req, Res any](ctx context.Context, p *Provider, method string, run fun
 	return resp, err
 }
 
-// Capabilities returns what the provider can do, as of a minute ago at the longest.
+// Capabilities returns the provider's capabilities. They are at most a minute old.
 func (p *Provider) Capabilities(ctx context.Context) (*loadbalancerv1.GetCapabilitiesResponse, error) {
 	p.mu.Lock()
 	known := p.capabilities

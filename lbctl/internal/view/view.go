@@ -15,8 +15,8 @@ import (
 // Kinds returns the kinds that the daemon follows.
 func Kinds() []string { return []string{"Service", "Node", "EndpointSlice"} }
 
-// Keeps reports whether the daemon needs an object of these kinds. A service that is not of type
-// LoadBalancer any more may still have a load balancer.
+// Keeps reports whether the daemon needs an object of these kinds. A service that is no longer of type
+// LoadBalancer is needed while it has lbctl's finalizer, because its load balancer must be deleted.
 func Keeps(o object.Object) bool {
 	svc, ok := o.(*corev1.Service)
 	return !ok || spec.IsLoadBalancer(svc) || spec.HasBalancerFinalizer(svc)
@@ -40,7 +40,7 @@ func Trim(o object.Object) {
 	}
 }
 
-// View is the view. Make it with New.
+// View holds the objects. Make it with New.
 type View struct {
 	mu       sync.Mutex
 	services map[object.Name]*corev1.Service     // guarded by mu
@@ -128,7 +128,7 @@ func (v *View) unshare(owner string, name object.Name) {
 	}
 }
 
-// Service returns a service, or nil if there is none that has or wants a load balancer.
+// Service returns a service, or nil if it does not exist or neither has nor wants a load balancer.
 func (v *View) Service(name object.Name) *corev1.Service {
 	v.mu.Lock()
 	defer v.mu.Unlock()

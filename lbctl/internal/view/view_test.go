@@ -59,7 +59,7 @@ func TestSharersFollowTheirKeys(t *testing.T) {
 	}
 }
 
-// TestEligibleNodes has nodes with each reason to be left out, and one that is not ready.
+// TestEligibleNodes checks a node with each reason to be left out, and a node that is not ready.
 func TestEligibleNodes(t *testing.T) {
 	v := New()
 	node := func(name string, change func(*corev1.Node)) changes.Change {

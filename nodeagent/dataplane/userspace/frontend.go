@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"portolan.dev/nodeagent/plan"
-	"portolan.dev/services/proxy"
+	"portolan.dev/services/backends"
 )
 
 var errClosed = errors.New("the data plane is closed")
@@ -31,7 +31,7 @@ type frontend struct {
 // server is a virtual server with the pool of its backends.
 type server struct {
 	planned *plan.VirtualServer // nil: deleted
-	pool    *proxy.Pool         // nil: not needed so far, or drained
+	pool    *backends.Pool      // nil: not needed so far, or drained
 }
 
 // allows reports whether the source ranges admit a client.
@@ -64,8 +64,8 @@ func (f *frontend) change(servers [len(plan.Audiences)]*plan.VirtualServer, sour
 	return f.updateSocket()
 }
 
-func (f *frontend) newPool() *proxy.Pool {
-	return proxy.NewPool(proxy.Options{
+func (f *frontend) newPool() *backends.Pool {
+	return backends.NewPool(backends.Options{
 		Drained: func() { f.plane.sweep(f.key) },
 		// After a change of the traffic policy, for example, the backend serves another audience.
 		InUse: f.serves,
@@ -79,13 +79,13 @@ func (s *server) replace(v *plan.VirtualServer) {
 		s.pool.Replace(nil)
 		return
 	}
-	backends := make([]proxy.Real, len(v.Reals))
+	reals := make([]backends.Real, len(v.Reals))
 	for i, r := range v.Reals {
-		backends[i] = proxy.Real{Addr: r.Addr, Weight: r.Weight}
+		reals[i] = backends.Real{Addr: r.Addr, Weight: r.Weight}
 	}
-	s.pool.Replace(&proxy.Server{
+	s.pool.Replace(&backends.Server{
 		Scheduler: v.Scheduler.Proto(), HashPort: v.Flags&plan.HashPort != 0,
-		Affinity: v.Affinity, Drain: v.Drain, Backends: backends,
+		Affinity: v.Affinity, Drain: v.Drain, Backends: reals,
 	})
 }
 
@@ -118,7 +118,7 @@ func (f *frontend) setSources(s plan.Sources) {
 }
 
 // poolFor returns the pool for a client, or nil if the client is not served.
-func (f *frontend) poolFor(client netip.Addr) *proxy.Pool {
+func (f *frontend) poolFor(client netip.Addr) *backends.Pool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	audience := plan.External

@@ -12,7 +12,7 @@ import (
 
 	"portolan.dev/nodeagent/dataplane"
 	"portolan.dev/nodeagent/plan"
-	"portolan.dev/services/proxy"
+	"portolan.dev/services/backends"
 )
 
 // Options configure a Plane. The zero value of a field selects its default.
@@ -56,7 +56,7 @@ func (o Options) withDefaults() Options {
 type Plane struct {
 	opts    Options
 	metrics *metrics
-	dialer  proxy.Dialer
+	dialer  backends.Dialer
 	ctx     context.Context //nolint:containedctx // the life of the plane, which ends dials
 	cancel  context.CancelFunc
 	running sync.WaitGroup // accept loops, connections, flows
@@ -74,7 +74,7 @@ var _ dataplane.Plane = (*Plane)(nil)
 func New(o Options) *Plane {
 	o = o.withDefaults()
 	p := &Plane{opts: o, metrics: newMetrics(o.Metrics), frontends: map[plan.Frontend]*frontend{}}
-	p.dialer = proxy.Dialer{
+	p.dialer = backends.Dialer{
 		MaxAttempts: o.MaxAttempts, FailedFor: o.FailedFor,
 		Failed: func(netip.AddrPort, error) { p.metrics.dialFailures.Inc() },
 	}

@@ -6,8 +6,8 @@ import (
 	"net/netip"
 	"time"
 
+	"portolan.dev/services/backends"
 	"portolan.dev/services/kit/app"
-	"portolan.dev/services/proxy"
 )
 
 // accept accepts connections until the socket is closed.
@@ -34,14 +34,14 @@ func (f *frontend) accept(lis *net.TCPListener) {
 // serve proxies one connection.
 func (f *frontend) serve(client *net.TCPConn) {
 	from, to := addrOf(client.RemoteAddr()), addrOf(client.LocalAddr())
-	c := proxy.NewConnection(client)
+	c := backends.NewConnection(client)
 	p := f.poolFor(from.Addr())
 	if p == nil {
 		f.plane.metrics.connections.WithLabelValues("denied").Inc()
 		c.Abort()
 		return
 	}
-	b := f.plane.dialer.Connect(f.plane.ctx, &proxy.Target{Pool: p, Client: from, Local: to}, c)
+	b := f.plane.dialer.Connect(f.plane.ctx, &backends.Target{Pool: p, Client: from, Local: to}, c)
 	if b == nil {
 		f.plane.metrics.connections.WithLabelValues("no_backend").Inc()
 		c.Abort()

@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"time"
 
+	"portolan.dev/services/backends"
 	"portolan.dev/services/kit/app"
-	"portolan.dev/services/proxy"
 )
 
 // maxDatagram is the largest payload that UDP can carry.
@@ -95,7 +95,7 @@ func (s *udpSocket) flow(client netip.AddrPort) *flow {
 }
 
 // start starts a flow from a client to a backend.
-func (s *udpSocket) start(client netip.AddrPort, p *proxy.Pool) *flow {
+func (s *udpSocket) start(client netip.AddrPort, p *backends.Pool) *flow {
 	fl := &flow{socket: s, client: client, pool: p}
 	fl.backend = p.Pick(client, s.front.key.Addr, nil, fl)
 	if fl.backend == nil {
@@ -141,8 +141,8 @@ func (s *udpSocket) forget(fl *flow) {
 type flow struct {
 	socket  *udpSocket
 	client  netip.AddrPort
-	pool    *proxy.Pool
-	backend *proxy.Backend
+	pool    *backends.Pool
+	backend *backends.Backend
 	last    atomic.Int64 // time of the client's last datagram, in Unix nanoseconds
 
 	mu      sync.Mutex
@@ -160,7 +160,7 @@ func (fl *flow) connected(conn *net.UDPConn) bool {
 	return true
 }
 
-// Abort implements proxy.Session. It ends the flow. The client's next datagram starts another one. The pool is locked during the
+// Abort implements backends.Session. It ends the flow. The client's next datagram starts another one. The pool is locked during the
 // call, so answer removes the flow from the socket later. If the socket still finds it until then,
 // send sees the closed connection.
 func (fl *flow) Abort() {
@@ -172,7 +172,7 @@ func (fl *flow) Abort() {
 	}
 }
 
-// BackendRemoved implements proxy.Session. It ends the flow, so that the client's next datagram goes to another backend.
+// BackendRemoved implements backends.Session. It ends the flow, so that the client's next datagram goes to another backend.
 func (fl *flow) BackendRemoved() { fl.Abort() }
 
 // send forwards a datagram to the backend. The first datagram after the flow has ended goes over a

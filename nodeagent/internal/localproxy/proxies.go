@@ -14,12 +14,13 @@ import (
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 	"portolan.dev/nodeagent/machine"
 
+	"portolan.dev/services/kit/statestream"
 	"portolan.dev/services/kit/wake"
 )
 
 const (
-	// keepRoutes is the time for which the routes of a proxy stay that has gone, or that has not connected
-	// to a restarted agent.
+	// keepRoutes is the time for which routes stay after the end of the proxy's stream, or after the start
+	// of an agent to which no proxy has connected.
 	keepRoutes = 10 * time.Second
 	// awaitProxy is the time that a proxy has to connect to a restarted agent. It tries at least twice a
 	// second.
@@ -30,14 +31,14 @@ const (
 
 // Options are the settings of Proxies. All fields are required.
 type Options struct {
-	Node string // whose certificate a proxy must have
-	// Open opens the routes of the machine.
+	Node string // name of the node, which must be in the certificate of a proxy
+	// Open opens the part of the machine's routing table that has routes for proxies.
 	Open func() (machine.LocalRoutes, error)
-	// Kernel says that the node forwards in its kernel, which makes addresses local. Otherwise a proxy
-	// listens at addresses that the machine has already.
+	// Kernel is set if the node forwards in its kernel. Then Proxies makes addresses local by routes.
+	// Otherwise a proxy listens at addresses that the machine has already.
 	Kernel bool
-	// Addresses returns the addresses that a proxy may serve. live is false if they are from the disk, so
-	// that a missing one may exist.
+	// Addresses returns the addresses that a proxy may serve. live is false if they are from the view on
+	// disk, which may lack addresses of newer services.
 	Addresses func() (all map[netip.Addr]bool, live bool)
 	// Eligible reports whether the node may take traffic of load balancers now.
 	Eligible func() bool
@@ -57,7 +58,7 @@ type Proxies struct {
 	keepRoutes, awaitProxy time.Duration
 
 	mu       sync.Mutex
-	stopping func() bool // whether the agent stops
+	stopping func() bool // reports whether the agent stops
 	state
 }
 
@@ -65,15 +66,15 @@ var _ nodeagentv1.LocalProxyServiceServer = (*Proxies)(nil)
 
 // state is the state of the proxy and of its addresses.
 type state struct {
-	current  *stream // of the proxy; nil: there is none
+	current  *statestream.Stream // of the proxy; nil: there is none
 	since    time.Time
 	wanted   map[netip.Addr]bool // by the last message
 	ready    []netip.Addr        // likewise
 	draining bool
-	local    map[netip.Addr]bool   // made local, or so already
-	errs     map[netip.Addr]string // why others are not
+	local    map[netip.Addr]bool   // local to the node, by a route or already before
+	errs     map[netip.Addr]string // the reasons why other wanted addresses are not local
 	served   []netip.Addr          // ordered
-	// awaits is set until a proxy connects to an agent that has found routes, or the time is over.
+	// awaits is set if the agent has found routes at its start, until a proxy connects or awaitProxy is over.
 	awaits bool
 }
 
@@ -87,8 +88,8 @@ func New(o Options) *Proxies {
 	return p
 }
 
-// Open finds the addresses that an earlier agent has made local. A node whose kernel does not forward
-// any more removes their routes.
+// Open finds the addresses that an earlier agent has made local. If the node no longer forwards in its
+// kernel, Open removes their routes.
 func (p *Proxies) Open() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -105,8 +106,9 @@ func (p *Proxies) Open() {
 	p.awaits = len(p.local) > 0
 }
 
-// Run makes addresses local until ctx is done. Then they stay local, and the node's state stays that of
-// the last moment: the proxy goes on serving, and the agent's last messages say so.
+// Run makes addresses local until ctx is done. After that the addresses stay local, and Served, Kept and
+// Advertised keep their last results, because the proxy goes on serving and the agent's last messages must
+// say so.
 func (p *Proxies) Run(ctx context.Context) error {
 	p.mu.Lock()
 	p.stopping = func() bool { return ctx.Err() != nil }
@@ -133,7 +135,7 @@ func (p *Proxies) Run(ctx context.Context) error {
 	}
 }
 
-// Wake makes the proxies look again at the services, and whether the node may take traffic.
+// Wake makes Run check again which addresses services have, and whether the node may take traffic.
 func (p *Proxies) Wake() {
 	p.wake.Send()
 }
@@ -167,9 +169,9 @@ func (p *Proxies) Awaits() bool {
 	return p.awaits
 }
 
-// Advertised returns the addresses that the node may advertise to routers, ordered: those that are
-// served, and those that most probably are although the proxy has not connected yet to this agent.
-// Routers would otherwise drop the routes that they have kept over the restart.
+// Advertised returns the addresses that the node may advertise to routers, ordered. These are the served
+// addresses. While a restarted agent waits for its proxy, they are the local addresses, because routers
+// would otherwise drop the routes that they have kept over the restart.
 func (p *Proxies) Advertised() []netip.Addr {
 	if p.Awaits() {
 		return p.Kept()
@@ -177,8 +179,8 @@ func (p *Proxies) Advertised() []netip.Addr {
 	return p.Served()
 }
 
-// setServed derives the served addresses, and reports whether they are others than before. The caller
-// holds the lock.
+// setServed computes the served addresses, and reports whether they have changed. The caller holds the
+// lock.
 func (s *state) setServed() bool {
 	var served []netip.Addr
 	if s.current != nil && !s.draining {

@@ -58,8 +58,8 @@ func (p *Proxies) closeRoutes() {
 	}
 }
 
-// follow makes the addresses local that should be, and no others. It returns the time after which it
-// must be called again; 0: after a change only.
+// follow makes exactly the addresses of target local. It returns the time after which it must be called
+// again. If that is 0, it must be called after a change only.
 func (p *Proxies) follow(now time.Time) (next time.Duration) {
 	p.mu.Lock()
 	idle := p.current == nil && len(p.local) == 0
@@ -85,7 +85,7 @@ func (p *Proxies) follow(now time.Time) (next time.Duration) {
 	news := changed || !maps.Equal(p.errs, errs)
 	p.errs = errs
 	if news && p.current != nil {
-		p.current.wakeUp()
+		p.current.Wake()
 	}
 	p.mu.Unlock()
 	if changed {
@@ -94,8 +94,8 @@ func (p *Proxies) follow(now time.Time) (next time.Duration) {
 	return next
 }
 
-// target returns the addresses that should be local, and the reasons why others of the proxy should
-// not. next is the time until the result changes by itself; 0: it does not. The caller holds the lock.
+// target returns the addresses that should be local, and the reasons why other wanted addresses should not
+// be. next is the time until the result changes by itself, or 0 if it does not. The caller holds the lock.
 func (p *Proxies) target(now time.Time, allowed map[netip.Addr]bool, live, eligible bool) (target map[netip.Addr]bool, errs map[netip.Addr]string, next time.Duration) {
 	target, errs = map[netip.Addr]bool{}, map[netip.Addr]string{}
 	keep := p.since.Add(p.keepRoutes).Sub(now)
@@ -125,8 +125,8 @@ func (p *Proxies) target(now time.Time, allowed map[netip.Addr]bool, live, eligi
 	return target, errs, next
 }
 
-// makeLocal makes exactly the addresses of target local. Those that it cannot move to errs. It reports
-// whether it must be called again because a change failed.
+// makeLocal makes exactly the addresses of target local. An address that the kernel refuses is moved from
+// target to errs. makeLocal reports whether it must be called again because a change failed.
 func (p *Proxies) makeLocal(target map[netip.Addr]bool, errs map[netip.Addr]string) (failed bool) {
 	if !p.openRoutes() {
 		return false

@@ -11,7 +11,7 @@ import (
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 )
 
-// Status returns the state of the proxy and its addresses, or nil if there is none.
+// Status returns the state of the proxy and its addresses, or nil if there is neither.
 func (p *Proxies) Status() *nodeagentv1.LocalProxy {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,15 +1,12 @@
 package localproxy
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/netip"
 	"slices"
 	"time"
 
-	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -17,100 +14,40 @@ import (
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/identity"
-	"portolan.dev/services/kit/wake"
+	"portolan.dev/services/kit/statestream"
 )
 
-// The limits of a message and of a stream.
-const (
-	maxAddresses = 4096
-	// A proxy sends a message every few seconds, and one after each change.
-	messagesPerSecond = 50
-	messagesAtOnce    = 100
-	// silentFor is the time without a message after which a proxy counts as dead.
-	silentFor = 10 * time.Second
-)
+// maxAddresses is the largest number of addresses in each list of a message.
+const maxAddresses = 4096
 
 // MaxMessage is the largest message of a proxy in bytes. It has room for twice maxAddresses.
 const MaxMessage = 1 << 19
 
-type proxyStream = grpc.BidiStreamingServer[nodeagentv1.ServeRequest, nodeagentv1.ServeResponse]
-
-// stream is an open stream of a proxy.
-type stream struct {
-	wake  wake.Signal // sent when an answer is due
-	ended chan error  // receives the reason why the agent ends the stream
-}
-
-func (st *stream) wakeUp() {
-	st.wake.Send()
-}
-
-// end ends the stream. Only the first reason counts.
-func (st *stream) end(reason error) {
-	select {
-	case st.ended <- reason:
-	default:
-	}
-}
-
-var (
-	errSilent   = status.Errorf(codes.Unavailable, "no message came for %s", silentFor)
-	errTooMany  = apierr.Exhausted("ServeMessages", fmt.Sprintf("more than %d messages a second", messagesPerSecond))
-	errReplaced = status.Error(codes.Aborted, "the proxy has opened another stream")
-)
+var errReplaced = status.Error(codes.Aborted, "the proxy has opened another stream")
 
 // Serve implements LocalProxyService.
-func (p *Proxies) Serve(conn proxyStream) error {
+func (p *Proxies) Serve(conn grpc.BidiStreamingServer[nodeagentv1.ServeRequest, nodeagentv1.ServeResponse]) error {
 	// Without certificates there is no identity, and each caller may be the proxy of the node.
 	if id, err := identity.Caller(conn.Context()); err == nil && (id.Role != identity.Edge || id.Name != p.opts.Node) {
 		return apierr.PermissionDenied(fmt.Sprintf("%s may not serve addresses on node %q: use the certificate of edge/%s", id, p.opts.Node, p.opts.Node))
 	}
-	st := &stream{wake: wake.New(), ended: make(chan error, 1)}
-	defer p.closed(st)
-	received := make(chan error, 1)
-	go func() { received <- p.receiveAll(st, conn) }() // ends with the stream, when Serve returns
-	for {
-		select {
-		case err := <-received:
-			return err
-		case err := <-st.ended:
-			return err
-		case <-st.wake:
-			if err := conn.Send(p.answer()); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-// receiveAll follows the messages of a stream until it ends.
-func (p *Proxies) receiveAll(st *stream, conn proxyStream) error {
-	limit := rate.NewLimiter(messagesPerSecond, messagesAtOnce)
-	silent := time.AfterFunc(silentFor, func() { st.end(errSilent) })
-	defer silent.Stop()
-	for first := true; ; first = false {
-		request, err := conn.Recv()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		silent.Reset(silentFor)
-		if !limit.Allow() {
-			return errTooMany
-		}
+	stream, first := statestream.New(), true
+	defer p.closed(stream)
+	receive := func(request *nodeagentv1.ServeRequest) error {
 		m, violations := parseMessage(request)
 		if len(violations) > 0 {
 			return apierr.Invalid("ServeRequest", p.opts.Node, violations)
 		}
-		if !p.receive(st, m, first) {
+		if !p.receive(stream, m, first) {
 			return errReplaced
 		}
 		if first {
-			st.wakeUp()
+			stream.Wake()
 		}
+		first = false
+		return nil
 	}
+	return statestream.Serve(stream, conn, "ServeMessages", receive, func() (*nodeagentv1.ServeResponse, error) { return p.answer(), nil })
 }
 
 // message is a message of a proxy.
@@ -129,34 +66,26 @@ func parseMessage(r *nodeagentv1.ServeRequest) (message, apierr.Violations) {
 		return m, v
 	}
 	for i, text := range r.GetAddresses() {
-		m.wanted[parseAddr(&v, fmt.Sprintf("addresses[%d]", i), text)] = true
+		m.wanted[v.ParseAddr(fmt.Sprintf("addresses[%d]", i), text)] = true
 	}
 	for i, text := range r.GetReady() {
-		m.ready = append(m.ready, parseAddr(&v, fmt.Sprintf("ready[%d]", i), text))
+		m.ready = append(m.ready, v.ParseAddr(fmt.Sprintf("ready[%d]", i), text))
 	}
 	return m, v
 }
 
-func parseAddr(v *apierr.Violations, field, text string) netip.Addr {
-	addr, err := netip.ParseAddr(text)
-	if err != nil || addr.Zone() != "" || addr.Is4In6() {
-		v.Add(field, "INVALID", "%q is no IP address", text)
-	}
-	return addr
-}
-
-// receive follows a message. The first one of a stream ends an earlier stream. receive reports whether
-// the stream is the last one.
-func (p *Proxies) receive(st *stream, m message, first bool) bool {
+// receive takes over the state in a message. The first message of a stream ends an earlier stream. receive
+// returns false if a later stream has replaced this one.
+func (p *Proxies) receive(stream *statestream.Stream, m message, first bool) bool {
 	p.mu.Lock()
 	if first {
 		if p.current != nil {
-			p.current.end(errReplaced)
+			p.current.End(errReplaced)
 		}
 		p.opts.Log.Info("a proxy serves load-balancer addresses", "addresses", len(m.wanted), "ready", len(m.ready))
-		p.current, p.since = st, time.Now()
+		p.current, p.since = stream, time.Now()
 	}
-	if p.current != st {
+	if p.current != stream {
 		p.mu.Unlock()
 		return false
 	}
@@ -174,10 +103,11 @@ func (p *Proxies) receive(st *stream, m message, first bool) bool {
 	return true
 }
 
-// closed notes that a stream has ended. If the agent itself ends, the proxy goes on without it.
-func (p *Proxies) closed(st *stream) {
+// closed records that a stream has ended. If the agent itself stops, the state stays, because the proxy goes
+// on without the agent.
+func (p *Proxies) closed(stream *statestream.Stream) {
 	p.mu.Lock()
-	if p.current != st || p.stopping() {
+	if p.current != stream || p.stopping() {
 		p.mu.Unlock()
 		return
 	}

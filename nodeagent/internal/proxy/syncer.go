@@ -121,12 +121,8 @@ func New(opts Options) *Syncer {
 	return s
 }
 
-// SetLive records that the view is from the registry, not from the disk. It reports whether that is
-// new.
-func (s *Syncer) SetLive() bool { return !s.live.Swap(true) }
-
-// Live reports whether the view is from the registry.
-func (s *Syncer) Live() bool { return s.live.Load() }
+// SetLive records that the view is from the registry, not from the disk.
+func (s *Syncer) SetLive() { s.live.Store(true) }
 
 // Changed requests a sync for the changes in the view, in the trace of their cause.
 func (s *Syncer) Changed(cause tracing.Span) {

@@ -13,17 +13,12 @@ import (
 // in place, since a copy would leave twice as much to be collected. The follower therefore calls it
 // before it stores the object: an object that the follower has handed over is never changed.
 func (v *View) Trim(o object.Object) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.trim(o)
-}
-
-// trim implements Trim. The caller holds the lock.
-func (v *View) trim(o object.Object) {
 	s, ok := o.(*corev1.EndpointSlice)
 	if !ok {
 		return
 	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	for _, e := range s.GetEndpoints() {
 		e.Hostname, e.Zone, e.DeprecatedTopology = nil, nil, nil
 		if e.Conditions != nil {
@@ -38,7 +33,7 @@ func (v *View) trim(o object.Object) {
 	}
 }
 
-// internNodeName returns the shared copy of a node's name.
+// internNodeName returns the shared copy of a node's name. The caller holds the lock.
 func (v *View) internNodeName(name string) *string {
 	known := v.nodeNames[name]
 	if known == nil {

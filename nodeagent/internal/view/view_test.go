@@ -3,176 +3,76 @@ package view_test
 import (
 	"fmt"
 	"path/filepath"
-	"slices"
 	"testing"
-
-	"pgregory.net/rapid"
 
 	corev1 "portolan.dev/api/core/v1"
 
 	"portolan.dev/nodeagent/internal/view"
+	"portolan.dev/services/balancer"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/object"
 )
 
-func svc(name string) *corev1.Service {
-	return &corev1.Service{Metadata: &corev1.ObjectMeta{Namespace: "default", Name: name}}
-}
-
-func slice(name, service string) *corev1.EndpointSlice {
-	return &corev1.EndpointSlice{Metadata: &corev1.ObjectMeta{
-		Namespace: "default", Name: name, Labels: map[string]string{object.LabelServiceName: service},
-	}}
-}
-
-func pod(name, node string) *corev1.Pod {
-	return &corev1.Pod{Metadata: &corev1.ObjectMeta{Namespace: "default", Name: name}, Spec: &corev1.PodSpec{NodeName: node}}
-}
-
-func node(name string) *corev1.Node { return &corev1.Node{Metadata: &corev1.ObjectMeta{Name: name}} }
-
-// put returns the change from old, which may be nil, to now.
 func put(old, now object.Object) changes.Change {
 	return changes.Change{Kind: object.KindOf(now), Key: object.KeyOf(now), Old: old, New: now}
 }
 
-func gone(old object.Object) changes.Change {
-	return changes.Change{Kind: object.KindOf(old), Key: object.KeyOf(old), Old: old}
-}
-
-// names takes the next batch and returns the names of its services.
-func names(v *view.View) []string {
-	var out []string
-	for n := range v.NextBatch(false).Services {
-		out = append(out, n.Name)
+// edgeService returns a service with a load-balancer address that edges serve.
+func edgeService(name, addr string) *corev1.Service {
+	class, mode := balancer.ClassEdge, corev1.IPMode_IP_MODE_PROXY
+	return &corev1.Service{
+		Metadata: &corev1.ObjectMeta{Namespace: "default", Name: name},
+		Spec:     &corev1.ServiceSpec{Type: corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER, LoadBalancerClass: &class},
+		Status:   &corev1.ServiceStatus{LoadBalancer: &corev1.LoadBalancerStatus{Ingress: []*corev1.LoadBalancerIngress{{Ip: addr, IpMode: mode}}}},
 	}
-	slices.Sort(out)
-	return out
 }
 
-func TestChangesTouchTheirOwnService(t *testing.T) {
+// TestChangedKinds checks the result of Apply, and that pods and nodes of other machines are ignored.
+func TestChangedKinds(t *testing.T) {
 	v := view.New("here")
-	a, b, s1 := svc("a"), svc("b"), slice("a-1", "a")
-	first := v.Apply([]changes.Change{put(nil, a), put(nil, b), put(nil, s1), put(nil, pod("mine", "here")), put(nil, pod("other", "there")), put(nil, node("here")), put(nil, node("there"))}, 10)
-	if got := fmt.Sprint(names(v)); got != "[a b]" || !first.Pods || !first.Node {
-		t.Errorf("the snapshot changed %s, pods %t, node %t", got, first.Pods, first.Node)
+	pod := func(node string) *corev1.Pod {
+		return &corev1.Pod{Metadata: &corev1.ObjectMeta{Namespace: "default", Name: "p"}, Spec: &corev1.PodSpec{NodeName: node}}
 	}
-	if pods := v.Pods(); len(pods) != 1 || pods[0].GetMetadata().GetName() != "mine" {
-		t.Errorf("pods of the node: %v", pods)
-	}
-	if got := v.Self().GetMetadata().GetName(); got != "here" {
-		t.Errorf("the node is %q", got)
-	}
-	for _, tc := range []struct {
+	node := func(name string) *corev1.Node { return &corev1.Node{Metadata: &corev1.ObjectMeta{Name: name}} }
+	web, plain := edgeService("web", "192.0.2.1"), &corev1.Service{Metadata: &corev1.ObjectMeta{Namespace: "default", Name: "plain"}}
+	for i, tc := range []struct {
 		what   string
 		change changes.Change
-		want   string
-		pods   bool
+		want   view.ChangedKinds
 	}{
-		{"a new slice", put(nil, slice("b-1", "b")), "[b]", false},
-		{"a slice that changes its service", put(s1, slice("a-1", "b")), "[a b]", false},
-		{"another node's pod", put(nil, pod("foreign", "there")), "[]", false},
-		{"a pod that comes here", put(pod("other", "there"), pod("other", "here")), "[]", true},
-		{"a pod that goes", gone(pod("mine", "here")), "[]", true},
-		{"another node", put(node("there"), node("there")), "[]", false},
-		{"a service that goes", gone(a), "[a]", false},
+		{"the snapshot", put(nil, plain), view.ChangedKinds{Pods: true, Node: true, Edge: true}},
+		{"a service without an edge", put(plain, plain), view.ChangedKinds{}},
+		{"a service with an edge", put(nil, web), view.ChangedKinds{Edge: true}},
+		{"another node's pod", put(nil, pod("there")), view.ChangedKinds{}},
+		{"a pod that comes here", put(pod("there"), pod("here")), view.ChangedKinds{Pods: true}},
+		{"another node", put(nil, node("there")), view.ChangedKinds{}},
+		{"this node", put(nil, node("here")), view.ChangedKinds{Node: true}},
 	} {
-		got := v.Apply([]changes.Change{tc.change}, v.Revision()+1)
-		if services := fmt.Sprint(names(v)); services != tc.want || got.Pods != tc.pods || got.Node {
-			t.Errorf("%s changed %s, pods %t, node %t", tc.what, services, got.Pods, got.Node)
+		if got := v.Apply([]changes.Change{tc.change}, uint64(i+1)); got != tc.want {
+			t.Errorf("%s: %+v, want %+v", tc.what, got, tc.want)
 		}
 	}
-	if s, _ := v.Service(object.Name{Namespace: "default", Name: "a"}); s != nil {
-		t.Error("service a is still there")
+	if addrs, live := v.EdgeAddresses(); fmt.Sprint(addrs) != "map[192.0.2.1:true]" || !live {
+		t.Errorf("addresses of edges %v, live %t", addrs, live)
 	}
-	if _, slicesOf := v.Service(object.Name{Namespace: "default", Name: "b"}); len(slicesOf) != 2 {
-		t.Errorf("%d slices of b, want 2", len(slicesOf))
-	}
-}
-
-// TestABatchIsOfOneRevision checks that a batch keeps the state at the time when it was taken, and
-// that later changes are in the next batch.
-func TestABatchIsOfOneRevision(t *testing.T) {
-	v := view.New("here")
-	a, b := object.Name{Namespace: "default", Name: "a"}, object.Name{Namespace: "default", Name: "b"}
-	v.Apply([]changes.Change{put(nil, svc("a")), put(nil, svc("b")), put(nil, slice("a-1", "a"))}, 10)
-	first := v.NextBatch(false)
-	v.Apply([]changes.Change{gone(svc("a")), put(nil, slice("b-1", "b"))}, 11)
-	if got := first.Services; first.Revision != 10 || len(got) != 2 || got[a].Object == nil || len(got[a].Slices) != 1 || len(got[b].Slices) != 0 {
-		t.Errorf("the first batch is of revision %d: %v", first.Revision, got)
-	}
-	if !v.IsPending(a) || fmt.Sprint(v.PendingServices()) != "[default/a default/b]" {
-		t.Errorf("%v wait", v.PendingServices())
-	}
-	second := v.NextBatch(false)
-	if got := second.Services; second.Revision != 11 || len(got) != 2 || got[a].Object != nil || len(got[b].Slices) != 1 {
-		t.Errorf("the second batch is of revision %d: %v", second.Revision, got)
-	}
-	if got := v.NextBatch(false); len(got.Services) != 0 || v.IsPending(a) {
-		t.Errorf("a third batch has %v", got.Services)
-	}
-	if got := v.NextBatch(true); len(got.Services) != 1 {
-		t.Errorf("all services: %v", got.Services)
+	if got := v.Apply([]changes.Change{{Kind: "Service", Key: object.KeyOf(web), Old: web}}, 100); !got.Edge {
+		t.Error("the end of a service with an edge was not reported")
 	}
 }
 
-// TestDiskThenSnapshot checks that objects loaded from disk are there at once, and that those
-// missing from the registry's first snapshot disappear only with it.
-func TestDiskThenSnapshot(t *testing.T) {
+// TestAddressesFromTheDiskAreNotLive checks that a view from the disk says so of its addresses.
+func TestAddressesFromTheDiskAreNotLive(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "view.pb")
-	old := view.New("here")
-	old.Apply([]changes.Change{put(nil, svc("kept")), put(nil, svc("deleted")), put(nil, slice("s", "kept")), put(nil, pod("p", "here")), put(nil, node("here"))}, 42)
-	if err := old.Save(path); err != nil {
-		t.Fatal(err)
-	}
-
 	v := view.New("here")
-	_, at, err := v.Load(path)
-	if err != nil {
+	v.Apply([]changes.Change{put(nil, edgeService("web", "192.0.2.1"))}, 1)
+	if err := v.Save(path); err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(names(v)); got != "[deleted kept]" || v.Revision() != 42 || at.IsZero() {
-		t.Errorf("loaded %s at revision %d, written %s", got, v.Revision(), at)
+	loaded := view.New("here")
+	if _, _, err := loaded.Load(path); err != nil {
+		t.Fatal(err)
 	}
-	if _, slicesOf := v.Service(object.Name{Namespace: "default", Name: "kept"}); len(slicesOf) != 1 || len(v.Pods()) != 1 || v.Self() == nil {
-		t.Error("slices, pods or node are missing")
+	if addrs, live := loaded.EdgeAddresses(); len(addrs) != 1 || live {
+		t.Errorf("addresses of edges %v, live %t", addrs, live)
 	}
-	v.Apply([]changes.Change{put(nil, svc("kept")), put(nil, svc("new"))}, 50)
-	if got := fmt.Sprint(names(v)); got != "[deleted kept new]" {
-		t.Errorf("the snapshot changed %s", got)
-	}
-	if s, _ := v.Service(object.Name{Namespace: "default", Name: "deleted"}); s != nil {
-		t.Error("a service that the registry does not have is still there")
-	}
-	if _, slicesOf := v.Service(object.Name{Namespace: "default", Name: "kept"}); len(slicesOf) != 0 {
-		t.Error("a slice that the registry does not have is still there")
-	}
-}
-
-func TestSaveAndLoadAreEqual(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		path := filepath.Join(t.TempDir(), "view.pb")
-		v := view.New("here")
-		var all []changes.Change
-		for i := range rapid.IntRange(0, 600).Draw(rt, "services") {
-			all = append(all, put(nil, svc(fmt.Sprint("s", i))), put(nil, slice(fmt.Sprint("e", i), fmt.Sprint("s", i/2))))
-		}
-		v.Apply(all, 7)
-		if err := v.Save(path); err != nil {
-			rt.Fatal(err)
-		}
-		again := view.New("here")
-		if _, _, err := again.Load(path); err != nil {
-			rt.Fatal(err)
-		}
-		if want := v.ServiceNames(); !slices.Equal(want, again.ServiceNames()) || len(again.NextBatch(false).Services) != len(want) {
-			rt.Fatalf("%d services, want %d", len(again.ServiceNames()), len(want))
-		}
-		for _, name := range v.ServiceNames() {
-			_, want := v.Service(name)
-			if _, got := again.Service(name); len(got) != len(want) {
-				rt.Fatalf("%s has %d slices, want %d", name, len(got), len(want))
-			}
-		}
-	})
 }

@@ -84,6 +84,9 @@ func receiver(d *ast.FuncDecl) string {
 	if star, ok := kind.(*ast.StarExpr); ok {
 		kind = star.X
 	}
+	if generic, ok := kind.(*ast.IndexExpr); ok {
+		kind = generic.X
+	}
 	if name, ok := kind.(*ast.Ident); ok {
 		return name.Name + "."
 	}

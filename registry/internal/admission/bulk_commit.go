@@ -3,70 +3,64 @@ package admission
 import (
 	"cmp"
 	"context"
-	"errors"
 
 	"portolan.dev/registry/store"
-	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/rpc"
 	"portolan.dev/services/kit/tracing"
 )
 
-// errAgain is the error of a step that lost a race and that is prepared again.
-var errAgain = errors.New("the write lost a race")
-
-// commit makes the joint steps.
+// commit makes the joint writes.
 func (r *bulkRound) commit(ctx context.Context) {
 	var ops []store.Op
-	var stored, unchanged []jointStep
-	for _, s := range r.joint {
-		op, err := r.operation(s)
+	var stored, unchanged []bulkWrite
+	for _, x := range r.joint {
+		op, err := r.operation(&x)
 		switch {
 		case err != nil:
-			r.giveBack(ctx, s, err)
-			r.outcomes[s.place].Err = err
+			r.giveBack(ctx, &x, err)
+			r.outcomes[x.place].Err = err
 		case op != nil:
-			ops, stored = append(ops, *op), append(stored, s)
-		case !s.result.Changed:
-			unchanged = append(unchanged, s)
+			ops, stored = append(ops, *op), append(stored, x)
+		case !x.result.Changed:
+			unchanged = append(unchanged, x)
 		default: // a dry run
-			r.finish(s, s.result)
+			r.finish(&x)
 		}
 	}
 	r.submit(ctx, stored, ops)
 	r.checkUnchanged(ctx, unchanged)
 }
 
-// operation returns the operation of a step, or nil for a step that writes nothing, which then has
-// its result.
-func (r *bulkRound) operation(s jointStep) (*store.Op, error) {
-	if s.write == nil {
-		if !s.removes || r.options.DryRun {
+// operation returns the operation of a write, or nil for one that stores nothing, which then has its
+// result.
+func (r *bulkRound) operation(x *bulkWrite) (*store.Op, error) {
+	if x.object == nil {
+		if !x.removes || r.options.DryRun {
 			return nil, nil
 		}
-		op := r.w.removal(s.old, r.options)
+		op := r.w.removal(x.old, r.options)
 		return &op, nil
 	}
-	s.write.charges = r.w.Quotas.Charges(s.write.o, s.write.oldObject())
-	if err := r.w.Quotas.Check(s.write.charges); err != nil {
+	if err := r.w.charge(&x.step); err != nil {
 		return nil, err
 	}
-	s.result = &Result{Object: s.write.o, Changed: true, Created: s.old == nil}
+	x.result = x.stored(0)
 	if r.options.DryRun {
 		return nil, nil
 	}
-	op, err := s.write.op(s.plan)
+	op, err := x.op(x.plan)
 	return &op, err
 }
 
 // submit commits operations together, and waits until they can be read on this replica.
-func (r *bulkRound) submit(ctx context.Context, steps []jointStep, ops []store.Op) {
+func (r *bulkRound) submit(ctx context.Context, writes []bulkWrite, ops []store.Op) {
 	if len(ops) == 0 {
 		return
 	}
 	if err := rpc.CheckRevoked(ctx); err != nil { // as for a single write
-		for _, s := range steps {
-			r.giveBack(ctx, s, err)
-			r.outcomes[s.place].Err = err
+		for i := range writes {
+			r.giveBack(ctx, &writes[i], err)
+			r.outcomes[writes[i].place].Err = err
 		}
 		return
 	}
@@ -79,104 +73,84 @@ func (r *bulkRound) submit(ctx context.Context, steps []jointStep, ops []store.O
 	span.Count("portolan.writes", len(ops))
 	span.End(nil)
 	var newest uint64
-	for i, s := range steps {
+	for i := range writes {
+		x := &writes[i]
 		if err := outcomes[i].Err; err != nil {
-			if r.giveBack(ctx, s, err) {
-				r.again = append(r.again, s.place)
+			if r.giveBack(ctx, x, err) {
+				r.repeat(x)
 			} else {
-				r.fail(s, r.w.Quotas.Explain(err))
+				r.fail(x, r.w.Quotas.Explain(err))
 			}
 			continue
 		}
 		newest = max(newest, outcomes[i].Value.Revision)
-		s.result.Revision = outcomes[i].Value.Revision
-		if s.write != nil {
-			s.write.committed(s.result.Revision)
+		x.result.Revision = outcomes[i].Value.Revision
+		if x.object != nil {
+			x.committed(x.result.Revision)
 		}
-		if s.plan != nil {
-			r.w.Allocator.Finish(ctx, s.plan, nil)
+		if x.plan != nil {
+			r.w.Allocator.Finish(ctx, x.plan, nil)
 		}
-		r.finish(s, s.result)
+		r.finish(x)
 	}
 	if newest == 0 {
 		return
 	}
 	if err := r.w.waitUntilVisible(ctx, newest); err != nil {
-		for i, s := range steps {
+		for i := range writes {
 			if outcomes[i].Err == nil {
-				r.outcomes[s.place] = Outcome{Err: err}
+				r.outcomes[writes[i].place] = Outcome{Err: err}
 			}
 		}
 	}
 }
 
-// checkUnchanged finishes the steps that write nothing, if the versions that the view has are the
+// checkUnchanged finishes the writes that store nothing, if the versions that the view has are the
 // newest. The store has not checked them.
-func (r *bulkRound) checkUnchanged(ctx context.Context, steps []jointStep) {
-	if len(steps) == 0 {
+func (r *bulkRound) checkUnchanged(ctx context.Context, writes []bulkWrite) {
+	if len(writes) == 0 {
 		return
 	}
 	err := r.w.catchUp(ctx)
-	for _, s := range steps {
+	for i := range writes {
+		x := &writes[i]
 		if err != nil {
-			r.outcomes[s.place].Err = err
-		} else if now := r.w.View.State().Get(s.old.Key); now == nil || now.Revision != s.old.Revision {
-			r.again = append(r.again, s.place)
+			r.outcomes[x.place].Err = err
+		} else if now := r.w.View.State().Get(x.old.Key); now == nil || now.Revision != x.old.Revision {
+			r.repeat(x)
 		} else {
-			r.finish(s, s.result)
+			r.finish(x)
 		}
 	}
 }
 
-// giveBack gives up the values that were taken for an object that was not stored because of err. It
+// giveBack releases the values that were taken for an object that was not stored because of err. It
 // reports whether the write may be stored with other values.
-func (r *bulkRound) giveBack(ctx context.Context, s jointStep, err error) (again bool) {
-	if s.plan == nil {
+func (r *bulkRound) giveBack(ctx context.Context, x *bulkWrite, err error) (again bool) {
+	if x.plan == nil {
 		return false
 	}
-	again = r.w.Allocator.Finish(ctx, s.plan, err)
-	undo(s.plan, err)
+	again = r.w.Allocator.Finish(ctx, x.plan, err)
+	undo(x.plan, err)
 	return again
 }
 
-// fail sets the outcome of a step that was refused, or has it prepared again.
-func (r *bulkRound) fail(s jointStep, err error) {
-	if err = explainLost(&r.writes[s.place], s.step, err); errors.Is(err, errAgain) {
-		r.again = append(r.again, s.place)
+// fail sets the outcome of a write that failed, or repeats it if it lost a race.
+func (r *bulkRound) fail(x *bulkWrite, err error) {
+	again, err := x.request.explain(&x.step, err)
+	if again {
+		r.repeat(x)
 		return
 	}
-	r.outcomes[s.place].Err = err
+	r.outcomes[x.place].Err = err
 }
 
-// explainLost returns the error for the client of a step that the store refused, or errAgain if the
-// client would want the write to be made on the newer version.
-func explainLost(x *Write, s *step, err error) error {
-	newer, lost := conflictingVersion(err)
-	switch {
-	case s.old == nil && errors.Is(err, store.ErrExists) && x.Action == Create:
-		return apierr.AlreadyExists(x.Key.Kind, x.Key.Path())
-	case s.old == nil && errors.Is(err, store.ErrExists):
-		return errAgain
-	case x.Action == Delete && errors.Is(err, store.ErrNotFound):
-		return apierr.NotFound(x.Key.Kind, x.Key.Path())
-	case lost && s.conditional:
-		return apierr.Conflict(x.Key.Kind, x.Key.Path(), newer, s.old.Revision)
-	case lost, errors.Is(err, store.ErrNotFound):
-		return errAgain
-	}
-	return err
+// repeat has a write prepared again, after the common commit.
+func (r *bulkRound) repeat(x *bulkWrite) {
+	r.again = append(r.again, bulkWrite{place: x.place, request: x.request})
 }
 
-// finish sets the outcome of a step that succeeded.
-func (r *bulkRound) finish(s jointStep, result *Result) {
-	r.outcomes[s.place].Result = r.finished(&r.writes[s.place], s.step, result)
-}
-
-// finished adds the warnings to the result of a step.
-func (r *bulkRound) finished(x *Write, s *step, result *Result) *Result {
-	if x.Action == Delete || x.Action == UpdateStatus {
-		return result
-	}
-	result.Warnings = append(r.options.warnings(s.row, result.Object), s.warnings...)
-	return result
+// finish sets the outcome of a write that succeeded.
+func (r *bulkRound) finish(x *bulkWrite) {
+	r.outcomes[x.place].Result = x.request.finish(&x.step, x.result)
 }

@@ -73,8 +73,8 @@ func TestBulkIsOneCommit(t *testing.T) {
 	}
 }
 
-// TestBulkLosesRaces lets somebody else write the objects of a bulk write just before its commit. A
-// write without a version is made on the newer one; others fail.
+// TestBulkLosesRaces changes the objects of a bulk write just before its commit. A write without a version
+// is made on the newer version; others fail.
 func TestBulkLosesRaces(t *testing.T) {
 	f := newFixture(t)
 	stored := map[string]*corev1.Pod{}
@@ -129,7 +129,7 @@ func TestBulkLosesRaces(t *testing.T) {
 	}
 }
 
-// TestBulkFailures checks the outcomes when the store does not commit, and when nobody knows.
+// TestBulkFailures checks the outcomes of a commit that failed, and of one with an unknown outcome.
 func TestBulkFailures(t *testing.T) {
 	f := newFixture(t)
 	for name, way := range map[string]struct {
@@ -156,8 +156,8 @@ func TestBulkFailures(t *testing.T) {
 	}
 }
 
-// TestBulkServicesHaveTheirValues creates services that need values beside ones that do not, and
-// checks that those which fail leave none allocated.
+// TestBulkServicesHaveTheirValues creates services that need values together with others that do not. A
+// service that fails must leave no value allocated.
 func TestBulkServicesHaveTheirValues(t *testing.T) {
 	f := newFixture(t)
 	named := func(name, ip string) *corev1.Service {
@@ -195,7 +195,7 @@ func TestBulkServicesHaveTheirValues(t *testing.T) {
 }
 
 // TestBulkPanicsInItsCaller checks that a panic of a write that is made beside the others reaches
-// the caller, whose server recovers from it.
+// the caller, because the server recovers from it there.
 func TestBulkPanicsInItsCaller(t *testing.T) {
 	f := newFixture(t)
 	broken := func() { panic("broken on purpose") }

@@ -2,7 +2,6 @@ package admission
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 
@@ -12,22 +11,11 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/registry/internal/rules"
-	"portolan.dev/registry/internal/view"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/apply"
 	"portolan.dev/services/kit/apierr"
-	"portolan.dev/services/kit/tracing"
 	"portolan.dev/services/object"
 )
-
-// Create stores a new object. It modifies o.
-func (w *Writer) Create(ctx context.Context, o object.Object, options Options) (*Result, error) {
-	managed, err := entriesOfNew(o, options)
-	if err != nil {
-		return nil, err
-	}
-	return w.createManaged(ctx, o, managed, options)
-}
 
 // entriesOfNew returns the managed fields of an object to create, as the client sent them.
 func entriesOfNew(o object.Object, options Options) ([]*corev1.ManagedFields, error) {
@@ -38,75 +26,48 @@ func entriesOfNew(o object.Object, options Options) ([]*corev1.ManagedFields, er
 	return entries, invalid(o, apply.Validate(entries))
 }
 
-// createManaged creates an object with the given managed fields.
-func (w *Writer) createManaged(ctx context.Context, o object.Object, managed []*corev1.ManagedFields, options Options) (*Result, error) {
-	row, world := rules.Of(o), w.validationContext(options)
-	if err := prepareCreate(row, o, options); err != nil {
-		return nil, err
-	}
-	if row.FindRepeated != nil {
-		if same := row.FindRepeated(world, o); same != nil {
-			return w.countRepetition(ctx, row, same.Key, o, options)
-		}
-	}
-	identify(o, world, managed)
-	meta, generated := object.MetaOf(o), isNameGenerated(o)
-	for attempt := 1; ; attempt++ {
-		if attempt > 1 {
-			meta.Uid = NewUID() // a new one for each attempt, because values of a failed one are released late
-		}
-		if generated {
-			meta.Name = generateName(meta.GetGenerateName())
-		}
-		result, err := w.create(ctx, row, world, o, options)
-		if generated && apierr.IsAlreadyExists(err) && attempt < nameRetries {
-			continue
-		}
-		return result, err
-	}
-}
-
-// prepareCreate checks what can be checked before anything costly is done with a new object, and
-// sets its defaults.
-func prepareCreate(row *rules.Kind, o object.Object, options Options) error {
+// beginCreate checks the size of a new object and the rights of its client, before anything costly is done
+// with it, and sets its defaults.
+func (r *request) beginCreate(o object.Object) error {
 	if err := checkSize(o); err != nil {
 		return err
 	}
-	if err := options.checkLimit(o, nil); err != nil {
+	if err := r.options.checkLimit(o, nil); err != nil {
 		return err
 	}
-	row.Default(o)
-	row.PrepareCreate(o)
+	r.row.Default(o)
+	r.row.PrepareCreate(o)
 	return nil
 }
 
-// identify sets the metadata that the registry gives every new object.
-func identify(o object.Object, world rules.Context, managed []*corev1.ManagedFields) {
+// prepareCreate returns the step that stores a new object. If the object repeats a stored one, the
+// step counts the repetition there.
+func (w *Writer) prepareCreate(ctx context.Context, r *request) (step, error) {
+	o, managed := r.Object, r.managed
+	if r.Action == Apply {
+		o, managed = object.Clone(o), r.application.Created(time.Now()) // an update needs the manifest as it was sent
+		if err := r.beginCreate(o); err != nil {
+			return step{}, err
+		}
+	}
+	world := w.validationContext(r.options)
+	if r.row.FindRepeated != nil {
+		if same := r.row.FindRepeated(world, o); same != nil {
+			return w.prepareRepetition(ctx, r, same.Key, o)
+		}
+	}
 	meta := object.MetaOf(o)
+	// Each attempt has a UID of its own, because the values of a failed attempt are released late.
 	meta.Uid, meta.Generation, meta.CreationTimestamp = NewUID(), 1, timestamppb.New(world.Now)
 	meta.ManagedFields = managed
-}
-
-// isNameGenerated reports whether the registry chooses the name of a new object.
-func isNameGenerated(o object.Object) bool {
-	return o.GetMetadata().GetName() == "" && o.GetMetadata().GetGenerateName() != ""
-}
-
-func (w *Writer) create(ctx context.Context, row *rules.Kind, world rules.Context, o object.Object, options Options) (*Result, error) {
-	admission, span := tracing.Start(ctx, "admission")
-	err := w.validateCreate(admission, row, world, o)
-	if span.End(err); err != nil {
-		return nil, err
+	if r.generated {
+		meta.Name = generateName(meta.GetGenerateName())
+		r.Key.Name = meta.GetName()
 	}
-	result, err := w.store(ctx, &pendingWrite{row: row, o: o, options: options})
-	if errors.Is(err, store.ErrExists) {
-		return nil, apierr.AlreadyExists(row.Name, object.KeyOf(o).Path())
+	if err := w.validateCreate(ctx, r.row, world, o); err != nil {
+		return step{}, err
 	}
-	if err != nil {
-		return nil, err
-	}
-	result.Warnings = options.warnings(row, o)
-	return result, nil
+	return step{row: r.row, object: o, options: r.options}, nil
 }
 
 // validateCreate validates a new object and sets the fields that only the registry sets. It returns
@@ -136,7 +97,7 @@ func (w *Writer) validateCreate(ctx context.Context, row *rules.Kind, world rule
 	return nil
 }
 
-// checkNotExists returns AlreadyExists if the object exists, before anything is allocated for it.
+// checkNotExists returns store.ErrExists if the object exists, before anything is allocated for it.
 // For a dry run this is the only such check; otherwise the store decides.
 func (w *Writer) checkNotExists(ctx context.Context, key object.Key) error {
 	if w.View.State().Get(key) == nil {
@@ -148,16 +109,19 @@ func (w *Writer) checkNotExists(ctx context.Context, key object.Key) error {
 	if w.View.State().Get(key) == nil {
 		return nil
 	}
-	return apierr.AlreadyExists(key.Kind, key.Path())
+	return store.ErrExists
 }
 
-// countRepetition counts a repetition of an existing object instead of creating a new one.
-func (w *Writer) countRepetition(ctx context.Context, row *rules.Kind, key object.Key, o object.Object, options Options) (*Result, error) {
-	return w.modify(ctx, row, key, options, func(old *view.Item) (changed, error) {
-		existing := object.Clone(old.Object)
-		row.CountRepetition(w.validationContext(options), existing, o)
-		return changed{object: existing}, nil
-	})
+// prepareRepetition returns the step that counts a repetition of the stored object with the given
+// key, instead of storing o.
+func (w *Writer) prepareRepetition(ctx context.Context, r *request, key object.Key, o object.Object) (step, error) {
+	old, err := w.find(ctx, key)
+	if err != nil {
+		return step{}, err
+	}
+	counted := object.Clone(old.Object)
+	r.row.CountRepetition(w.validationContext(r.options), counted, o)
+	return w.replacement(r, old, counted)
 }
 
 const (

@@ -23,96 +23,50 @@ type Deletion struct {
 	Grace    *int64 // grace period in seconds; nil: the default of the kind
 }
 
-// Delete removes an object. If finalizers, a grace period or its kind keep the object, Delete marks
-// it instead. It returns the object as it last was, or as it is marked.
-func (w *Writer) Delete(ctx context.Context, key object.Key, deletion Deletion, options Options) (*Result, error) {
-	row := rules.Named(key.Kind)
-	for attempt := 0; ; attempt++ {
-		s, err := w.findDeletion(ctx, row, key, deletion, options)
-		if errors.Is(err, errViewOutdated) {
-			continue
-		} else if err != nil {
-			return nil, err
-		}
-		old := s.old
-		result, err := w.perform(ctx, s, options)
-		if err == nil && !result.Changed { // the view has the object as being deleted, but the view may be outdated
-			err = w.checkCurrent(ctx, old)
-		}
-		newer, lost := conflictingVersion(err)
-		switch {
-		case errors.Is(err, store.ErrNotFound):
-			return nil, apierr.NotFound(key.Kind, key.Path())
-		case !lost:
-			return result, err
-		case s.conditional || attempt == maxRetries:
-			return nil, apierr.Conflict(key.Kind, key.Path(), newer, old.Revision)
-		}
-		if err := w.catchUp(ctx); err != nil {
-			return nil, err
+// prepareDelete returns the step that removes or marks the stored version old.
+func (w *Writer) prepareDelete(ctx context.Context, r *request, old *view.Item) (step, error) {
+	uid, version := r.precondition()
+	if err := w.checkVersion(ctx, uid, version, old); err != nil {
+		return step{}, err
+	}
+	if r.row.DeletionForbidden != nil {
+		if why := r.row.DeletionForbidden(old.Object); why != "" {
+			return step{}, apierr.FailedPrecondition(why)
 		}
 	}
-}
-
-// findDeletion returns the step that removes or marks the version that the view has. The error is
-// errViewOutdated if there is a newer one.
-func (w *Writer) findDeletion(ctx context.Context, row *rules.Kind, key object.Key, deletion Deletion, options Options) (*step, error) {
-	old, err := w.find(ctx, key)
-	if err != nil {
-		return nil, err
+	if err := r.options.checkLimit(nil, old.Object); err != nil {
+		return step{}, err
 	}
-	if err := w.checkDelete(ctx, row, old, deletion); err != nil {
-		return nil, err
-	}
-	s, err := w.deletion(row, old, deletion.Grace, options)
-	if err != nil {
-		return nil, err
-	}
-	s.conditional = deletion.Revision != 0
+	s := w.deletion(r, old)
+	s.conditional = version != 0
 	return s, nil
 }
 
-func (w *Writer) checkDelete(ctx context.Context, row *rules.Kind, old *view.Item, deletion Deletion) error {
-	seen := row.New()
-	meta := object.MetaOf(seen)
-	meta.Uid, meta.ResourceVersion = deletion.UID, deletion.Revision
-	if err := w.checkVersion(ctx, seen, old); err != nil {
-		return err
-	}
-	if row.DeletionForbidden != nil {
-		if why := row.DeletionForbidden(old.Object); why != "" {
-			return apierr.FailedPrecondition(why)
-		}
-	}
-	return nil
-}
-
 // deletion returns the step that removes or marks exactly this version.
-func (w *Writer) deletion(row *rules.Kind, old *view.Item, wanted *int64, options Options) (*step, error) {
-	if err := options.checkLimit(nil, old.Object); err != nil {
-		return nil, err
-	}
+func (w *Writer) deletion(r *request, old *view.Item) step {
+	row := r.row
 	grace := int64(0)
 	if row.Grace != nil {
-		grace = row.Grace(old.Object, wanted)
+		grace = row.Grace(old.Object, r.Deletion.Grace)
 	}
-	s := &step{row: row, old: old, revokes: w.RevokeDeleted && row.IdentitiesOf != nil}
+	s := step{row: row, old: old, options: r.options, revokes: w.RevokeDeleted && row.IdentitiesOf != nil}
 	if row.MarkTerminating == nil && len(old.Object.GetMetadata().GetFinalizers()) == 0 && grace == 0 {
 		s.removes, s.result = true, &Result{Object: object.Clone(old.Object), Changed: true, Removed: true}
 		if old.Object.GetMetadata().GetDeletionTimestamp() != nil { // its remaining grace period is cut short
-			markTerminating(object.MetaOf(s.result.Object), w.validationContext(options).Now, grace)
+			markTerminating(object.MetaOf(s.result.Object), w.validationContext(r.options).Now, grace)
 		}
-		return s, nil
+		return s
 	}
 	marked := object.Clone(old.Object)
-	if !markTerminating(object.MetaOf(marked), w.validationContext(options).Now, grace) {
-		return &step{row: row, old: old, result: &Result{Object: marked}}, nil
+	if !markTerminating(object.MetaOf(marked), w.validationContext(r.options).Now, grace) {
+		s.revokes, s.result = false, &Result{Object: marked}
+		return s
 	}
 	if row.MarkTerminating != nil {
 		row.MarkTerminating(marked)
 	}
-	s.write = &pendingWrite{row: row, old: old, o: marked, options: options}
-	return s, nil
+	s.object = marked
+	return s
 }
 
 // markTerminating sets the time at which an object will be removed. If the object is already

@@ -25,8 +25,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// breaking is a store whose writes can be made to fail, before or after they are stored, except for
-// those of Leases.
+// breaking is a store that fails writes on demand, before or after they are stored. It does not fail
+// writes of Leases.
 type breaking struct {
 	store.Store
 	before, after atomic.Pointer[error]
@@ -102,8 +102,7 @@ func openStore(t *testing.T) store.Store {
 	return s
 }
 
-// newReplica returns a writer whose view stays at the present state of the store until follow is
-// called.
+// newReplica returns a writer. Its view stays at the present state of the store until follow is called.
 func newReplica(t *testing.T, s store.Store) (f *fixture, follow func()) {
 	t.Helper()
 	return newProcess(t, s, allocfake.New(poolSize, "10.96.0.0/16"))
@@ -179,8 +178,8 @@ func TestFailedCommitReleases(t *testing.T) {
 	}
 }
 
-// TestFailedUpdateKeepsWhatIsInUse checks that values of the former version are released by an
-// update that is stored, and kept by one that is not.
+// TestFailedUpdateKeepsWhatIsInUse checks that a stored update releases values of the former version, and
+// that a failed update keeps them.
 func TestFailedUpdateKeepsWhatIsInUse(t *testing.T) {
 	f := newFixture(t)
 	svc, _ := f.must(t, service(corev1.ServiceType_SERVICE_TYPE_NODE_PORT)).(*corev1.Service)
@@ -335,8 +334,8 @@ func TestUpdateThatChangesNothingInAnOldView(t *testing.T) {
 	}
 }
 
-// TestConditionalUpdateThatChangesNothingInAnOldView checks that such an update is refused if it
-// names an outdated version.
+// TestConditionalUpdateThatChangesNothingInAnOldView checks that an update that changes nothing in an
+// outdated view is refused if it names an outdated version.
 func TestConditionalUpdateThatChangesNothingInAnOldView(t *testing.T) {
 	ahead := newFixture(t)
 	first := ahead.must(t, &corev1.Lease{Metadata: &corev1.ObjectMeta{Name: "l"}})
@@ -351,8 +350,8 @@ func TestConditionalUpdateThatChangesNothingInAnOldView(t *testing.T) {
 	}
 }
 
-// TestDeleteOfWhatGoesInAnOldView checks that an object is deleted if it is being deleted in an
-// outdated view, and has been created again since.
+// TestDeleteOfWhatGoesInAnOldView deletes an object that is already being deleted in an outdated view, and
+// that was created again since. The new object must be deleted.
 func TestDeleteOfWhatGoesInAnOldView(t *testing.T) {
 	ahead := newFixture(t)
 	lease := &corev1.Lease{Metadata: &corev1.ObjectMeta{Namespace: "default", Name: "l", Finalizers: []string{"example.com/wait"}}}
@@ -387,8 +386,8 @@ func TestDeleteOfWhatGoesInAnOldView(t *testing.T) {
 }
 
 // TestWriteToAnIncarnationThatAnOldViewLacks checks that a client which read a new incarnation of
-// an object on one replica can change and delete it by its UID on another replica, whose view has
-// the former incarnation.
+// an object on one replica can change and delete it by its UID on another replica that still has the
+// former incarnation in its view.
 func TestWriteToAnIncarnationThatAnOldViewLacks(t *testing.T) {
 	for name, write := range map[string]func(f *fixture, meta *corev1.ObjectMeta) (*admission.Result, error){
 		"update": func(f *fixture, meta *corev1.ObjectMeta) (*admission.Result, error) {
@@ -430,8 +429,8 @@ func updateBehind(t *testing.T, behind *fixture, follow func(), o object.Object)
 	})
 }
 
-// whileBehind returns the outcome of a write on a replica whose view is outdated. The view catches
-// up when the write asks the store for its head.
+// whileBehind returns the outcome of a write on a replica with an outdated view. The view catches up when
+// the write asks the store for its head.
 func whileBehind(t *testing.T, behind *fixture, follow func(), write func() (*admission.Result, error)) outcome {
 	t.Helper()
 	done := make(chan outcome, 1)

@@ -29,7 +29,7 @@ func (l ReserveLeases) CreateLease(ctx context.Context, name string) (uint64, er
 	if err != nil {
 		host = "unknown"
 	}
-	epoch := head.Revision + 1 // like that of any new Lease
+	epoch := head.Revision + 1 // as for any new Lease
 	lease := &corev1.Lease{
 		Metadata: &corev1.ObjectMeta{
 			Namespace: object.DefaultNamespace, Name: name, Uid: NewUID(), Generation: 1, CreationTimestamp: timestamppb.New(time.Now().Truncate(time.Millisecond)),
@@ -45,8 +45,8 @@ func (l ReserveLeases) CreateLease(ctx context.Context, name string) (uint64, er
 	return epoch, err
 }
 
-// reserveLeaseSeconds is the time after which the allocator may end a reserve whose holder is silent.
-// The allocator's setting decides, the Lease only says it to readers.
+// reserveLeaseSeconds is the time after which the allocator may end the reserve of a silent holder. The
+// allocator has a setting for it; the Lease has the number only for readers.
 const reserveLeaseSeconds = 30
 
 // DeleteLease deletes a Lease in the namespace default. It returns nil if the Lease does not exist.

@@ -16,7 +16,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// newReserving returns a writer whose reserve is filled.
+// newReserving returns a writer with a filled reserve.
 func newReserving(t *testing.T) *fixture {
 	t.Helper()
 	f := newFixture(t)
@@ -26,7 +26,7 @@ func newReserving(t *testing.T) *fixture {
 	return f
 }
 
-// joined returns another process on the store and the allocator of f, whose reserve is filled.
+// joined returns another process on the store and the allocator of f, with a filled reserve.
 func (f *fixture) joined(t *testing.T) *fixture {
 	t.Helper()
 	other, follow := newProcess(t, f.store.Store, f.allocator)
@@ -36,7 +36,7 @@ func (f *fixture) joined(t *testing.T) *fixture {
 	return other
 }
 
-// stocked waits until the reserve has all that it may have.
+// stocked waits until the reserve has as many values as it may have.
 func (f *fixture) stocked(t *testing.T) {
 	t.Helper()
 	kittest.Eventually(t, "a reserve", func() error { return allocfake.Stocked(f.metrics, 3) })
@@ -160,7 +160,7 @@ func (f *fixture) owns(t *testing.T, o object.Object) {
 }
 
 // TestKilledBeforeTheAllocatorKnows kills a process before and after its commit, so that it never
-// settles. After its reserve was closed, the address belongs to the service if that was stored, and
+// settles. After its reserve is closed, the address belongs to the service if the service was stored, and
 // is free otherwise.
 func TestKilledBeforeTheAllocatorKnows(t *testing.T) {
 	for _, stored := range []bool{false, true} {
@@ -307,7 +307,7 @@ func TestAllocationsForAnotherLogEnd(t *testing.T) {
 }
 
 // TestAClientsFence checks that a write with a fence of the client is stored under that fence, with
-// values that were asked for.
+// values from calls to the allocator.
 func TestAClientsFence(t *testing.T) {
 	f := newReserving(t)
 	lease, _ := f.must(t, &corev1.Lease{Metadata: &corev1.ObjectMeta{Name: "mine"}}).(*corev1.Lease)
@@ -329,7 +329,7 @@ func TestAClientsFence(t *testing.T) {
 	}
 }
 
-// TestADryRunTakesNothing checks that dry runs ask the allocator and leave the reserve as it is.
+// TestADryRunTakesNothing checks that dry runs call the allocator and take nothing from the reserve.
 func TestADryRunTakesNothing(t *testing.T) {
 	f := newReserving(t)
 	before, reserved := f.allocator.Calls().Allocate, f.allocator.Reserved()
@@ -399,8 +399,8 @@ func TestAGeneratedNameThatIsTakenKeepsNoAddress(t *testing.T) {
 	}
 }
 
-// TestBulkTakesAddressesAtHand creates services together with another object. Those whose addresses are
-// at hand share the commit. If the reserve ends before the commit, they get other addresses.
+// TestBulkTakesAddressesAtHand creates services together with another object. Services that get addresses
+// from the reserve share the commit. If the reserve ends before the commit, they get other addresses.
 func TestBulkTakesAddressesAtHand(t *testing.T) {
 	f := newReserving(t)
 	writes := func(suffix string) []admission.Write {

@@ -10,14 +10,14 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// revoke denies the certificates of the identities that belong to an object, before the object is
+// revoke revokes the certificates of the identities that belong to an object, before the object is
 // deleted. Otherwise the agent of a deleted node would go on writing, and would create its Node
 // again, and the edge on it would go on reading the keys of certificates.
 //
 // Each Revocation is a write of its own before the deletion, because a commit has one object. If the
 // registry ends between them, or the deletion loses a race, the Node stays without an agent that
 // may write, and the operator deletes it again. A second Revocation of the same identity does no
-// harm. In the other order an agent could be forgotten.
+// harm. In the other order the certificates of an agent could stay valid.
 func (w *Writer) revoke(ctx context.Context, row *rules.Kind, old *view.Item) error {
 	for _, path := range row.IdentitiesOf(old.Object) {
 		revocation := &corev1.Revocation{

@@ -52,7 +52,7 @@ type Options struct {
 	// Limit returns an error for a write that the client's role may not make. nil allows all
 	// writes.
 	Limit access.WriteLimit
-	// Operator is set if an operator makes the write, also one whose writes are limited.
+	// Operator is set if an operator makes the write, even if the writes of this operator are limited.
 	Operator bool
 	// KeepsOwners is set if the managed fields that the client sends are ignored.
 	KeepsOwners bool
@@ -96,8 +96,7 @@ type Result struct {
 }
 
 const (
-	maxRetries    = 32  // retries of a write without a version that loses races
-	nameRetries   = 8   // retries of a generated name that is taken
+	maxRetries    = 32  // repetitions of a write that loses races
 	maxViolations = 100 // violations in one error, so that it fits into the trailer of a response
 )
 

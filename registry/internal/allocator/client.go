@@ -81,8 +81,7 @@ func (c *Client) Close() { c.group.Close() }
 type Terms struct {
 	// DryRun chooses values without holding them.
 	DryRun bool
-	// Fenced is set if the commit has a fence of the client, so that it cannot have that of the
-	// reserve.
+	// Fenced is set if the commit has a fence of the client. It cannot have the fence of the reserve then.
 	Fenced bool
 	// InUse reports whether an address is in use by a backend.
 	InUse func(address string) bool
@@ -111,7 +110,7 @@ func (c *Client) Allocate(ctx context.Context, p *Plan, terms Terms) error {
 }
 
 // AllocateAtHand serves a plan like Allocate if that needs no call and no wait: all its claims are for
-// virtual IPs that are at hand, and no value is given up. It reports whether it did.
+// virtual IPs that are at hand, and no value is released. It reports whether it has served the plan.
 func (c *Client) AllocateAtHand(p *Plan, terms Terms) bool {
 	if c.reserve == nil || terms.DryRun || terms.Fenced || len(p.Claims) == 0 || len(p.Released) > 0 {
 		return false
@@ -120,7 +119,7 @@ func (c *Client) AllocateAtHand(p *Plan, terms Terms) bool {
 	return c.takeAtHand(p, terms.InUse)
 }
 
-// takeAtHand serves a plan from the reserve, and reports whether it did.
+// takeAtHand serves a plan from the reserve if the reserve has all values, and reports whether it did.
 func (c *Client) takeAtHand(p *Plan, inUse func(address string) bool) bool {
 	if p.holder == nil || !p.needsAddressesOnly() {
 		return false
@@ -138,7 +137,7 @@ func (c *Client) takeAtHand(p *Plan, inUse func(address string) bool) bool {
 	return true
 }
 
-// ask asks the allocator for the values of a plan.
+// ask gets the values of a plan by a call to the allocator.
 //
 // The allocator does not know which virtual IPs are in use by backends. Such an address is skipped:
 // it stays allocated until the plan is settled, so that the next attempt gets another one.
@@ -188,8 +187,8 @@ func (c *Client) askOnce(ctx context.Context, p *Plan, dryRun bool) (allocated, 
 	return got, err
 }
 
-// askAlone asks for a claim set by a call of its own, which waits until values that are at hand at
-// registries have come back. Other claims must not wait for that.
+// askAlone allocates a claim set by a call of its own. The call waits until other registries have returned
+// values that they have at hand. Other claims must not wait for that.
 func (c *Client) askAlone(ctx context.Context, p *Plan, set *allocatorv1.ClaimSet, dryRun bool) (allocated, error) {
 	outcome := c.call(ctx, &allocatorv1.AllocateRequest{Sets: []*allocatorv1.ClaimSet{set}, DryRun: dryRun, Wait: true})[0]
 	got, err := outcome.Value, outcome.Err
@@ -269,8 +268,7 @@ func unavailable(err error) error {
 // claimsError carries the failures of one claim set to its plan, which maps them to fields.
 type claimsError struct{ failures []*allocatorv1.ClaimFailure }
 
-// onlyAtHand reports whether all claims that failed would have been served with values that are at
-// hand at registries.
+// onlyAtHand reports whether all claims failed only because the values are at hand at registries.
 func (e *claimsError) onlyAtHand() bool {
 	return !slices.ContainsFunc(e.failures, func(f *allocatorv1.ClaimFailure) bool {
 		return f.GetReason() != allocatorv1.FailureReason_FAILURE_REASON_AT_HAND

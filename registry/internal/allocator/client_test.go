@@ -88,8 +88,7 @@ func TestOddAnswersAreRefused(t *testing.T) {
 	}
 }
 
-// TestFailuresNameTheirFields checks that an error names the field of the service whose value was
-// refused.
+// TestFailuresNameTheirFields checks that an error names the field with the refused value.
 func TestFailuresNameTheirFields(t *testing.T) {
 	const (
 		full       = allocatorv1.FailureReason_FAILURE_REASON_FULL
@@ -131,8 +130,8 @@ func TestFailuresNameTheirFields(t *testing.T) {
 	}
 }
 
-// atHand is an allocator whose free values are at hand at a registry, which returns them to calls that
-// wait.
+// atHand is an allocator without free values. All are at hand at a registry, which returns them to calls
+// that wait.
 type atHand struct {
 	allocatorv1.UnimplementedAllocatorServiceServer
 }
@@ -155,7 +154,7 @@ func (atHand) Allocate(_ context.Context, req *allocatorv1.AllocateRequest) (*al
 	return answer, nil
 }
 
-// TestClaimsWaitForValuesAtHand allocates values that others have to give back first.
+// TestClaimsWaitForValuesAtHand allocates values that another registry has to return first.
 func TestClaimsWaitForValuesAtHand(t *testing.T) {
 	for _, dryRun := range []bool{false, true} {
 		svc := nodePortService()

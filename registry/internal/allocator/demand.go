@@ -23,7 +23,7 @@ const (
 type demand struct {
 	count int       // values that were needed since the last measurement
 	since time.Time // the last measurement
-	rate  float64   // values per second, of which the stock is kept
+	rate  float64   // values per second for which the stock is kept
 	mean  float64   // mean number of values per second of about the last ten seconds
 }
 

@@ -18,24 +18,24 @@
 // The allocator grants each registry process a reserve of addresses before services ask for them. A
 // service that needs only addresses that the reserve has gets them from memory (stock.go), and the
 // allocator is told in the background, of many services at once (exchange.go, reserve.go). A create
-// then waits for one commit, that of the object, and goes on while the allocator is away. Everything
-// else is asked for one by one, with a call to the allocator before the commit: named values that are
-// not at hand, node ports, dry runs, and writes of clients that set a fence of their own, because a
-// commit has one fence.
+// then waits for one commit, the commit of the object, and succeeds while the allocator is away. All
+// other values are requested one by one, with a call to the allocator before the commit: named values
+// that are not at hand, node ports, dry runs, and writes of clients that set a fence of their own, because
+// a commit has one fence.
 //
 // A value must never be in two places. These rules see to that:
 //
 //   - The fence. A reserve has a Lease in the registry's own store, with a random name, which is
 //     created before anything is allocated (holder.go). Every commit that stores newly allocated values,
-//     also those that were asked for, is conditional on that Lease. Whoever deletes the Lease knows that
-//     no later commit stores values of the reserve. The allocator relies on it: it deletes the Lease,
-//     reads the log to its end, and then knows which values of the reserve are in use. No clock is
-//     involved, and a process that was stopped for an hour does no harm when it goes on.
-//   - The log. The allocator says for which epoch of the log it knows all values, and the commit is
-//     conditional on that epoch too. In a log that was restored from a backup, objects may have values
-//     that the allocator does not know of.
-//   - Grants. Each value comes with the number of its grant. Settlements and returns name it, so that
-//     one that is late or repeated is ignored.
+//     also requested ones, is conditional on that Lease. After the Lease is deleted, no commit stores
+//     values of the reserve. The allocator relies on it: it deletes the Lease, reads the log to its end,
+//     and then knows which values of the reserve are in use. No clock is involved, and a process that was
+//     stopped for an hour does no harm when it goes on.
+//   - The log. The allocator answers with the epoch of the log for which it knows all values, and the
+//     commit is conditional on that epoch too. In a log that was restored from a backup, objects may have
+//     values that the allocator does not know of.
+//   - Grants. Each value comes with the number of its grant. Settlements and returns name the grant, so
+//     that a late or repeated settlement or return is ignored.
 //   - One place in the stock. A value is free, taken by one write, or waits to be settled or returned.
 //     It is put back only if the write was certainly not stored. If that is not known, the value is
 //     settled as unconfirmed, and the allocator's verifier decides.
@@ -44,8 +44,8 @@
 // again under a new Lease, and its client does not notice. That is also how a Lease that an operator
 // deletes by hand is repaired.
 //
-// A deletion names the addresses of the service in its release, because they may still be in a
-// reserve whose process has not settled them. The late settlement is ignored then.
+// A deletion names the addresses of the service in its release, because they may still be in a reserve
+// if its process has not settled them. The late settlement is ignored then.
 //
 // # Rejected: claims in the transaction of the object
 //

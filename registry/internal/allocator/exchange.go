@@ -18,8 +18,8 @@ const (
 	heartbeat    = time.Second           // longest time between two calls
 )
 
-// exchange is one call to the allocator: what it carries, so that this can be removed from the stock
-// once the allocator has answered.
+// exchange is one call to the allocator, with the settlements and returns to remove from the stock when
+// the allocator has answered.
 type exchange struct {
 	holder            *holder
 	request           *allocatorv1.ReserveRequest
@@ -99,8 +99,8 @@ func (s *stock) carry() *exchange {
 	return x
 }
 
-// returnSurplus gives back the values beyond the allocator's limit, and those that were needed only
-// by a burst that is over.
+// returnSurplus returns the values beyond the allocator's limit, and the values that only a past burst
+// needed.
 func (s *stock) returnSurplus(shelf *shelf) {
 	keep := max(0, shelf.limit-shelf.taken)
 	if wanted := shelf.demand.wanted(); len(shelf.free) > 2*wanted {
@@ -138,7 +138,8 @@ func (s *stock) answered(x *exchange, answer *allocatorv1.ReserveResponse, now t
 	return nil
 }
 
-// unanswered notes that the allocator did not answer. The next call carries the same again.
+// unanswered notes that the allocator did not answer. The next call carries the same settlements and
+// returns.
 func (s *stock) unanswered(x *exchange, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,8 +148,8 @@ func (s *stock) unanswered(x *exchange, now time.Time) {
 	}
 }
 
-// refused notes that the allocator refused what a call carried, which it would do again. It is left
-// to the allocator's verifier.
+// refused drops the settlements and returns of a call that the allocator refused, because it would refuse
+// them again. They are left to the allocator's verifier.
 func (s *stock) refused(x *exchange, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,8 +175,8 @@ func (s *stock) grant(values []*allocatorv1.ReservedValue) map[corev1.IPFamily]i
 	return granted
 }
 
-// limit sets the allocator's limits, and makes values beyond them return at once, because somebody
-// may wait for them.
+// limit sets the allocator's limits, and makes values beyond them return at once, because another
+// registry may wait for them.
 func (s *stock) limit(limits []*allocatorv1.ReserveLimit) {
 	for _, limit := range limits {
 		shelf := s.shelf(limit.GetFamily())
@@ -196,8 +197,8 @@ func (s *stock) compare(x *exchange, granted map[corev1.IPFamily]int) {
 	}
 }
 
-// recall gives back the values that the allocator wants. A value that a write has taken goes back if
-// the write is not stored.
+// recall returns the values that the allocator recalls. A value that a write has taken is returned if the
+// write is not stored.
 func (s *stock) recall(values []*allocatorv1.ReservedValue) {
 	for _, v := range values {
 		value := s.values[v.GetValue()]
@@ -217,9 +218,8 @@ func (s *stock) recall(values []*allocatorv1.ReservedValue) {
 	}
 }
 
-// last returns the call that ends the reserve, or one that must come before it because not
-// everything fits into one call. complete is set in the first case. It returns nil if there is no
-// reserve, or if a write has values whose outcome is not known.
+// last returns the call that ends the reserve, and true. If not everything fits into one call, it returns
+// a call that must come before, and false. It returns nil if there is no reserve, or if a write with values is still under way.
 func (s *stock) last() (x *exchange, complete bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -26,8 +26,8 @@ type holder struct {
 	fence store.Fence
 }
 
-// newHolder returns a holder whose Lease is stored. Its name is random, so that a Lease that was
-// deleted never comes back for another holder.
+// newHolder stores a new Lease and returns its holder. The name of the Lease is random, so that a deleted
+// Lease never comes back for another holder.
 func newHolder(ctx context.Context, leases Leases) (*holder, error) {
 	name := spec.ReserveLeasePrefix + strings.ToLower(rand.Text())
 	epoch, err := leases.CreateLease(ctx, name)

@@ -19,7 +19,7 @@ func (r *reserve) fail(err error, now time.Time) {
 	}
 }
 
-// supply returns what is at hand in words, and how long it lasts.
+// supply describes the number of addresses at hand, and how long they last.
 func (r *reserve) supply() string {
 	count := r.stock.atHand()
 	var parts []string

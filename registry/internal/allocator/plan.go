@@ -22,7 +22,7 @@ type Plan struct {
 
 	svc, old      *corev1.Service
 	asked         asked
-	holder        *holder // of the reserve, whose Lease fences the commit; nil: none
+	holder        *holder // holder of the reserve; its Lease fences the commit; nil: none
 	taken         *taken  // values from the reserve; nil: the values were asked for
 	logEpoch      string  // epoch of the log that the values may be stored in; empty: any
 	suffix        string
@@ -43,8 +43,8 @@ func NewPlan(svc, old *corev1.Service) *Plan {
 	return newPlan(svc, old, suffix)
 }
 
-// Again returns a new plan for the service after [Plan.Undo]. Its slots are others, because the
-// release of the former ones may still be under way.
+// Again returns a new plan for the service after [Plan.Undo]. The plan has new slots, because the
+// release of the former slots may still be under way.
 func (p *Plan) Again() *Plan { return newPlan(p.svc, p.old, newSuffix()) }
 
 func newSuffix() string { return "@" + rand.Text()[:6] }
@@ -65,7 +65,7 @@ func newPlan(svc, old *corev1.Service, suffix string) *Plan {
 	return p
 }
 
-// asked are the values of a service as they were before anything was allocated.
+// asked holds the values of a service as they were before anything was allocated.
 type asked struct {
 	clusterIP   string
 	clusterIPs  []string
@@ -202,8 +202,8 @@ func (p *Plan) planNodePorts(had map[string]bool) {
 	}
 }
 
-// claimProtocol adds the protocol of the i-th port to the claim for a number, which it makes if there
-// is none. The service may have the node port for the protocol already.
+// claimProtocol adds the protocol of the i-th port to the claim for a number. If there is no such claim,
+// it makes one. The service may have the node port for the protocol already.
 func (p *Plan) claimProtocol(claims map[int32]*allocatorv1.Claim, number int32, i int, assign func(string), had map[string]bool) {
 	port := p.svc.Spec.Ports[i]
 	if had[portValueFor(port.NodePort, port.Protocol)] {
@@ -227,8 +227,8 @@ func (p *Plan) claimNodePort(i int, value string, assign func(string)) *allocato
 	return claim
 }
 
-// shareNodePort gives a port the node port of another port with the same number and another
-// protocol, if that node port is free for its own protocol. It reports whether it did.
+// shareNodePort gives a port the node port of another port with the same number and another protocol. It
+// returns false if there is no such port, or if its node port is used for the protocol already.
 func (p *Plan) shareNodePort(port *corev1.ServicePort) bool {
 	for _, other := range p.svc.Spec.Ports {
 		if other.NodePort == 0 || other.Port != port.Port || other.Protocol == port.Protocol {
@@ -269,8 +269,8 @@ func (p *Plan) planHealthCheck(had map[string]bool) {
 	})
 }
 
-// parsePort parses a port that the allocator returned. It returns 0 if the value is not a port,
-// which the check of the response refuses.
+// parsePort parses a port that the allocator returned. It returns 0 if the value is not a port. The check
+// of the response then refuses the value.
 func parsePort(value string) int32 {
 	number, err := strconv.ParseUint(value, 10, 16)
 	if err != nil {
@@ -279,8 +279,8 @@ func parsePort(value string) int32 {
 	return int32(number)
 }
 
-// skip assigns another slot to each claim without an explicit value whose virtual IP is in use by a
-// backend. It reports whether there was such a claim.
+// skip assigns another slot to each claim that got a virtual IP which a backend uses, unless the service
+// names the value. It reports whether there was such a claim.
 func (p *Plan) skip(allocated []string, inUse func(address string) bool) bool {
 	found := false
 	for i, claim := range p.Claims {

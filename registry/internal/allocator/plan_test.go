@@ -64,7 +64,7 @@ func TestProtocolsOfOnePortShareItsNodePort(t *testing.T) {
 }
 
 // TestClaimsNameTheProtocols checks for which protocols a new version of a service claims its node
-// ports, and which values it gives up.
+// ports, and which values it releases.
 func TestClaimsNameTheProtocols(t *testing.T) {
 	const tcp, udp = corev1.Protocol_PROTOCOL_TCP, corev1.Protocol_PROTOCOL_UDP
 	port := func(protocol corev1.Protocol, number, nodePort int32) *corev1.ServicePort {
@@ -111,8 +111,8 @@ func TestClaimsNameTheProtocols(t *testing.T) {
 }
 
 // TestAnotherPlanBeginsAnew checks that a plan for a second attempt finds the service as it was before
-// the first one, and that its slots are others. The release of the first ones may come later, and must
-// not release the values of the second attempt.
+// the first attempt, and that it has new slots. The slots of the first attempt may be released later, and
+// that must not release the values of the second attempt.
 func TestAnotherPlanBeginsAnew(t *testing.T) {
 	svc := nodePortService()
 	svc.Spec.Ports = append(svc.Spec.Ports, &corev1.ServicePort{Port: 81, NodePort: 30007})

@@ -19,12 +19,12 @@ const (
 	maxBatch      = 500
 	batchDelay    = 100 * time.Millisecond
 	retryInterval = time.Second
-	// findTimeout is the longest that a write that only gives up values is delayed if the allocator
-	// does not answer.
+	// findTimeout is the longest delay of a write that only releases values if the allocator does not
+	// answer.
 	findTimeout = time.Second
 	// valuesAge is the time after which a release that waits is sent without values of reserves. The
-	// allocator may have executed it already without its answer having arrived, and such a value may
-	// later be granted to another process. The limit is below the time for which a value rests.
+	// allocator may have executed the release although its answer was lost, and may grant such a value to
+	// another process later. The limit is below the time for which a value rests.
 	valuesAge = time.Minute
 )
 
@@ -35,9 +35,9 @@ type pendingCall struct {
 	since   time.Time
 }
 
-// Finish settles a plan after its commit, whose error is err. It returns true if the commit was
-// refused because the values may not be used any more: the reserve has ended, or the log has another
-// epoch. The values are given up then, and the caller plans, allocates and commits again.
+// Finish settles a plan after its commit. err is the error of the commit. Finish returns true if the commit
+// was refused because the values may not be used any more: the reserve has ended, or the log has another
+// epoch. The values are released then, and the caller plans, allocates and commits again.
 func (c *Client) Finish(ctx context.Context, p *Plan, err error) (again bool) {
 	switch again = c.observeRefusal(p, err); {
 	case err == nil:
@@ -126,8 +126,8 @@ func (c *Client) FindReleased(ctx context.Context, p *Plan) {
 // no slots stand for all slots.
 const noSlot = "-"
 
-// releaseFound releases the slots that FindReleased found, after the new version is stored. A virtual
-// IP that vanished may still be in the reserve that it came from, where it has no slot yet.
+// releaseFound releases the slots that FindReleased found, after the new version is stored. A virtual IP
+// that the new version lacks may still be in the reserve that it came from. It has no slot there yet.
 func (c *Client) releaseFound(ctx context.Context, p *Plan) {
 	vanished := map[string]bool{}
 	for _, value := range p.Released {
@@ -159,8 +159,8 @@ func (c *Client) sendLater(s pendingCall) {
 }
 
 // Run keeps the reserve, and sends waiting confirmations and releases in batches, until ctx is done.
-// Those that remain then are left to the allocator's verifier. Allocations must have ended before,
-// so that the reserve can be closed.
+// Confirmations and releases that remain then are left to the allocator's verifier. Allocations must have
+// ended before, so that the reserve can be closed.
 func (c *Client) Run(ctx context.Context) error {
 	var tasks sync.WaitGroup
 	if c.reserve != nil {
@@ -185,7 +185,7 @@ func (c *Client) sendPending(ctx context.Context) {
 	}
 }
 
-// collect waits for a call and adds those that follow within batchDelay. It returns nil
+// collect waits for a call and collects further calls within batchDelay. It returns nil
 // when ctx is done. Batching keeps the number of calls low: each call is a commit of the allocator,
 // and allocations wait for it.
 func (c *Client) collect(ctx context.Context) []pendingCall {
@@ -212,7 +212,7 @@ func (c *Client) collect(ctx context.Context) []pendingCall {
 }
 
 // sendBatch sends a batch and reports whether it is done. If the allocator does not answer, the
-// batch must be sent again. Any other error would repeat, so it is logged and the batch is left to
+// batch must be sent again. Any other error would occur again, so it is logged and the batch is left to
 // the allocator's verifier.
 func (c *Client) sendBatch(ctx context.Context, batch []pendingCall) bool {
 	confirm, release := &allocatorv1.ConfirmRequest{}, &allocatorv1.ReleaseRequest{}

@@ -105,7 +105,7 @@ func (r *reserve) run(ctx context.Context) {
 	r.close(context.WithoutCancel(ctx))
 }
 
-// wait waits until the next call is due. It returns false if ctx is done before.
+// wait waits until the next call is due. It returns false if ctx ends first.
 func (r *reserve) wait(ctx context.Context) bool {
 	for {
 		delay, has := r.stock.due(time.Now())
@@ -163,7 +163,7 @@ func (r *reserve) call(ctx context.Context, request *allocatorv1.ReserveRequest)
 	return r.allocator.Reserve(ctx, request)
 }
 
-// renew replaces a holder whose reserve has ended, at most once in the time of a heartbeat. If that
+// renew replaces a holder after its reserve has ended, at most once in the time of a heartbeat. If that
 // fails, the next allocation tries it again.
 func (r *reserve) renew(ctx context.Context, h *holder, why error) {
 	r.end(h, why)
@@ -176,7 +176,7 @@ func (r *reserve) renew(ctx context.Context, h *holder, why error) {
 	}
 }
 
-// giveUp notes that the allocator has no reserves, and deletes the Lease, which nobody else would.
+// giveUp notes that the allocator has no reserves, and deletes the Lease, because the allocator will not.
 func (r *reserve) giveUp(ctx context.Context, h *holder) {
 	r.none.Store(true)
 	r.stock.end(h)
@@ -192,7 +192,7 @@ func (r *reserve) deleteLease(ctx context.Context, h *holder) {
 
 // close ends the reserve at a clean stop, when no write is under way any more: it settles everything,
 // gives the free values back and deletes the Lease. If that does not succeed, the allocator closes
-// the reserve as that of a killed process.
+// the reserve later, as after the death of a process.
 func (r *reserve) close(ctx context.Context) {
 	r.closed.Store(true)
 	for {

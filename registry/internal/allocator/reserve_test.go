@@ -20,7 +20,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// granting is an allocator that grants what is wished, up to a limit.
+// granting is an allocator that grants as many values as are wished, up to a limit.
 type granting struct {
 	allocatorv1.AllocatorServiceClient
 
@@ -141,7 +141,7 @@ func (l *memoryLeases) DeleteLease(_ context.Context, name string) error {
 	return nil
 }
 
-// running is a client with a reserve whose background tasks run in a bubble of synctest.
+// running is a client with a reserve. Its background tasks run in a bubble of synctest.
 type running struct {
 	*Client
 	server *granting
@@ -281,8 +281,8 @@ func TestTheReserveGrowsAndShrinks(t *testing.T) {
 	})
 }
 
-// TestTheAllocatorIsNotPressed checks that an allocator that does not answer is called once in a
-// second, whatever happens meanwhile, and gets everything when it answers again.
+// TestTheAllocatorIsNotPressed checks that an allocator that does not answer is called only once in a
+// second, however many writes there are, and gets all settlements and returns when it answers again.
 func TestTheAllocatorIsNotPressed(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *running) {
 		r.begin(t)
@@ -359,8 +359,8 @@ func TestFaultyCallsAreNotRepeated(t *testing.T) {
 	})
 }
 
-// TestTheEndOfAReserve checks what a clean stop sends: everything that waits, and everything that is
-// free, before the Lease is deleted. A reserve with a write under way is left to the allocator.
+// TestTheEndOfAReserve checks that a clean stop sends all waiting settlements and returns all free values
+// before the Lease is deleted. A reserve with a write under way is left to the allocator.
 func TestTheEndOfAReserve(t *testing.T) {
 	for _, underWay := range []bool{false, true} {
 		t.Run(fmt.Sprintf("a write is under way %v", underWay), func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 )
 
 // stock holds the values of this process's reserve. A value is in one of four places: free, taken
-// for a write whose outcome is not known yet, settling, or returning. The last two wait for the next
+// for a write that is under way, settling, or returning. Settling and returning values wait for the next
 // call to the allocator. A stock belongs to one holder. When the holder ends, all its values are
 // gone, also those that writes have taken: the fence of the holder keeps these writes from being
 // stored, and the allocator finds out which were stored before.
@@ -69,7 +69,7 @@ func newStock() *stock {
 	return &stock{wake: wake.New(), shelves: map[corev1.IPFamily]*shelf{}, values: map[string]*stocked{}}
 }
 
-// rouse makes the loop that calls the allocator look when the next call is due.
+// rouse wakes the loop that calls the allocator, so that it computes anew when the next call is due.
 func (s *stock) rouse() {
 	s.wake.Send()
 }
@@ -133,9 +133,9 @@ func (s *stock) shelf(family corev1.IPFamily) *shelf {
 	return s.shelves[family]
 }
 
-// take takes a value for each claim, or none and returns nil. A claim of a certain value gets it if
-// it is at hand. Values that are in use as addresses of backends are passed over and go back to the
-// allocator.
+// take takes a value for each claim. If there are too few, it takes none and returns nil. A claim of a
+// certain value gets it if it is at hand. Values that backends have as addresses are passed over and
+// returned to the allocator.
 func (s *stock) take(claims []*allocatorv1.Claim, inUse func(address string) bool) *taken {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,14 +205,14 @@ func (s *stock) free(value *stocked) {
 	shelf.free = append(shelf.free, value)
 }
 
-// giveBack makes a value, which the caller has removed from its shelf, return to the allocator with
-// the next call.
+// giveBack has the next call return a value to the allocator. The caller has removed the value from its
+// shelf.
 func (s *stock) giveBack(value *stocked) {
 	delete(s.values, value.value)
 	s.returning = append(s.returning, &allocatorv1.ReservedValue{Value: value.value, Grant: value.grant, Family: value.family})
 }
 
-// putBack makes values available again whose write was certainly not stored.
+// putBack makes the values of a write that was certainly not stored available again.
 func (s *stock) putBack(t *taken) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -291,10 +291,10 @@ func (s *stock) lasts() (time.Duration, bool) {
 	return least, needed
 }
 
-// leastRate is the number of values per second below which a forecast means nothing.
+// leastRate is the number of values per second below which there is no forecast.
 const leastRate = 0.1
 
-// families returns the families that values were needed of, in order.
+// families returns the families of values that were needed so far, in order.
 func (s *stock) families() []corev1.IPFamily { return slices.Sorted(maps.Keys(s.shelves)) }
 
 // familyOf returns the family of an address.

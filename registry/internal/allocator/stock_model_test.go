@@ -15,7 +15,7 @@ import (
 // values and grants are small, so that values often come back under another grant.
 const modelValues = 12
 
-// stockModel drives a stock as the client and the allocator do, and keeps what the allocator knows.
+// stockModel drives a stock as the client and the allocator do, and has the state of the allocator.
 type stockModel struct {
 	stock   *stock
 	holder  *holder
@@ -130,8 +130,8 @@ func (m *stockModel) Answer(t *rapid.T) {
 	m.checkKnown(t)
 }
 
-// checkKnown checks that the stock knows every value that the allocator has in the reserve. Those of
-// a lost answer must have been taken back.
+// checkKnown checks that the stock knows every value that the allocator has in the reserve. Values of a
+// lost answer must have been taken back.
 func (m *stockModel) checkKnown(t *rapid.T) {
 	known := map[string]uint64{}
 	for _, v := range m.stock.values {
@@ -150,7 +150,7 @@ func (m *stockModel) checkKnown(t *rapid.T) {
 	}
 }
 
-// execute does what the allocator does with a call.
+// execute handles a call like the allocator.
 func (m *stockModel) execute(t *rapid.T) *allocatorv1.ReserveResponse {
 	request := m.sent.request
 	for value, grant := range m.granted {
@@ -286,7 +286,7 @@ func (m *stockModel) checkWaiting(t *rapid.T, value string, grant uint64) {
 	}
 }
 
-// TestStockKeepsItsRules runs random sequences of everything that happens to a stock. A value must
+// TestStockKeepsItsRules runs random sequences of all events of a stock. A value must
 // be in one place only, be settled at most once for each grant, and not be taken after its holder has
 // ended.
 func TestStockKeepsItsRules(t *testing.T) {

@@ -146,7 +146,7 @@ func (a *Allocator) Reserve(_ context.Context, req *allocatorv1.ReserveRequest) 
 	return answer, nil
 }
 
-// takeBackLost frees the values of grants whose answers the holder has not received.
+// takeBackLost frees the values of grants that the holder has not received.
 func (a *Allocator) takeBackLost(name string, received uint64) {
 	for _, value := range a.valuesOf(name) {
 		if a.holders[value].grant > received {
@@ -233,7 +233,7 @@ func (a *Allocator) countOf(name string, family corev1.IPFamily) int {
 	return count
 }
 
-// recall adds the values to an answer that claims wait for.
+// recall adds to an answer the values for which claims wait.
 func (a *Allocator) recall(name string, answer *allocatorv1.ReserveResponse) {
 	r := a.reserves[name]
 	for _, value := range r.recalled {
@@ -283,8 +283,8 @@ func (a *Allocator) serveWithReserves(set *allocatorv1.ClaimSet, dryRun bool) *a
 	return result
 }
 
-// needsReserved reports whether a set could not be served because values are in reserves. It recalls
-// those that are claimed by name.
+// needsReserved reports whether a set could not be served because values are in reserves. It recalls the
+// values that are claimed by name.
 func (a *Allocator) needsReserved(set *allocatorv1.ClaimSet, result *allocatorv1.ClaimSetResult) bool {
 	if len(result.GetFailures()) == 0 {
 		return false

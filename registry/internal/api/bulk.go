@@ -87,7 +87,7 @@ func (s *Bulk) answer(ctx context.Context, req *registryv1.WriteRequest, outcome
 			results.add(req.GetOperations()[i].GetDelete() != nil, outcome.Result)
 		}
 		counts[code]++
-		if code == codes.Internal || code == codes.Unknown { // of other errors clients can make something themselves
+		if code == codes.Internal || code == codes.Unknown { // other errors are for the client
 			s.log.ErrorContext(ctx, "operation of a bulk call", "method", kinds.OperationOf(req.GetOperations()[i]).Method(), "err", outcome.Err)
 		}
 	}
@@ -136,7 +136,7 @@ func checkOperation(target kinds.Operation) error {
 	return nil
 }
 
-// checkDeletion checks what only a deletion has.
+// checkDeletion checks the grace period of a deletion.
 func checkDeletion(row *rules.Kind, deletion *registryv1.DeleteOperation) error {
 	grace := deletion.GracePeriodSeconds
 	switch {

@@ -11,7 +11,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Limits of the answer to a bulk call. The writes are made by then, so the answer must not be too
+// Limits of the answer to a bulk call. The writes are made before it, so the answer must not be too
 // large to be sent. The objects and the details of errors that exceed their limit are left out.
 const (
 	maxObjects = rpc.DefaultMaxMessage * 5 / 8

@@ -36,8 +36,8 @@ type Changes struct {
 	Verifier *changes.Verifier
 }
 
-// Verify compares changes with the log. It needs no limit of what the caller may read, because the
-// answer does not depend on the contents of private objects.
+// Verify compares changes with the log. Callers without the right to read private objects may call it,
+// because the answer does not depend on the contents of these objects.
 func (s *Changes) Verify(ctx context.Context, req *registryv1.VerifyRequest) (*registryv1.VerifyResponse, error) {
 	return s.Verifier.Verify(ctx, req)
 }

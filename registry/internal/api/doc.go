@@ -12,11 +12,11 @@
 //
 // [Bulk] makes many writes in one call. It is a service of its own. More fields of ApplyService would
 // have been one method less, but Apply is for operators and merges, while controllers create, update
-// and delete with preconditions; a method whose permission depends on its fields would also hide in
-// the table of methods who may call what. Streams (one message for each write) were rejected: they
-// share no decoding and no commit, and a client that stops half-way leaves the server with a choice.
-// All or nothing, like a transaction, was rejected too: one invalid object would hold up the
-// thousand others, and allocated addresses cannot be rolled back by the store.
+// and delete with preconditions. If the permission depended on the fields of a request, the table of
+// methods could not show it. Streams (one message for each write) were rejected: they share no decoding
+// and no commit, and if a client stops half-way, it is unclear which writes the server shall make. All or
+// nothing, like a transaction, was rejected too: one invalid object would hold up the thousand others,
+// and allocated addresses cannot be rolled back by the store.
 //
 // An answer carries the status of each write in the fields of google.rpc.Status, so that clients
 // treat it like the error of a single call.

@@ -10,7 +10,7 @@ import (
 )
 
 // FuzzMetadata reads the metadata of a write. A refused fence has a short error. An accepted one
-// means the same as its text, and what a store gets is UTF-8.
+// means the same as its text, and the store gets only UTF-8.
 func FuzzMetadata(f *testing.F) {
 	const traceparent = "00-0102030405060708090a0b0c0d0e0f10-0102030405060708-01"
 	f.Add("default/leader=7", traceparent)

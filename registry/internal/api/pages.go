@@ -110,7 +110,7 @@ func (p *Pages) lookup(key snapshotKey) *view.State {
 }
 
 // rebuild rebuilds a state from the changes that are kept for watchers. If this replica is behind
-// the one that began the list, it waits up to futurePage.
+// the replica that began the list, it waits up to futurePage.
 func (p *Pages) rebuild(ctx context.Context, key snapshotKey) (*view.State, error) {
 	waiting, cancel := context.WithTimeout(ctx, futurePage)
 	defer cancel()
@@ -143,8 +143,8 @@ func (p *Pages) store(query pageQuery, state *view.State, next object.Key) strin
 	return pageToken{epoch: state.Epoch(), revision: state.Revision(), query: query.sum(), next: next}.String()
 }
 
-// dropOld removes lists that were not continued within pageLife. If there are still too many, it
-// also removes the one that was idle longest.
+// dropOld removes lists that were not continued within minTokenLifetime. If there are still too many, it
+// also removes the list that was idle longest.
 func (p *Pages) dropOld() {
 	var oldest snapshotKey
 	for key, list := range p.lists {

@@ -71,8 +71,7 @@ func keyOf(ctx context.Context, row *rules.Kind, req any, name string) (object.K
 	return key, checkNamespace(ctx, row, key.Namespace)
 }
 
-// checkNamespace returns an error if the caller is bound to another namespace than that of an
-// object.
+// checkNamespace returns an error if the caller is bound to another namespace than the object has.
 func checkNamespace(ctx context.Context, row *rules.Kind, namespace string) error {
 	if !row.Namespaced {
 		return nil

@@ -18,8 +18,8 @@ import (
 
 type unaryHandler func(ctx context.Context, row *rules.Kind, req proto.Message, field protoreflect.FieldDescriptor) (*response.Message, error)
 
-// Register registers the services of all kinds. An error is a mistake in the API definition or in
-// this package. The server must have the codec of services/kit/rpc, see package response.
+// Register registers the services of all kinds. It returns an error for a mistake in the API definition or
+// in this package. The server must have the codec of services/kit/rpc, see package response.
 func (s *Objects) Register(server grpc.ServiceRegistrar) error {
 	for _, row := range rules.All {
 		desc, err := s.describe(row)

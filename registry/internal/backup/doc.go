@@ -9,6 +9,6 @@
 // does not depend on their schemas.
 //
 // The Leases by which registry processes fence the values at hand are not part of a backup, because
-// the processes that hold them are of another time. A registry whose only other object is such a
-// Lease counts as empty.
+// the processes that hold them are gone when it is restored. A registry that has only such Leases counts
+// as empty.
 package backup

@@ -52,8 +52,8 @@ func (c *Collector) Observe(state *view.State, changes []*view.Change) {
 	}
 }
 
-// examine queues an object if the collector may have to act on it, and sets a timer for an object
-// whose grace period is not over.
+// examine queues an object if the collector may have to act on it, and sets a timer for the end of an
+// object's grace period.
 func (c *Collector) examine(state *view.State, item *view.Item) {
 	switch ends, ok := admission.RemovalTime(item.Object); {
 	case ok:

@@ -1,4 +1,4 @@
-// Package gc removes objects that are no longer needed: objects whose owners are all gone, the
+// Package gc removes objects that are no longer needed: objects after the removal of all their owners, the
 // contents of a namespace that is being deleted, events beyond their age or number, and the part of
 // the change log beyond its retention.
 //

@@ -8,13 +8,13 @@ import (
 	"portolan.dev/services/object"
 )
 
-// keepExpiredToken is the time for which an expired Token is kept. Until then its client is told that it
-// expired, and not that there is none, and operators see in their list which one they have to replace. A
-// week has a working day in it.
+// keepExpiredToken is the time for which an expired Token is kept. Until then its client gets an error
+// that the token has expired, and operators see in their list which token they have to replace. A week
+// has a working day in it.
 const keepExpiredToken = 7 * 24 * time.Hour
 
-// ends has the kinds whose objects are deleted at some time, and the function that returns this time: of a
-// Revocation when its certificates have expired, of a Token some time after it has.
+// ends has the kinds of objects that are deleted at some time, and the function that returns this time. A
+// Revocation is deleted when its certificates have expired, a Token some time after it has expired.
 var ends = map[string]func(object.Object) time.Time{
 	"Revocation": func(o object.Object) time.Time { return o.(*corev1.Revocation).GetSpec().GetExpires().AsTime() },
 	"Token": func(o object.Object) time.Time {
@@ -22,7 +22,7 @@ var ends = map[string]func(object.Object) time.Time{
 	},
 }
 
-// expired returns the objects whose time is over.
+// expired returns the objects that are to be deleted by now.
 func (r *Reaper) expired(now time.Time) []*view.Item {
 	var expired []*view.Item
 	for kind, end := range ends {

@@ -7,7 +7,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// graceTimers holds a timer for every object whose grace period is not over.
+// graceTimers holds a timer for every object with a running grace period.
 type graceTimers struct {
 	mu      sync.Mutex
 	stopped bool

@@ -29,8 +29,8 @@ type ReaperConfig struct {
 }
 
 // Reaper bounds the number and the size of the events and of the change log, and removes
-// Revocations and Tokens that have expired. It runs periodically, so what is written within one interval may
-// exceed the bounds. The rates of the writers (package quota) bound that.
+// Revocations and Tokens that have expired. It runs periodically, so the bounds may be
+// exceeded by the writes of one interval. The rates of the writers (package quota) limit these.
 //
 // If the log exceeds its size, its oldest changes are pruned although they are within the
 // retention. A follower that was away for longer then takes a snapshot. The alternative, to refuse
@@ -43,7 +43,7 @@ type Reaper struct {
 
 	// unmeasured is set while the size of the log is unknown.
 	unmeasured atomic.Bool
-	// logSize is the size of the log when it was last measured, and of all changes since.
+	// logSize is the size of the log at the last measurement, plus the size of all changes since.
 	logSize atomic.Int64
 }
 

@@ -9,7 +9,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// TestColumns sends columns to Postgres and compares what it has read.
+// TestColumns sends columns to Postgres and compares the values that Postgres has read.
 func TestColumns(t *testing.T) {
 	t.Parallel()
 	conn, err := pgx.Connect(t.Context(), kittest.Postgres(t))

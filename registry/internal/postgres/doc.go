@@ -10,12 +10,12 @@
 // A batch is one statement (statement.go): it takes revisions from the head, writes the rows and
 // the log, and notifies the other processes. It is optimistic: each write states the expected state
 // of its row (absent, of this revision, of this UID) and the expected epoch of the log, and if
-// anything differs, the statement writes nothing. The statement calls a function of the session, because only a function can undo its
-// writes without an error in the server's log. If an expectation does not hold, or if the batch
-// writes to one key twice, the batch is executed under the lock of the head: read the rows, call
-// store.Decide, and run the same statement with the decided writes. The common case takes one round
-// trip, in which the head is locked from the middle of the statement to its commit. Deciding in SQL
-// would make the second way unnecessary, but would need a second implementation of all rules.
+// anything differs, the statement writes nothing. The statement calls a function of the session, because
+// only a function can undo its writes without an error in the server's log. If an expectation does not
+// hold, or if the batch writes to one key twice, the batch is executed under the lock of the head: read
+// the rows, call store.Decide, and run the same statement with the decided writes. The common case takes
+// one round trip, in which the head is locked from the middle of the statement to its commit. Deciding in
+// SQL would make the second way unnecessary, but would need a second implementation of all rules.
 //
 // # A lost connection
 //

@@ -12,7 +12,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// impatient returns a connected writer whose sessions have a limit of two seconds.
+// impatient returns a connected writer. Its sessions have limits of two seconds.
 func impatient(t *testing.T, s *Store) *writer {
 	t.Helper()
 	config := s.conn.Copy()
@@ -94,8 +94,8 @@ func TestTheLastWriteOfADeadProcessEnds(t *testing.T) {
 	}
 }
 
-// TestAWriterThatFallsSilentEnds begins a transaction and sends nothing more, like a process whose
-// machine has failed without the server noticing.
+// TestAWriterThatFallsSilentEnds begins a transaction and sends nothing more, like a process on a
+// machine that has failed without the server noticing.
 func TestAWriterThatFallsSilentEnds(t *testing.T) {
 	t.Parallel()
 	dsn := kittest.Postgres(t)

@@ -22,20 +22,20 @@ const (
 const commitQuery = `SELECT new_epoch, new_revision, new_oldest FROM pg_temp.registry_commit(
 	$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`
 
-// commitFunction creates that function, for one session.
+// commitFunction creates the function of commitQuery, for one session.
 //
 //   - All parts join head, so the head is locked before any row. Two batches can therefore not wait
 //     for each other.
 //   - Its snapshot may be older than the lock. UPDATE, DELETE and FOR SHARE check the rows that
 //     they find again in their newest version, and INSERT finds every taken key. Any other row that
 //     is missed is missing from the count, like any other broken expectation.
-//   - If the count differs from the expected one, or a key is taken, all writes are undone. That
+//   - If the count differs from the expected count, or a key is taken, all writes are undone. Undoing them
 //     requires a function: the exception is caught in the server, which does not log it, and the
 //     batch remains one round trip. A transaction that the client rolls back would hold the head
 //     for another round trip, and checking the rows before writing them would look up each row
 //     twice.
-//   - An update of head returns the newest version of the row, so the epoch of the log is the one that
-//     the batch is committed under.
+//   - An update of head returns the newest version of the row, so it returns the epoch of the log under
+//     which the batch is committed.
 //   - The data of a deletion may be empty. The data of the row is then logged.
 const commitFunction = `
 CREATE FUNCTION pg_temp.registry_commit(
@@ -234,8 +234,8 @@ func (b *batchRows) expected() int {
 	return n
 }
 
-// records returns the log records of the batch, whose revisions follow base. It returns nil if not
-// all records are in memory.
+// records returns the log records of the batch. Their revisions follow base. It returns nil if not all
+// records are in memory.
 func (b *batchRows) records(base uint64, now time.Time) []store.Record {
 	records := make([]store.Record, len(b.effects))
 	for i := range records {

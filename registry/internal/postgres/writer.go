@@ -15,7 +15,7 @@ import (
 	"portolan.dev/services/kit/app"
 )
 
-// writer holds the one connection through which this process commits. One batch at a time uses it.
+// writer holds the connection through which this process commits. One batch at a time uses it.
 type writer struct {
 	config        *pgx.ConnConfig
 	lookupTimeout time.Duration   // how long the outcome of a lost batch is looked up
@@ -112,7 +112,7 @@ func (w *writer) drop() {
 	w.conn = nil
 }
 
-// resolve looks up the outcome of a batch whose commit returned an error. done is the result if the
+// resolve looks up the outcome of a batch after its commit returned an error. done is the result if the
 // batch was committed.
 func (w *writer) resolve(ctx context.Context, cause error, mark int64, done batchResult) (batchResult, error) {
 	if refused, ok := errors.AsType[*pgconn.PgError](cause); ok && refused.Severity == "ERROR" || pgconn.SafeToRetry(cause) {

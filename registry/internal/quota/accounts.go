@@ -22,13 +22,13 @@ const (
 // account of a workload or a registrar is the path of its identity, which has no space.
 const namespaceOwner = "namespace "
 
-// OwnerLimits are the limits of what one workload or registrar has created, which names it in its
-// annotation.
+// OwnerLimits limit the objects that one workload or registrar has created. An annotation of each object
+// names its creator.
 type OwnerLimits struct {
-	// Pods is the limit of a workload, and RegistrarPods that of a registrar, which registers all containers
-	// of a node.
+	// Pods is the limit of a workload. RegistrarPods is the limit of a registrar, which registers all
+	// containers of a node.
 	Pods, RegistrarPods int
-	// Services is the limit of services, and that of namespaces.
+	// Services is the limit of services, and also of namespaces.
 	Services int
 }
 
@@ -36,7 +36,7 @@ type OwnerLimits struct {
 type accountLimits struct {
 	namespaces map[string]map[string]int // by resource and namespace, which may be everyNamespace
 	owned      map[string]int            // of one owner, by kind
-	// registrarPods is the limit of pods of a registrar; that of other owners is in owned.
+	// registrarPods is the limit of pods of a registrar; owned has the limit of other owners.
 	registrarPods int
 }
 
@@ -66,7 +66,7 @@ var plurals = func() map[string]string {
 	return names
 }()
 
-// countedKinds returns the kinds whose objects can be limited.
+// countedKinds returns the kinds that can have a limit.
 func (l *accountLimits) countedKinds() []string {
 	var names []string
 	for _, kind := range kinds.All {
@@ -164,5 +164,5 @@ func (l *accountLimits) flag(account store.Account) string {
 	return flagWorkloadPods
 }
 
-// isRegistrar reports whether the path of an identity is that of a registrar.
+// isRegistrar reports whether a path identifies a registrar.
 func isRegistrar(owner string) bool { return strings.HasPrefix(owner, string(identity.Registrar)+"/") }

@@ -1,4 +1,4 @@
-// Package quota limits what clients may write: how much in a time, and how much there may be of it.
+// Package quota limits the writes of clients in a time, and the number of objects.
 //
 // # Rates
 //
@@ -20,14 +20,13 @@
 // # Quotas
 //
 // A [Ledger] limits the objects of a namespace, the pods of a workload or a registrar, and the services and
-// namespaces that a registrar has created. Those have an owner, which their annotation names. The invariant: no commit
-// leaves an account above its limit that the commit added to, with any number of clients and
-// replicas. A lower limit removes nothing.
+// namespaces that a registrar has created. An annotation names the owner of these objects. The invariant: no
+// commit that adds to an account leaves it above its limit, with any number of clients and replicas. A
+// lower limit removes nothing.
 //
-// The ledger counts along the view. The store asks it inside a commit, when nothing else can
-// commit, and passes the changes that the view lacks. A write therefore costs what it adds to its
-// accounts, and the store has no tables for quotas: no counter can be wrong after a crash, a
-// restore or a change of the configuration. In Postgres a batch with a limited write takes two
-// round trips more, because the head has to be locked before the decision. Batches without limited
-// writes are committed as before.
+// The ledger counts along the view. The store calls it inside a commit, when nothing else can commit, and
+// passes the changes that the view lacks. The cost of a write therefore depends only on the number of its
+// accounts, and the store has no tables for quotas: no counter can be wrong after a crash, a restore or a
+// change of the configuration. In Postgres a batch with a limited write takes two round trips more,
+// because the head has to be locked before the decision. Other batches cost nothing more.
 package quota

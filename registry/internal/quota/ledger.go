@@ -73,8 +73,8 @@ func (l *Ledger) add(account store.Account, amount int) {
 	}
 }
 
-// Charges returns what replacing old by updated adds to the limited accounts. old is nil for a new
-// object, updated for a deletion.
+// Charges returns the amounts that replacing old by updated adds to the limited accounts. old is nil for a
+// new object, updated for a deletion.
 func (l *Ledger) Charges(updated, old object.Object) []store.Charge {
 	var charges []store.Charge
 	add := func(account store.Account, amount, limit int) {

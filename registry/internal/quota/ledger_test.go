@@ -54,7 +54,7 @@ const (
 	balanced = corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER
 )
 
-// TestCharges checks what writes add to accounts and give back.
+// TestCharges checks the amounts that writes add to accounts and give back.
 func TestCharges(t *testing.T) {
 	l := NewLedger([]NamespaceQuota{
 		{"shop", "services", 9}, {"shop", "services.nodeports", 8}, {"*", "services.loadbalancers", 7}, {"other", "services", 6},
@@ -158,7 +158,7 @@ portolan_registry_quota_used{namespace="shop",resource="services.loadbalancers"}
 }
 
 // TestWorkloadsHaveARate checks that a workload has its own, lower rate, and that a registrar, which writes
-// for all containers of a node, has that of an agent.
+// for all containers of a node, has the rate of an agent.
 func TestWorkloadsHaveARate(t *testing.T) {
 	rates, _ := start()
 	for _, one := range []struct {
@@ -193,7 +193,7 @@ func TestRegistrarsHaveALimitOfPods(t *testing.T) {
 	}
 }
 
-// BenchmarkCharges measures what the ledger adds to the create of a service, without limits and
+// BenchmarkCharges measures the time that the ledger adds to the creation of a service, without limits and
 // with limits in all namespaces.
 func BenchmarkCharges(b *testing.B) {
 	for name, quotas := range map[string][]NamespaceQuota{

@@ -16,8 +16,8 @@ var (
 		"Limit of a resource, by namespace and resource.", []string{"namespace", "resource"}, nil)
 )
 
-// ledgerMetrics has the use and the limit of each resource that is limited in a namespace: of the
-// limits of * only in the namespaces that use the resource. Workloads and registrars have no series of
+// ledgerMetrics has the use and the limit of each resource that is limited in a namespace. For limits of *
+// it has only the namespaces that use the resource. Workloads and registrars have no series of
 // their own, because there may be thousands.
 type ledgerMetrics struct{ ledger *Ledger }
 

@@ -21,16 +21,15 @@ type Limits struct {
 	Bytes  int // per second, a multiple of 1024
 }
 
-// burst is the time in which an identity that has not written for a while may write at any rate, as
-// much as the rate allows in this time.
+// burst is the size of a burst in time: an identity that has not written for a while may write at once as
+// much as its rate allows in this time.
 const burst = 20 * time.Second
 
 // maxIdle is the number of identities above which those that have not written for a burst are
 // forgotten.
 const maxIdle = 1024
 
-// roles are the roles whose identities have a rate, with the beginning of the names of the flags
-// that set it.
+// roles are the roles of identities with a rate, with the prefix of the flags that set it.
 var roles = map[identity.Role]string{identity.NodeAgent: "agent", identity.Edge: "agent", identity.Workload: "workload", identity.Registrar: "agent"}
 
 // Rates counts the writes of each identity. It is safe for concurrent use.
@@ -44,7 +43,7 @@ type Rates struct {
 	sweepAt int // number of writers at which the idle ones are forgotten
 }
 
-// writer holds what one identity may still write.
+// writer holds the remaining writes and bytes of one identity.
 type writer struct{ writes, bytes *rate.Limiter }
 
 // New returns rates with the limits of the identities of each role. Roles without limits write at
@@ -95,8 +94,8 @@ func (r *Rates) admit(id identity.ID, size int) error {
 	return nil
 }
 
-// take takes n tokens, or none. If there are too few, it returns the time until there are enough.
-// cancel gives taken tokens back.
+// take takes n tokens and returns the function that puts them back. If there are too few, it takes none
+// and returns the time until there are enough.
 func take(limiter *rate.Limiter, now time.Time, n int) (wait time.Duration, cancel func()) {
 	reservation := limiter.ReserveN(now, n)
 	if wait = reservation.DelayFrom(now); wait > 0 {

@@ -9,11 +9,11 @@
 // denying the first denies all of them.
 //
 // The registry signs, and not a daemon of its own, as SPIRE has one. Kubernetes does the same in its
-// controller manager. All daemons already have a connection to the registry, and it is the one
-// process that is replicated, watched and backed up anyway; a further daemon would be one more to
-// run before certificates expire. The price is that whoever takes over the machine of a registry
-// has the key of the issuer, and can be each daemon, each node agent and each workload until the
-// issuer is replaced. He cannot be an operator or viewer, NATS or Postgres, because identity
-// refuses certificates of these roles from an issuer, on all machines. A registry that is taken
-// over could already write every object, so what it gains is the traffic of the other daemons.
+// controller manager. All daemons already have a connection to the registry, and the registry is
+// replicated, watched and backed up anyway. A daemon of its own would be one more to keep running, because
+// certificates expire without it. The price is that an attacker who takes over the machine of a
+// registry has the key of the issuer, and can be each daemon, each node agent and each workload until the
+// issuer is replaced. The attacker cannot be an operator or viewer, NATS or Postgres, because identity
+// refuses certificates of these roles from an issuer, on all machines. An attacker in a registry can write
+// every object anyway, so the key adds only access to the traffic of other daemons.
 package renewal

@@ -142,8 +142,8 @@ func (i *Issuer) renew(id identity.ID, presented *x509.Certificate, request []by
 	return cert, issued, nil
 }
 
-// publicKey returns the public key of a request, if it is one that authorities accept and the
-// request is signed with its private key. Otherwise it returns the reason.
+// publicKey returns the public key of a request if authorities accept such keys and the request is signed
+// with its private key. Otherwise it returns the violation.
 func publicKey(der []byte) (key any, violation string) {
 	if len(der) > maxRequest {
 		return nil, fmt.Sprintf("has %d bytes, and may have %d", len(der), maxRequest)

@@ -90,7 +90,7 @@ func requestFor(t *testing.T, key crypto.Signer, template x509.CertificateReques
 	return der
 }
 
-// TestRenewedCertificate checks everything in a renewed certificate, and in the one that renews it.
+// TestRenewedCertificate checks all fields of a renewed certificate, and of the next renewal.
 func TestRenewedCertificate(t *testing.T) {
 	i := newIssuer(t, 365*24*time.Hour)
 	old := presented(t, "nodeagent/n1", time.Minute, "n1.example", "10.0.0.1", "fd00::1")

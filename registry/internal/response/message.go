@@ -47,12 +47,12 @@ type Message struct {
 	kind  string
 	field protowire.Number
 
-	// written and revision are what Describe was given.
+	// written and revision are the arguments of Describe.
 	written  *corev1.ObjectMeta
 	revision uint64
 }
 
-// keptParts is the largest number of parts whose memory Reset keeps: the parts of one batch of a
+// keptParts is the largest number of parts for which Reset keeps the memory: the parts of one batch of a
 // snapshot. There are many streams, and most of their messages are small.
 const keptParts = 512
 
@@ -121,7 +121,7 @@ func WithRevision(data []byte, revision uint64) (field, object []byte) {
 	return field, field[before:]
 }
 
-// AddField appends an object as the field that [Object] returned.
+// AddField appends an object as the field that [WithRevision] returned.
 func (m *Message) AddField(field []byte) { m.parts = append(m.parts, field) }
 
 // AddObject appends an encoded object.
@@ -154,7 +154,7 @@ func (m *Message) Describe(meta *corev1.ObjectMeta, revision uint64) {
 	m.written, m.revision = meta, revision
 }
 
-// Written returns what Describe was given. The audit log has it.
+// Written returns the arguments of Describe, for the audit log.
 func (m *Message) Written() (meta *corev1.ObjectMeta, revision uint64) { return m.written, m.revision }
 
 // AddChanges appends changes that were encoded by [Change].

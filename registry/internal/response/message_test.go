@@ -101,7 +101,7 @@ func TestMessageIsUsedAgain(t *testing.T) {
 	}
 }
 
-// TestObject checks that Object sets the version of an object without decoding it.
+// TestObject checks that WithRevision sets the version of an object without decoding it.
 func TestObject(t *testing.T) {
 	for _, o := range []*corev1.Service{
 		{}, {Spec: &corev1.ServiceSpec{ClusterIp: "10.96.0.1"}},

@@ -54,8 +54,8 @@ type Kind struct {
 	// MarkTerminating marks a deleted object as terminating. Objects of a kind with
 	// MarkTerminating, such as namespaces, are removed after their contents.
 	MarkTerminating func(o object.Object)
-	// IdentitiesOf returns the paths of the identities whose certificates are void once the object is
-	// deleted.
+	// IdentitiesOf returns the paths of the identities that belong to an object. Their certificates are
+	// revoked when the object is deleted.
 	IdentitiesOf func(o object.Object) []string
 	// Warn returns warnings about a valid object that depend on the time.
 	Warn func(now time.Time, o object.Object) []string

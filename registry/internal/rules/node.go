@@ -18,8 +18,8 @@ import (
 //
 // A node gets no address of the cluster, of another node, or outside the operator's ranges.
 // Addresses that the node had before stay. An address is of the node that claims it first. Ranges
-// for each node would also protect the addresses of nodes that are not there yet, but somebody
-// would have to know and enter the addresses of every machine.
+// for each node would also protect the addresses of nodes that are not there yet, but an operator
+// would have to enter the addresses of every machine.
 func checkNodeAddresses(w Context, o, old object.Object) apierr.Violations {
 	var found apierr.Violations
 	node, _ := o.(*corev1.Node)

@@ -15,11 +15,10 @@ import (
 // could contain it. An address that the pod had before stays, because the service was created
 // later.
 //
-// The pod of a workload or a registrar has addresses of its node only, and that of a registrar also has
-// some in the node's pod ranges and in the installation's ranges of containers, where the operator says
-// that containers are. Otherwise a workload
-// or a registrar could send the clients of its services to any machine. A container at an address outside
-// these ranges is reached at ports that it publishes on its node.
+// The pod of a workload has only addresses of its node. The pod of a registrar may also have addresses in
+// the node's pod ranges and in the installation's container ranges, which the operator has set. Otherwise
+// a workload or a registrar could send the clients of its services to any machine. A container at an
+// address outside these ranges is reached at ports that it publishes on its node.
 func checkPodStatus(w Context, o, old object.Object) apierr.Violations {
 	var found apierr.Violations
 	pod, _ := o.(*corev1.Pod)

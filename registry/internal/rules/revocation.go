@@ -16,8 +16,7 @@ import (
 // same moment. Replicas look for changes every second, even if they are not woken.
 const revocationMargin = 2 * time.Second
 
-// completeRevocation sets the times that a new Revocation does not have. An update keeps those of
-// the old one.
+// completeRevocation sets the missing times of a new Revocation. An update keeps the times of the old one.
 func completeRevocation(w Context, o, old object.Object) apierr.Violations {
 	revocation, _ := o.(*corev1.Revocation)
 	spec := revocation.Spec // set by the kind's defaults

@@ -59,8 +59,8 @@ func rangesText(ranges []netip.Prefix) string {
 	return strings.Join(texts, ", ")
 }
 
-// checkServiceStatus refuses the address of a node as the address of a load balancer, for the same
-// reason. It allows the address with ipMode Proxy, with which the provider answers at that address
+// checkServiceStatus refuses the address of a node as the address of a load balancer, because the node
+// would send all traffic for its own address to the service. It allows the address with ipMode Proxy, with which the provider answers at that address
 // itself and nodes do not redirect the traffic.
 func checkServiceStatus(w Context, o, old object.Object) apierr.Violations {
 	svc, _ := o.(*corev1.Service)

@@ -20,8 +20,8 @@ const (
 	maxTokenLife = 366 * 24 * time.Hour
 )
 
-// completeToken sets the default end of a new Token, and who creates it. An update keeps those of the old
-// one.
+// completeToken sets the default end of a new Token, and its creator. An update keeps the end and the
+// creator of the old one.
 func completeToken(w Context, o, old object.Object) apierr.Violations {
 	token, _ := o.(*corev1.Token)
 	spec := token.Spec // set by the kind's defaults

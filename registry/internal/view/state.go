@@ -13,7 +13,7 @@ type Item struct {
 	Revision uint64        // the object's resource_version
 	Object   object.Object // decoded
 	Bytes    []byte        // encoded, with resource_version
-	Field    []byte        // the same as a field of a response, see response.Object
+	Field    []byte        // the same as a field of a response, see response.WithRevision
 
 	stored int // length of the stored encoding, with which Bytes begins
 }

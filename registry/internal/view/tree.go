@@ -27,7 +27,7 @@ func sizeOf(n *node) int {
 	return n.size
 }
 
-// resized returns n after its size was set from those of its children. n is not shared yet.
+// resized sets the size of n from the sizes of its children and returns n. n is not shared yet.
 func (n *node) resized() *node {
 	n.size = 1 + sizeOf(n.left) + sizeOf(n.right)
 	return n

@@ -69,7 +69,7 @@ type stream struct {
 }
 
 // add puts a change into the buffer and sends the buffer if it is full. The revision of that
-// message is the one up to which the stream was complete before the message.
+// message is the revision up to which the stream was complete before the message.
 func (w *stream) add(encoded []byte) error {
 	if encoded == nil {
 		return nil
@@ -88,8 +88,8 @@ func (w *stream) flush(revision uint64, synced bool) error {
 	return err
 }
 
-// present sends the present objects. The cursor is taken before the state, so a change in between
-// is seen twice instead of never; the second time it is left out because of its revision.
+// present sends the present objects. The cursor is taken before the state, so a change in between is in
+// both. It is left out of the changes because of its revision.
 func (w *stream) present() (*Cursor, error) {
 	cursor := w.Hub.Now(w.kind)
 	state := w.View.State()

@@ -106,7 +106,7 @@ func testManyWritesAtOnce(t *testing.T, place Location) {
 }
 
 // testSharedObjects checks that followers get the objects of committed writes as they were submitted,
-// with their versions, and that those of refused writes are left alone.
+// with their versions, and that the objects of refused writes are not changed.
 func testSharedObjects(t *testing.T, place Location) {
 	s := open(t, place)
 	var ops []store.Op

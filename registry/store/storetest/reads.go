@@ -139,7 +139,7 @@ func testFollowers(t *testing.T, place Location) {
 	wg.Wait()
 }
 
-// fillConcurrently does the same as fill and may be called from other goroutines than the test's.
+// fillConcurrently is fill for other goroutines than the test's.
 func fillConcurrently(t *testing.T, s store.Store, prefix string, n int) {
 	for i := range n {
 		name := fmt.Sprint(prefix, i)
@@ -235,7 +235,7 @@ func followByTail(t *testing.T, s store.Store, until uint64) (found []store.Reco
 	return found
 }
 
-// testDeletionWithData deletes a version whose data the caller passes.
+// testDeletionWithData deletes a version. The caller passes the data of the version.
 func testDeletionWithData(t *testing.T, place Location) {
 	s := open(t, place)
 	created := must(t, s, create("a", "uid", "data of a"))

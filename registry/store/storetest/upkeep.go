@@ -236,8 +236,8 @@ func testLock(t *testing.T, place Location) {
 	}
 }
 
-// testLockKeepsOthersOut checks that a second caller for the same lock, on another replica if there
-// are several, does not get it while the first holds it.
+// testLockKeepsOthersOut checks that a second caller, on another replica if there are several, does not get
+// a lock while the first caller holds it.
 func testLockKeepsOthersOut(t *testing.T, place Location) {
 	all := replicas(t, place, 2)
 	asking, entered := make(chan struct{}), make(chan struct{})

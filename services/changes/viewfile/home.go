@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"portolan.dev/services/kit/health"
@@ -21,14 +22,19 @@ const (
 	check = "view"
 )
 
-// Home is the place of a daemon's view: a file in the folder of the daemon's data.
+// Home is the place of a daemon's view: a file in the folder of the daemon's data. It knows whether the
+// daemon still uses the view from the file. A Home must not be copied after Begin.
 type Home struct {
 	// Dir is the folder, which is made if there is none. If Dir is empty, no view is kept.
 	Dir string
-	// Use is the daemon's use of its view, such as "forwarding", for the health check.
+	// Use says in one word how the daemon uses its view, such as "forwarding", for the health check.
 	Use    string
 	Log    *slog.Logger
 	Health *health.Registry
+
+	at       time.Time   // when the loaded view was current; zero: none was loaded
+	revision uint64      // of the loaded view
+	left     atomic.Bool // the daemon no longer uses the loaded view
 }
 
 // Follower reports how well a view follows the registry.
@@ -39,34 +45,66 @@ type Follower interface {
 	Age() time.Duration
 }
 
-// Begin has a daemon begin with the view on its disk. load takes the view over from a path and returns
-// the revision of the log and the time at which the view was last known to be current. Begin returns
-// that time. It returns the zero time if there is no view, and the error of load if the view is not used.
-func (h Home) Begin(load func(path string) (revision uint64, at time.Time, err error)) (time.Time, error) {
+// Begin loads the view from the disk and reports whether there was one. load takes the view over from a
+// path and returns the revision of the log and the time at which the view was last known to be current.
+// Begin returns the error of load, unless there is no file.
+func (h *Home) Begin(load func(path string) (revision uint64, at time.Time, err error)) (loaded bool, err error) {
 	if h.Dir == "" {
-		return time.Time{}, nil
+		return false, nil
 	}
 	if err := os.MkdirAll(h.Dir, 0o700); err != nil {
 		h.Log.Warn("the view will not be kept", "err", err)
-		return time.Time{}, nil
+		return false, nil
 	}
 	revision, at, err := load(h.path())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return time.Time{}, nil
+		return false, nil
 	case err != nil:
-		return time.Time{}, err
+		return false, err
 	}
+	h.revision, h.at = revision, at
 	h.Log.Info("starting from the last view", "revision", revision, "age", time.Since(at).Round(time.Second))
 	h.Health.Set(check, fmt.Errorf("%s by the view on disk, which was current at %s: the registry has not answered yet", h.Use, at.UTC().Format(time.RFC3339)))
-	return at, nil
+	return true, nil
 }
 
-// Leave says that the daemon no longer uses the view from its disk.
-func (h Home) Leave() { h.Health.Set(check, nil) }
+// Leave records that the daemon no longer uses the view from its disk. Only the first call has an effect.
+func (h *Home) Leave() {
+	if !h.left.Swap(true) {
+		h.Health.Set(check, nil)
+	}
+}
+
+// OnDisk reports whether the daemon uses the view from its disk.
+func (h *Home) OnDisk() bool { return !h.at.IsZero() && !h.left.Load() }
+
+// LoadedAt returns the time at which the loaded view was current, or the zero time if none was loaded.
+func (h *Home) LoadedAt() time.Time { return h.at }
+
+// Age returns the time since the view in use was known to be current.
+func (h *Home) Age(follower Follower) time.Duration {
+	if h.OnDisk() {
+		return time.Since(h.at)
+	}
+	return follower.Age()
+}
+
+// View is a view whose revision is that of the log.
+type View interface {
+	// Revision returns the revision of the view, or 0 if it is empty.
+	Revision() uint64
+	// Save writes the view to a path.
+	Save(path string) error
+}
+
+// KeepView saves a view until ctx is done. changed receives a value when the view may have changed.
+func (h *Home) KeepView(ctx context.Context, follower Follower, view View, changed <-chan struct{}) error {
+	return h.Keep(ctx, follower, KeepOptions{Revision: view.Revision, Loaded: h.revision, Save: view.Save, Changed: changed})
+}
 
 // Keep saves the view until ctx is done. Of the options it sets Path, Every, Current and Report.
-func (h Home) Keep(ctx context.Context, follower Follower, o KeepOptions) error {
+func (h *Home) Keep(ctx context.Context, follower Follower, o KeepOptions) error {
 	if h.Dir == "" {
 		return nil
 	}
@@ -81,4 +119,4 @@ func (h Home) Keep(ctx context.Context, follower Follower, o KeepOptions) error 
 	return Keep(ctx, o)
 }
 
-func (h Home) path() string { return filepath.Join(h.Dir, fileName) }
+func (h *Home) path() string { return filepath.Join(h.Dir, fileName) }

@@ -1,10 +1,10 @@
-package proxy
+package backends
 
 import "golang.org/x/sys/unix"
 
 // Progress returns a number that changes if and only if the client has sent or received bytes. It is
-// the kernel's count, because a connection that is spliced, or whose peer reads slowly, may move bytes
-// for a long time without a return to this process.
+// the kernel's count, because a connection that is spliced, or has a slow peer, may move bytes for a long
+// time without a return to this process.
 func (c *Connection) Progress() uint64 {
 	raw, err := c.client.SyscallConn()
 	if err != nil {

@@ -1,4 +1,4 @@
-package proxy_test
+package backends_test
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ func TestIdleConnectionsHoldNoPipes(t *testing.T) {
 	for range 10 {
 		const size = 1 << 20
 		l := connect(t)
-		go l.client.Write(make([]byte, size)) //nolint:errcheck // the backend misses what is lost
+		go l.client.Write(make([]byte, size)) //nolint:errcheck // the backend notices missing bytes
 		if _, err := io.CopyN(io.Discard, l.backend, size); err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package proxy
+package backends
 
 // Progress returns a number that changes if and only if bytes were passed on.
 func (c *Connection) Progress() uint64 {

@@ -1,4 +1,4 @@
-package proxy_test
+package backends_test
 
 import (
 	"net/netip"
@@ -8,8 +8,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"portolan.dev/services/backends"
 	"portolan.dev/services/kit/kittest"
-	"portolan.dev/services/proxy"
 )
 
 var (
@@ -28,16 +28,16 @@ func addr(n int) netip.AddrPort {
 }
 
 // server returns a server with a drain time and the backends with the given numbers.
-func server(backends ...int) *proxy.Server {
-	s := &proxy.Server{Drain: time.Hour}
-	for _, n := range backends {
-		s.Backends = append(s.Backends, proxy.Real{Addr: addr(n), Weight: 1})
+func server(numbers ...int) *backends.Server {
+	s := &backends.Server{Drain: time.Hour}
+	for _, n := range numbers {
+		s.Backends = append(s.Backends, backends.Real{Addr: addr(n), Weight: 1})
 	}
 	return s
 }
 
 // picks returns the backends that a pool picks in a number of picks, sorted, each once.
-func picks(p *proxy.Pool, n int, tried ...*proxy.Backend) []netip.AddrPort {
+func picks(p *backends.Pool, n int, tried ...*backends.Backend) []netip.AddrPort {
 	var out []netip.AddrPort
 	for range n {
 		f := &flow{}
@@ -50,7 +50,7 @@ func picks(p *proxy.Pool, n int, tried ...*proxy.Backend) []netip.AddrPort {
 	return slices.Compact(out)
 }
 
-// TestUsableBackends checks which backends get new sessions, by what is known of them.
+// TestUsableBackends checks which backends get new sessions, by their health.
 func TestUsableBackends(t *testing.T) {
 	const well, failed, down = 0, 1, 2
 	for _, c := range []struct {
@@ -68,9 +68,9 @@ func TestUsableBackends(t *testing.T) {
 		{"all are down, and the server fails open", []int{down, down}, true, []int{0, 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, s := proxy.NewPool(proxy.Options{}), &proxy.Server{FailOpen: c.failOpen}
+			p, s := backends.NewPool(backends.Options{}), &backends.Server{FailOpen: c.failOpen}
 			for i := range c.states {
-				s.Backends = append(s.Backends, proxy.Real{Addr: addr(i), Weight: 1})
+				s.Backends = append(s.Backends, backends.Real{Addr: addr(i), Weight: 1})
 			}
 			p.Replace(s)
 			for i, state := range c.states {
@@ -91,20 +91,20 @@ func TestUsableBackends(t *testing.T) {
 }
 
 // TestFailOpenIsAboutThePool checks that a session that has tried all usable backends does not try
-// those that are down.
+// backends that are down.
 func TestFailOpenIsAboutThePool(t *testing.T) {
-	p, s := proxy.NewPool(proxy.Options{}), server(1, 2)
+	p, s := backends.NewPool(backends.Options{}), server(1, 2)
 	s.FailOpen = true
 	p.Replace(s)
 	p.SetDown(addr(1), true)
 	tried := p.Pick(client, local, nil, &flow{})
-	if got := picks(p, 3, tried); got != nil || p.HasUntried([]*proxy.Backend{tried}) {
+	if got := picks(p, 3, tried); got != nil || p.HasUntried([]*backends.Backend{tried}) {
 		t.Errorf("picked %v after the only usable backend", got)
 	}
 }
 
 func TestWhatIsKnownOfABackendLasts(t *testing.T) {
-	p := proxy.NewPool(proxy.Options{})
+	p := backends.NewPool(backends.Options{})
 	p.SetDown(addr(1), true) // not a backend yet
 	p.Replace(server(1, 2))
 	if got := picks(p, 4); len(got) != 2 {
@@ -126,7 +126,7 @@ func TestWhatIsKnownOfABackendLasts(t *testing.T) {
 // TestAffinityLeavesBackendsThatAreDown checks that a client moves to another backend while its own
 // is down.
 func TestAffinityLeavesBackendsThatAreDown(t *testing.T) {
-	p, s := proxy.NewPool(proxy.Options{}), server(1, 2, 3)
+	p, s := backends.NewPool(backends.Options{}), server(1, 2, 3)
 	s.Affinity = time.Hour
 	p.Replace(s)
 	first := picks(p, 5)
@@ -139,7 +139,7 @@ func TestAffinityLeavesBackendsThatAreDown(t *testing.T) {
 	}
 }
 
-// TestRemoval checks what sessions and the owner learn of a backend that is removed.
+// TestRemoval checks that sessions and the owner are told of a removed backend.
 func TestRemoval(t *testing.T) {
 	for _, c := range []struct {
 		name           string
@@ -152,8 +152,8 @@ func TestRemoval(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var removed []netip.AddrPort
 			drained := 0
-			p := proxy.NewPool(proxy.Options{
-				Removed: func(b *proxy.Backend) { removed = append(removed, b.Addr()) },
+			p := backends.NewPool(backends.Options{
+				Removed: func(b *backends.Backend) { removed = append(removed, b.Addr()) },
 				Drained: func() { drained++ },
 			})
 			p.Replace(server(1))
@@ -194,7 +194,7 @@ func (e ended) BackendRemoved() {}
 // owner uses the backend elsewhere.
 func TestDrainingEnds(t *testing.T) {
 	asked := make(chan bool)
-	p := proxy.NewPool(proxy.Options{InUse: func(netip.AddrPort) bool { return <-asked }})
+	p := backends.NewPool(backends.Options{InUse: func(netip.AddrPort) bool { return <-asked }})
 	s := server(1)
 	s.Drain = time.Millisecond
 	p.Replace(s)
@@ -210,9 +210,10 @@ func TestDrainingEnds(t *testing.T) {
 	kittest.Receive(t, "the end of the session", e)
 }
 
-// TestPickingAllocatesNothing: layer 7 picks a backend for every request.
+// TestPickingAllocatesNothing checks that Pick allocates nothing, because layer 7 picks a backend for every
+// request.
 func TestPickingAllocatesNothing(t *testing.T) {
-	p, f := proxy.NewPool(proxy.Options{}), &flow{}
+	p, f := backends.NewPool(backends.Options{}), &flow{}
 	p.Replace(server(1, 2, 3))
 	n := testing.AllocsPerRun(100, func() { p.Release(p.Pick(client, local, nil, f), f, client.Addr()) })
 	if n != 0 {
@@ -224,19 +225,19 @@ func TestPickingAllocatesNothing(t *testing.T) {
 // the sessions that are open, and never picks a backend that may not get any.
 func TestSessionsAreCounted(t *testing.T) {
 	type open struct {
-		b *proxy.Backend
+		b *backends.Backend
 		f *flow
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		p := proxy.NewPool(proxy.Options{})
-		var current *proxy.Server
+		p := backends.NewPool(backends.Options{})
+		var current *backends.Server
 		var sessions []open
 		t.Repeat(map[string]func(*rapid.T){
 			"replace": func(t *rapid.T) {
-				current = &proxy.Server{Drain: time.Hour}
+				current = &backends.Server{Drain: time.Hour}
 				for n := range 4 {
 					if w := rapid.Uint32Range(0, 3).Draw(t, "weight"); w != 3 {
-						current.Backends = append(current.Backends, proxy.Real{Addr: addr(n), Weight: w})
+						current.Backends = append(current.Backends, backends.Real{Addr: addr(n), Weight: w})
 					}
 				}
 				p.Replace(current)
@@ -251,7 +252,7 @@ func TestSessionsAreCounted(t *testing.T) {
 					}
 					return
 				}
-				i := slices.IndexFunc(current.Backends, func(r proxy.Real) bool { return r.Addr == b.Addr() })
+				i := slices.IndexFunc(current.Backends, func(r backends.Real) bool { return r.Addr == b.Addr() })
 				if i < 0 || current.Backends[i].Weight == 0 {
 					t.Fatalf("picked %s of %+v", b.Addr(), current.Backends)
 				}

@@ -1,4 +1,4 @@
-package proxy
+package backends
 
 import (
 	"io"
@@ -13,8 +13,8 @@ import (
 type tcpCopy struct {
 	to   io.Writer
 	peer *net.TCPConn // to, if it is a TCP connection
-	// in and out wait until the connections are ready. readable and writable are the methods, each of
-	// which would be allocated for each call.
+	// in and out wait until the connections are ready. readable and writable are the methods read and
+	// write, which would otherwise be allocated for each call.
 	in, out            syscall.RawConn
 	readable, writable func(fd uintptr) bool
 
@@ -23,7 +23,7 @@ type tcpCopy struct {
 	bulk    bool              // more bytes came than a buffer holds
 	waiting int64             // bytes that are to be spliced
 	ended   bool              // the connection has ended
-	err     error             // of the last call of a method that waits
+	err     error             // of the last call of read or write
 }
 
 // copyTCP copies until the end of from. It waits without a buffer and without a pipe, because idle
@@ -92,7 +92,7 @@ func (c *tcpCopy) read(fd uintptr) bool {
 	return true
 }
 
-// pass writes the pending bytes.
+// pass writes the pending bytes to the other side.
 func (c *tcpCopy) pass(d *direction) error {
 	defer c.free()
 	if c.peer == nil {

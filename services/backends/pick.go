@@ -1,4 +1,4 @@
-package proxy
+package backends
 
 import (
 	"net/netip"
@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// choice is the backends for a new session, by how well they are.
+// choice sorts the backends for a new session by their health.
 type choice struct {
 	well   []*Backend
 	failed []*Backend // recently
 	down   []*Backend
-	up     bool // a backend is not down, perhaps one that was tried
+	up     bool // some backend is not down; tried backends count too
 }
 
 // Pick chooses a backend for a client and adds s to its sessions. Backends in tried are excluded. It

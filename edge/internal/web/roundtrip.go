@@ -7,17 +7,17 @@ import (
 	"net/http"
 	"net/http/httptrace"
 
-	"portolan.dev/services/proxy"
+	"portolan.dev/services/backends"
 )
 
-// balancer sends each request of the reference to a backend of the pool.
-type balancer struct{ g *generation }
+// poolTransport sends each request of the reference to a backend of the pool.
+type poolTransport struct{ g *generation }
 
 // RoundTrip implements http.RoundTripper. If a backend cannot be reached, it tries another one.
-func (b *balancer) RoundTrip(r *http.Request) (*http.Response, error) {
+func (b *poolTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	x := exchangeOf(r.Context())
 	err := errNoBackend
-	var tried []*proxy.Backend
+	var tried []*backends.Backend
 	for len(tried) < b.g.config.Dialer.MaxAttempts && r.Context().Err() == nil {
 		backend := x.pick(tried)
 		if backend == nil {
@@ -35,11 +35,11 @@ func (b *balancer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, err
 }
 
-// dialTimeoutKey is the key of the time for a dial in contexts.
+// dialTimeoutKey is the key of the time limit of a dial in contexts.
 type dialTimeoutKey struct{}
 
 // attempt sends a request to the last of the backends in tried.
-func (b *balancer) attempt(x *exchange, r *http.Request, tried []*proxy.Backend) (*http.Response, error) {
+func (b *poolTransport) attempt(x *exchange, r *http.Request, tried []*backends.Backend) (*http.Response, error) {
 	addr := tried[len(tried)-1].Addr()
 	timeout := b.g.config.Dialer.Timeout(b.g.pool, tried)
 	ctx := context.WithValue(r.Context(), dialTimeoutKey{}, timeout)

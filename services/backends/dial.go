@@ -1,4 +1,4 @@
-package proxy
+package backends
 
 import (
 	"context"
@@ -20,7 +20,7 @@ type Dialer struct {
 	MaxAttempts int
 	// FailedFor is the time for which other backends are preferred to one that failed. Default 2 s.
 	FailedFor time.Duration
-	// KeepAlive is that of net.Dialer.
+	// KeepAlive is the field KeepAlive of net.Dialer.
 	KeepAlive time.Duration
 	// Failed is called after each failed dial. Default: nothing.
 	Failed func(backend netip.AddrPort, err error)
@@ -43,11 +43,11 @@ func (d *Dialer) failedFor() time.Duration {
 // errBackendRemoved is the error of a dial that ended because the backend was removed.
 var errBackendRemoved = errors.New("the backend leaves")
 
-// Target is what a Dialer connects to, and for whom.
+// Target is a pool to connect to, and the client's connection for which a Dialer connects.
 type Target struct {
 	Pool          *Pool
 	Client, Local netip.AddrPort // the ends of the client's connection
-	// Prepare is called with each connection to a backend before it is used, for example to do a TLS
+	// Prepare is called with each connection to a backend before its use, for example for a TLS
 	// handshake. An error counts as a failed dial. Nil: nothing.
 	Prepare func(*net.TCPConn) error
 }
@@ -70,7 +70,7 @@ func (d *Dialer) Connect(ctx context.Context, to *Target, c *Connection) *Backen
 	return nil
 }
 
-// attempt dials one of the backends that were not tried. It returns nil if there is none, or if the
+// attempt dials one backend that was not tried. It returns nil if there is none, or if the
 // connection was aborted during the dial.
 func (d *Dialer) attempt(ctx context.Context, to *Target, c *Connection, tried []*Backend) (*Backend, error) {
 	ctx, cancel := context.WithCancel(ctx)

@@ -1,4 +1,4 @@
-package proxy
+package backends
 
 import (
 	"net/netip"
@@ -34,7 +34,7 @@ type Pool struct {
 func NewPool(o Options) *Pool { return &Pool{opts: o} }
 
 // Replace replaces the pool's server by another version of it. Nil deletes the server. Backends
-// that stay keep their sessions, and whether they are usable.
+// that stay keep their sessions and their health.
 func (p *Pool) Replace(s *Server) {
 	removed := p.replace(s)
 	if p.opts.Removed != nil {
@@ -67,8 +67,8 @@ func (p *Pool) replace(s *Server) (removed []*Backend) {
 	return removed
 }
 
-// drainTime returns the drain time for backends that next, the next version of the server, lacks. It
-// is that of the former version if the server is deleted.
+// drainTime returns the drain time for backends that next, the next version of the server, lacks. If the
+// server is deleted, the former version decides.
 func (p *Pool) drainTime(next *Server) time.Duration {
 	switch {
 	case next != nil:

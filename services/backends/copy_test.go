@@ -1,4 +1,4 @@
-package proxy_test
+package backends_test
 
 import (
 	"bytes"
@@ -11,14 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"portolan.dev/services/backends"
 	"portolan.dev/services/kit/kittest"
-	"portolan.dev/services/proxy"
 )
 
 // line is a client's connection through a proxy to a backend.
 type line struct {
 	client, backend *net.TCPConn
-	session         *proxy.Connection
+	session         *backends.Connection
 	done            chan struct{} // closed at the end
 }
 
@@ -56,10 +56,10 @@ func connect(t testing.TB) *line {
 	front, back := listener(t), listener(t)
 	client, accepted := pair(t, front)
 	accepted.SetDeadline(time.Time{})
-	l := &line{client: client, session: proxy.NewConnection(accepted), done: make(chan struct{})}
-	p := proxy.NewPool(proxy.Options{})
-	p.Replace(&proxy.Server{Backends: []proxy.Real{{Addr: back.Addr().(*net.TCPAddr).AddrPort(), Weight: 1}}})
-	b := (&proxy.Dialer{}).Connect(t.Context(), &proxy.Target{Pool: p}, l.session)
+	l := &line{client: client, session: backends.NewConnection(accepted), done: make(chan struct{})}
+	p := backends.NewPool(backends.Options{})
+	p.Replace(&backends.Server{Backends: []backends.Real{{Addr: back.Addr().(*net.TCPAddr).AddrPort(), Weight: 1}}})
+	b := (&backends.Dialer{}).Connect(t.Context(), &backends.Target{Pool: p}, l.session)
 	if b == nil {
 		t.Fatal("not connected")
 	}
@@ -105,7 +105,7 @@ func TestCopy(t *testing.T) {
 	go send(l.backend, 2)
 	received := make(chan []byte, 1)
 	go func() {
-		got, _ := io.ReadAll(l.client) //nolint:errcheck // what is missing is noticed
+		got, _ := io.ReadAll(l.client) //nolint:errcheck // missing bytes are noticed
 		received <- got
 	}()
 	if got, err := io.ReadAll(l.backend); err != nil || !bytes.Equal(got, sent) {

@@ -1,4 +1,4 @@
-package proxy
+package backends
 
 import (
 	"context"
@@ -63,7 +63,7 @@ func (c *Connection) Server() *net.TCPConn {
 	return c.server
 }
 
-// disconnected resets the connection to the backend, which is not the right one.
+// disconnected resets the connection to a backend that failed Target.Prepare.
 func (c *Connection) disconnected() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,4 +1,4 @@
-package proxy
+package backends
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ type Stream interface {
 	CloseWrite() error
 }
 
-// direction is what a connection has copied in one direction.
+// direction counts the bytes that a connection has copied in one direction.
 type direction struct {
 	moved atomic.Int64
 	first atomic.Int64 // time of the first bytes in Unix nanoseconds; 0: none so far
@@ -29,7 +29,7 @@ func (d *direction) add(n int64) {
 }
 
 // bufferSize is the size of the buffers for bytes in transit, and the number of bytes that must arrive
-// at once for more of them to be spliced. It is the size that io.Copy has.
+// at once for more of them to be spliced. io.Copy has the same size.
 const bufferSize = 32 << 10
 
 // buffers holds buffers for bytes in transit. Connections that wait hold none.
@@ -71,7 +71,8 @@ func copyUntilEnd(to, from Stream, d *direction) error {
 	return copyStream(to, from, d)
 }
 
-// endWrites passes the end of a direction on. TCP needs nothing for it if the connection is closed next.
+// endWrites half-closes the receiving side. If both directions have ended, it leaves that to the close of a
+// TCP connection, which follows.
 func endWrites(to Stream, last bool) error {
 	if _, tcp := to.(*net.TCPConn); tcp && last {
 		return nil
@@ -82,8 +83,8 @@ func endWrites(to Stream, last bool) error {
 	return nil
 }
 
-// copyStream copies until the end of from. It waits with a small buffer, because the kind of from does
-// not say when it has bytes, and uses a large one while bytes fill it.
+// copyStream copies until the end of from. It waits for bytes with a small buffer, because a Stream does not
+// say when it has bytes. While bytes fill that buffer, it uses a large one.
 func copyStream(to io.Writer, from io.Reader, d *direction) error {
 	small := make([]byte, 1024)
 	for {
@@ -103,8 +104,8 @@ func copyStream(to io.Writer, from io.Reader, d *direction) error {
 	}
 }
 
-// copyBurst copies until from has delivered less than a buffer at once. It returns the error that
-// ended that, which is io.EOF at the end of from.
+// copyBurst copies until from delivers less than half a buffer at once. It returns the error of from, which
+// is io.EOF at its end.
 func copyBurst(to io.Writer, from io.Reader, d *direction) error {
 	buf := buffers.Get().(*[bufferSize]byte)
 	defer buffers.Put(buf)
@@ -130,7 +131,7 @@ func pass(to io.Writer, b []byte, d *direction) error {
 	return err
 }
 
-// AddReceived counts bytes of the client that the caller has passed on before Copy.
+// AddReceived counts n bytes of the client that the caller has passed on before Copy.
 func (c *Connection) AddReceived(n int) { c.fromClient.add(int64(n)) }
 
 // Received returns the number of bytes that were passed on from the client to the backend.

@@ -1,4 +1,4 @@
-package proxy
+package backends
 
 import (
 	"net/netip"

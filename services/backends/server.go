@@ -1,4 +1,4 @@
-package proxy
+package backends
 
 import (
 	"net/netip"
@@ -11,7 +11,7 @@ import (
 // once it has been passed on.
 type Server struct {
 	Scheduler corev1.Scheduler // unspecified: round robin
-	// HashPort adds the client's port to what SH and MH hash.
+	// HashPort adds the client's port to the client's address, which the schedulers SH and MH hash.
 	HashPort bool
 	// Affinity is how long after its last session a client keeps its backend; 0: no affinity.
 	Affinity time.Duration
