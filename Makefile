@@ -288,7 +288,7 @@ clean: ## remove what was built
 	rm -rf bin .bin dist
 
 # The tools are pinned by their go.mod. Builds of one name stand in .bin, because go tool knows only modules of the workspace.
-.bin/gen: tools/gen/go.mod tools/gen/go.sum $(wildcard tools/gen/*.go tools/gen/*/*.go)
+.bin/gen: tools/gen/go.mod tools/gen/go.sum $(wildcard tools/gen/*.go tools/gen/*/*.go tools/gen/*/*.tmpl)
 	cd tools/gen && GOWORK=off GOBIN=$(CURDIR)/.bin go install ./... tool
 
 .bin/testrun: tools/testrun/go.mod $(wildcard tools/testrun/*.go)

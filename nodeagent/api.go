@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 
@@ -165,7 +166,7 @@ func (s *api) ReportCheck(ctx context.Context, req *nodeagentv1.ReportCheckReque
 	if err != nil {
 		return nil, err
 	}
-	return &nodeagentv1.ReportCheckResponse{TtlSeconds: int32(ttl / time.Second)}, nil
+	return &nodeagentv1.ReportCheckResponse{Ttl: durationpb.New(ttl), TtlSeconds: int32(ttl / time.Second)}, nil
 }
 
 func checkReport(req *nodeagentv1.ReportCheckRequest) (found apierr.Violations) {
