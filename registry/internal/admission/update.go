@@ -33,6 +33,10 @@ func (w *Writer) prepareUpdate(ctx context.Context, r *request, old *view.Item) 
 	return s, nil
 }
 
+// notApplied is the warning for an object that was not created by apply. Nothing is removed from it
+// yet because no field of it is known to come from a manifest.
+const notApplied = "the object was not made by apply: what the manifest leaves out stays as it is; from now on, what is taken out of the manifest is removed"
+
 // changed returns the valid object that replaces old, and warnings about fields that a manager has lost.
 func (w *Writer) changed(r *request, old object.Object) (updated object.Object, warnings []string, err error) {
 	if r.Action == Apply {
