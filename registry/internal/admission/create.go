@@ -72,7 +72,7 @@ func (w *Writer) prepareCreate(ctx context.Context, r *request) (step, error) {
 	if err := w.checkNotExists(ctx, object.KeyOf(o)); err != nil {
 		return step{}, err
 	}
-	return step{row: r.row, object: o, options: r.options}, nil
+	return step{row: r.row, object: o, options: r.options, warns: true}, nil
 }
 
 // checkNotExists returns store.ErrExists if the object exists, before anything is allocated for it.

@@ -29,7 +29,7 @@ func (w *Writer) prepareUpdate(ctx context.Context, r *request, old *view.Item) 
 	if err != nil {
 		return step{}, err
 	}
-	s.conditional, s.warnings = version != 0, warnings
+	s.conditional, s.warns, s.warnings = version != 0, r.Action != UpdateStatus, warnings
 	return s, nil
 }
 

@@ -208,7 +208,7 @@ func (r *request) explain(s *step, err error) (again bool, forClient error) {
 
 // finish adds the warnings to the result of a step.
 func (r *request) finish(s *step, result *Result) *Result {
-	if r.mayCreate() || r.Action == Update {
+	if s.warns {
 		result.Warnings = append(r.options.warnings(r.row, result.Object), s.warnings...)
 	}
 	return result
