@@ -46,16 +46,16 @@ type Daemon struct {
 // does not need the registry, because the registry itself needs the allocator. The store is the
 // embedded one; package program has Postgres too.
 func New(ctx context.Context, cfg Config, host app.Host) (*Daemon, error) {
+	return NewOn(ctx, cfg, host, OpenEmbedded)
+}
+
+// NewOn is New with a store that the given function opens. NewOn calls the function again while it
+// returns [store.ErrUnavailable].
+func NewOn(ctx context.Context, cfg Config, host app.Host, open OpenFunc) (*Daemon, error) {
 	if err := cfg.ReadStoreFile(); err != nil {
 		return nil, fmt.Errorf("%w: %w", config.ErrInvalid, err)
 	}
-	return NewOn(ctx, cfg, host, func(ctx context.Context) (store.Store, error) { return OpenEmbedded(ctx, cfg) })
-}
-
-// NewOn is New with a store that the given function opens instead of the configured one. NewOn calls
-// the function again while it returns [store.ErrUnavailable].
-func NewOn(ctx context.Context, cfg Config, host app.Host, open OpenFunc) (*Daemon, error) {
-	s, err := waitForStore(ctx, open, host)
+	s, err := waitForStore(ctx, cfg, host, open)
 	if err != nil {
 		return nil, err
 	}

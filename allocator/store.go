@@ -14,14 +14,14 @@ import (
 	"portolan.dev/allocator/store"
 )
 
-// OpenFunc opens a store.
-type OpenFunc func(ctx context.Context) (store.Store, error)
+// OpenFunc opens the store that a configuration names.
+type OpenFunc func(ctx context.Context, cfg Config) (store.Store, error)
 
 // waitForStore opens the store as [daemon.WaitForStore] does.
-func waitForStore(ctx context.Context, open OpenFunc, host app.Host) (store.Store, error) {
+func waitForStore(ctx context.Context, cfg Config, host app.Host, open OpenFunc) (store.Store, error) {
 	reasons := daemon.StoreErrors{Unavailable: store.ErrUnavailable, Unusable: store.ErrUnusable}
 	return daemon.WaitForStore(ctx, host, reasons, func(ctx context.Context) (store.Store, error) {
-		s, err := open(ctx)
+		s, err := open(ctx, cfg)
 		if err != nil && !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrUnusable) {
 			err = fmt.Errorf("open store: %w", err)
 		}
@@ -29,8 +29,7 @@ func waitForStore(ctx context.Context, open OpenFunc, host app.Host) (store.Stor
 	})
 }
 
-// OpenEmbedded opens the embedded store that a configuration names. Package program opens Postgres
-// too. The error is [sqldb.ErrInUse] if an allocator runs on the store.
+// OpenEmbedded is an [OpenFunc] for the embedded store. Package program opens Postgres too. The error is [sqldb.ErrInUse] if an allocator runs on the store.
 func OpenEmbedded(ctx context.Context, cfg Config) (store.Store, error) {
 	kind, where, err := cfg.StoreLocation()
 	if err != nil {

@@ -62,17 +62,15 @@ type Daemon struct {
 // New opens the store, waiting until it is available, reads all objects and listens. It needs
 // neither the allocator nor NATS. The store is the embedded one; package program has Postgres too.
 func New(ctx context.Context, cfg Config, host app.Host) (*Daemon, error) {
+	return NewOn(ctx, cfg, host, OpenEmbedded)
+}
+
+// NewOn is New with a store that the given function opens. NewOn calls the function again while it
+// returns [store.ErrUnavailable].
+func NewOn(ctx context.Context, cfg Config, host app.Host, open OpenFunc) (*Daemon, error) {
 	if err := cfg.ReadStoreFile(); err != nil {
 		return nil, fmt.Errorf("%w: %w", config.ErrInvalid, err)
 	}
-	return NewOn(ctx, cfg, host, func(ctx context.Context, commits store.CommitterOptions) (store.Store, error) {
-		return OpenEmbedded(ctx, cfg, commits)
-	})
-}
-
-// NewOn is New with a store that the given function opens instead of the configured one. NewOn
-// calls the function again while it returns [store.ErrUnavailable].
-func NewOn(ctx context.Context, cfg Config, host app.Host, open OpenFunc) (*Daemon, error) {
 	d := &Daemon{config: cfg, host: host, log: host.Log, open: open}
 	for _, build := range []func(context.Context) error{d.openView, d.openWriter, d.connectNATS, d.openServer} {
 		if err := build(ctx); err != nil {
@@ -86,7 +84,7 @@ func NewOn(ctx context.Context, cfg Config, host app.Host, open OpenFunc) (*Daem
 // the view and the watch hub.
 func (d *Daemon) openView(ctx context.Context) (err error) {
 	d.quotas = quota.NewLedger(d.config.NamespaceQuotas, quota.OwnerLimits{Pods: d.config.MaxPodsPerWorkload, RegistrarPods: d.config.MaxPodsPerRegistrar, Services: d.config.MaxServicesPerRegistrar}, d.host.Metrics)
-	if d.store, err = waitForStore(ctx, d.open, d.host, d.quotas.Usage); err != nil {
+	if d.store, err = waitForStore(ctx, d.config, d.host, d.open, d.quotas.Usage); err != nil {
 		return err
 	}
 	d.indexes = rules.NewIndexes(d.config.ServiceCIDR)

@@ -245,7 +245,7 @@ func TestReservesEndUnderLoad(t *testing.T) {
 					return
 				}
 				created.Add(1)
-				if round%8 == 7 { // some stay
+				if round%8 == 7 && round < 40 { // 5 of each writer stay; if more did, a slow machine would fill the pool
 					continue
 				}
 				if _, err := r.services.DeleteService(within(t), &registryv1.DeleteServiceRequest{Name: name}); err != nil {

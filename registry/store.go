@@ -18,17 +18,17 @@ import (
 	"portolan.dev/services/object"
 )
 
-// OpenFunc opens a store that commits with the given options.
-type OpenFunc func(ctx context.Context, commits store.CommitterOptions) (store.Store, error)
+// OpenFunc opens the store that a configuration names. The store commits with the given options.
+type OpenFunc func(ctx context.Context, cfg Config, commits store.CommitterOptions) (store.Store, error)
 
 // waitForStore opens the store and makes it usable. It waits while the database is unavailable,
 // because a database may start later than the registry. A failure that waiting cannot cure
 // ([store.ErrUnusable]) is returned as an error of the configuration.
-func waitForStore(ctx context.Context, opener OpenFunc, host app.Host, usage store.UsageFunc) (store.Store, error) {
+func waitForStore(ctx context.Context, cfg Config, host app.Host, open OpenFunc, usage store.UsageFunc) (store.Store, error) {
 	commits := store.CommitterOptions{Observe: observeBatches(host.Metrics), Usage: usage}
 	reasons := daemon.StoreErrors{Unavailable: store.ErrUnavailable, Unusable: store.ErrUnusable}
 	return daemon.WaitForStore(ctx, host, reasons, func(ctx context.Context) (store.Store, error) {
-		s, err := opener(ctx, commits)
+		s, err := open(ctx, cfg, commits)
 		if err != nil {
 			return nil, err
 		}
@@ -39,8 +39,7 @@ func waitForStore(ctx context.Context, opener OpenFunc, host app.Host, usage sto
 	})
 }
 
-// OpenEmbedded opens the embedded store that a configuration names. Package program opens Postgres
-// too.
+// OpenEmbedded is an [OpenFunc] for the embedded store. Package program opens Postgres too.
 func OpenEmbedded(ctx context.Context, cfg Config, commits store.CommitterOptions) (store.Store, error) {
 	kind, where, err := cfg.StoreLocation()
 	if err != nil {

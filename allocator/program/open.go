@@ -2,7 +2,6 @@ package program
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 
 	"portolan.dev/allocator"
@@ -10,15 +9,13 @@ import (
 	"portolan.dev/allocator/store"
 	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/app"
-	"portolan.dev/services/kit/config"
 )
 
 // New is [allocator.New] with every kind of store.
 func New(ctx context.Context, cfg allocator.Config, host app.Host) (*allocator.Daemon, error) {
-	if err := cfg.ReadStoreFile(); err != nil {
-		return nil, fmt.Errorf("%w: %w", config.ErrInvalid, err)
-	}
-	return allocator.NewOn(ctx, cfg, host, func(ctx context.Context) (store.Store, error) { return openStore(ctx, cfg, host.Log) })
+	return allocator.NewOn(ctx, cfg, host, func(ctx context.Context, cfg allocator.Config) (store.Store, error) {
+		return openStore(ctx, cfg, host.Log)
+	})
 }
 
 // openStore opens the store that a configuration names.

@@ -102,7 +102,7 @@ func (c *cluster) startRegistry(name string) {
 		var cfg registry.Config
 		config.Defaults(&cfg)
 		cfg.Addr, cfg.Allocator, cfg.ServiceCIDR = addresses[name], addresses[allocatorName], []netip.Prefix{serviceRange}
-		return registry.NewOn(ctx, cfg, host, func(_ context.Context, commits store.CommitterOptions) (store.Store, error) {
+		return registry.NewOn(ctx, cfg, host, func(_ context.Context, _ registry.Config, commits store.CommitterOptions) (store.Store, error) {
 			s := c.database.Open(name, commits)
 			member.setStore(s)
 			return s, nil
@@ -119,7 +119,7 @@ func (c *cluster) startAllocator() {
 		cfg.VerifyGrace, cfg.VerifyInterval, cfg.ReuseDelay = verifyGrace, verifyInterval, time.Second
 		file := c.disk.Open(allocatorName)
 		member.setStore(file)
-		return allocator.NewOn(ctx, cfg, host, func(context.Context) (allocatorstore.Store, error) { return file, nil })
+		return allocator.NewOn(ctx, cfg, host, func(context.Context, allocator.Config) (allocatorstore.Store, error) { return file, nil })
 	})
 }
 

@@ -2,7 +2,6 @@ package program
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 
 	"portolan.dev/registry"
@@ -10,15 +9,11 @@ import (
 	"portolan.dev/registry/store"
 	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/app"
-	"portolan.dev/services/kit/config"
 )
 
 // New is [registry.New] with every kind of store.
 func New(ctx context.Context, cfg registry.Config, host app.Host) (*registry.Daemon, error) {
-	if err := cfg.ReadStoreFile(); err != nil {
-		return nil, fmt.Errorf("%w: %w", config.ErrInvalid, err)
-	}
-	return registry.NewOn(ctx, cfg, host, func(ctx context.Context, commits store.CommitterOptions) (store.Store, error) {
+	return registry.NewOn(ctx, cfg, host, func(ctx context.Context, cfg registry.Config, commits store.CommitterOptions) (store.Store, error) {
 		return openStore(ctx, cfg, commits, host.Log)
 	})
 }

@@ -222,12 +222,6 @@ func (t *Table) Each(fn func(Allocation)) {
 	}
 }
 
-// Owns reports whether an owner has a value.
-func (t *Table) Owns(uid string, v pool.Value) bool {
-	h := t.values[v]
-	return h != nil && h.owner.UID == uid
-}
-
 // ListBy returns the allocations of an owner, or of the holder of a reserve, that match the query.
 // Values at rest have no owner and are not included.
 func (t *Table) ListBy(uid string, q store.Query) []store.Allocation {

@@ -142,9 +142,8 @@ func (e *Engine) Allocations() []allocation.Allocation {
 
 // Owns reports whether an owner has a value.
 func (e *Engine) Owns(uid string, v pool.Value) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.table.Owns(uid, v)
+	owner, ok := e.OwnerOf(v)
+	return ok && owner.UID == uid
 }
 
 // IsPerProtocol reports whether a port is of a pool with one value for each protocol.

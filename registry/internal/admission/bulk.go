@@ -79,7 +79,7 @@ func (r *bulkRound) run(ctx context.Context, places []int) {
 		r.prepare(ctx, &bulkWrite{place: place, request: &requests[i]})
 	}
 	beside := r.complete(ctx, r.alone)
-	r.commit(ctx)
+	r.perform(ctx)
 	beside()
 	r.complete(ctx, r.again)()
 }

@@ -13,7 +13,6 @@ import (
 	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/apply"
-	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 )
 
@@ -64,37 +63,16 @@ func (w *Writer) prepareCreate(ctx context.Context, r *request) (step, error) {
 		meta.Name = generateName(meta.GetGenerateName())
 		r.Key.Name = meta.GetName()
 	}
-	if err := w.validateCreate(ctx, r.row, world, o); err != nil {
+	if err := validate(r.row, world, o, nil); err != nil {
 		return step{}, err
 	}
-	return step{row: r.row, object: o, options: r.options}, nil
-}
-
-// validateCreate validates a new object and sets the fields that only the registry sets. It returns
-// an error if the object is invalid, its namespace is missing or being deleted, or its name is
-// taken.
-func (w *Writer) validateCreate(ctx context.Context, row *rules.Kind, world rules.Context, o object.Object) error {
-	var found apierr.Violations
-	if row.Complete != nil {
-		found = row.Complete(world, o, nil)
-	}
-	found = append(found, row.Validate(o, world.Rules)...)
-	if row.Check != nil {
-		found = append(found, row.Check(world, o, nil)...)
-	}
-	if err := invalid(o, found); err != nil {
-		return err
-	}
 	if err := w.checkNamespace(ctx, o); err != nil {
-		return err
+		return step{}, err
 	}
 	if err := w.checkNotExists(ctx, object.KeyOf(o)); err != nil {
-		return err
+		return step{}, err
 	}
-	if row.SetRegistryFields != nil {
-		row.SetRegistryFields(world, o, nil)
-	}
-	return nil
+	return step{row: r.row, object: o, options: r.options, warns: true}, nil
 }
 
 // checkNotExists returns store.ErrExists if the object exists, before anything is allocated for it.

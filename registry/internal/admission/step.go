@@ -31,6 +31,7 @@ type step struct {
 	result *Result
 
 	conditional bool           // the client named a version
+	warns       bool           // the result has the warnings about the stored object
 	warnings    []string       // about the change, for people
 	charges     []store.Charge // the change of the quotas' counts by object
 }

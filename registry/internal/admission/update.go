@@ -12,7 +12,6 @@ import (
 	"portolan.dev/registry/internal/view"
 	"portolan.dev/registry/store"
 	"portolan.dev/services/apply"
-	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 )
 
@@ -30,23 +29,27 @@ func (w *Writer) prepareUpdate(ctx context.Context, r *request, old *view.Item) 
 	if err != nil {
 		return step{}, err
 	}
-	s.conditional, s.warnings = version != 0, warnings
+	s.conditional, s.warns, s.warnings = version != 0, r.Action != UpdateStatus, warnings
 	return s, nil
 }
 
+// notApplied is the warning for an object that was not created by apply. Nothing is removed from it
+// yet because no field of it is known to come from a manifest.
+const notApplied = "the object was not made by apply: what the manifest leaves out stays as it is; from now on, what is taken out of the manifest is removed"
+
 // changed returns the valid object that replaces old, and warnings about fields that a manager has lost.
 func (w *Writer) changed(r *request, old object.Object) (updated object.Object, warnings []string, err error) {
-	switch r.Action {
-	case UpdateStatus:
-		updated = object.Clone(r.Object)
-		err = w.validateStatus(r, updated, old)
-	case Apply:
+	if r.Action == Apply {
 		updated = r.application.Merge(old)
 		r.row.Default(updated)
-		err = w.validateUpdate(r, updated, old)
-	default:
+	} else {
 		updated = object.Clone(r.Object)
-		err = w.validateUpdate(r, updated, old)
+	}
+	if r.Action == UpdateStatus {
+		err = w.validateStatus(r, updated, old)
+	} else {
+		r.row.PrepareUpdate(updated, old)
+		err = validate(r.row, w.validationContext(r.options), updated, old)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -81,28 +84,6 @@ func setOwners(updated, old object.Object, entries []*corev1.ManagedFields) erro
 	}
 	meta.ManagedFields = entries
 	return invalid(updated, apply.Validate(entries))
-}
-
-// validateUpdate completes and validates an object that replaces a stored one, and sets the fields that
-// only the registry sets.
-func (w *Writer) validateUpdate(r *request, updated, old object.Object) error {
-	row, world := r.row, w.validationContext(r.options)
-	row.PrepareUpdate(updated, old)
-	var found apierr.Violations
-	if row.Complete != nil {
-		found = row.Complete(world, updated, old)
-	}
-	found = append(found, row.ValidateUpdate(updated, old, world.Rules)...)
-	if row.Check != nil {
-		found = append(found, row.Check(world, updated, old)...)
-	}
-	if err := invalid(updated, found); err != nil {
-		return err
-	}
-	if row.SetRegistryFields != nil {
-		row.SetRegistryFields(world, updated, old)
-	}
-	return nil
 }
 
 // validateStatus completes and validates an object with a new status.

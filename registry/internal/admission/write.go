@@ -114,6 +114,13 @@ func newRequest(write Write, options Options) (request, error) {
 	return r, err
 }
 
+// setNamespace gives an object of a kind with namespaces the default namespace if it has none.
+func setNamespace(o object.Object) {
+	if meta := object.MetaOf(o); meta.Namespace == "" && rules.Of(o).Namespaced {
+		meta.Namespace = object.DefaultNamespace
+	}
+}
+
 // mayCreate reports whether the write may store a new object.
 func (r *request) mayCreate() bool { return r.Action == Create || r.Action == Apply }
 
@@ -201,7 +208,7 @@ func (r *request) explain(s *step, err error) (again bool, forClient error) {
 
 // finish adds the warnings to the result of a step.
 func (r *request) finish(s *step, result *Result) *Result {
-	if r.mayCreate() || r.Action == Update {
+	if s.warns {
 		result.Warnings = append(r.options.warnings(r.row, result.Object), s.warnings...)
 	}
 	return result

@@ -137,6 +137,30 @@ func conflict(old *view.Item, want uint64) error {
 	return apierr.Conflict(old.Key.Kind, old.Key.Path(), old.Revision, want)
 }
 
+// validate completes and validates an object, and sets the fields that only the registry sets. old is the
+// version that the object replaces, or nil.
+func validate(row *rules.Kind, world rules.Context, o, old object.Object) error {
+	var found apierr.Violations
+	if row.Complete != nil {
+		found = row.Complete(world, o, old)
+	}
+	if old == nil {
+		found = append(found, row.Validate(o, world.Rules)...)
+	} else {
+		found = append(found, row.ValidateUpdate(o, old, world.Rules)...)
+	}
+	if row.Check != nil {
+		found = append(found, row.Check(world, o, old)...)
+	}
+	if err := invalid(o, found); err != nil {
+		return err
+	}
+	if row.SetRegistryFields != nil {
+		row.SetRegistryFields(world, o, old)
+	}
+	return nil
+}
+
 // invalid returns the error for violations, or nil if there are none.
 func invalid(o object.Object, found apierr.Violations) error {
 	if len(found) == 0 {

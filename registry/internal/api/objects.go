@@ -28,22 +28,14 @@ type Objects struct {
 	Rates    *quota.Rates
 }
 
-// create implements CreateX.
-func (s *Objects) create(ctx context.Context, _ *rules.Kind, req proto.Message, field protoreflect.FieldDescriptor) (*response.Message, error) {
-	return s.write(ctx, req, field, s.Writer.Create)
-}
-
-// update implements UpdateX.
-func (s *Objects) update(ctx context.Context, _ *rules.Kind, req proto.Message, field protoreflect.FieldDescriptor) (*response.Message, error) {
-	return s.write(ctx, req, field, s.Writer.Update)
-}
-
-// updateStatus implements UpdateXStatus.
-func (s *Objects) updateStatus(ctx context.Context, _ *rules.Kind, req proto.Message, field protoreflect.FieldDescriptor) (*response.Message, error) {
-	return s.write(ctx, req, field, s.Writer.UpdateStatus)
-}
-
 type writeFunc func(ctx context.Context, o object.Object, options admission.Options) (*admission.Result, error)
+
+// writing returns the handler of a method that writes the object in its request.
+func (s *Objects) writing(write writeFunc) unaryHandler {
+	return func(ctx context.Context, _ *rules.Kind, req proto.Message, field protoreflect.FieldDescriptor) (*response.Message, error) {
+		return s.write(ctx, req, field, write)
+	}
+}
 
 func (s *Objects) write(ctx context.Context, req proto.Message, field protoreflect.FieldDescriptor, write writeFunc) (*response.Message, error) {
 	o, err := objectIn(req, field)

@@ -90,13 +90,13 @@ func (s *Objects) handlerOf(row *rules.Kind, method string, request proto.Messag
 	ok := true
 	switch method {
 	case row.Method(kinds.Create):
-		handle = s.create
+		handle = s.writing(s.Writer.Create)
 		_, ok = request.(dryRun)
 	case row.Method(kinds.Update):
-		handle = s.update
+		handle = s.writing(s.Writer.Update)
 		_, ok = request.(dryRun)
 	case row.Method(kinds.UpdateStatus):
-		handle = s.updateStatus
+		handle = s.writing(s.Writer.UpdateStatus)
 		_, ok = request.(dryRun)
 	case row.Method(kinds.Get):
 		handle = s.get

@@ -28,8 +28,6 @@ type Config struct {
 	// DSN is the location of the database, as a URL or as keywords and values. Several hosts with
 	// target_session_attrs=read-write follow a failover.
 	DSN string
-	// CheckOnly refuses a database with an outdated schema instead of migrating it.
-	CheckOnly bool
 	// Commits are the options of group commits.
 	Commits store.CommitterOptions
 	// Log receives events of background connections. Default: none are logged.
@@ -59,9 +57,9 @@ var _ store.Store = (*Store)(nil)
 func Open(ctx context.Context, config Config) (*Store, error) {
 	poolConfig, err := kit.Parse(config.DSN, map[string]string{
 		"application_name": "portolan-registry",
-		// Postgres compiles statements that it takes for long ones, which none of ours is. Without
-		// statistics about a new database it does so for every reading of the log, and spends a hundred
-		// milliseconds each time.
+		// Postgres compiles a statement that it expects to take long. Without statistics about a new
+		// database it expects that of every read of the log, and compiling takes a hundred milliseconds
+		// each time. No statement of this store takes long enough to gain from it.
 		"jit": "off",
 	})
 	if err != nil {
@@ -75,7 +73,7 @@ func open(ctx context.Context, config Config, poolConfig *pgxpool.Config) (*Stor
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	if err := s.prepare(ctx, config.CheckOnly); err != nil {
+	if err := s.prepare(ctx); err != nil {
 		return nil, s.withRemedy(err)
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, poolConfig)
@@ -92,7 +90,7 @@ func open(ctx context.Context, config Config, poolConfig *pgxpool.Config) (*Stor
 	return s, nil
 }
 
-func (s *Store) prepare(ctx context.Context, checkOnly bool) (err error) {
+func (s *Store) prepare(ctx context.Context) (err error) {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return err
@@ -102,11 +100,7 @@ func (s *Store) prepare(ctx context.Context, checkOnly bool) (err error) {
 	if err := db.PingContext(ctx); err != nil {
 		return unavailable(err)
 	}
-	bring := sqldb.Migrate
-	if checkOnly {
-		bring = sqldb.CheckMigrated
-	}
-	if err := bring(ctx, db, sqldb.Postgres, "registry", files); err != nil {
+	if err := sqldb.Migrate(ctx, db, sqldb.Postgres, "registry", files); err != nil {
 		return err
 	}
 	if err := checkTemporary(ctx, db); err != nil {

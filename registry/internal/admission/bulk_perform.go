@@ -9,8 +9,8 @@ import (
 	"portolan.dev/services/kit/tracing"
 )
 
-// commit makes the joint writes.
-func (r *bulkRound) commit(ctx context.Context) {
+// perform carries out the steps of the joint writes.
+func (r *bulkRound) perform(ctx context.Context) {
 	var ops []store.Op
 	var stored, unchanged []bulkWrite
 	for _, x := range r.joint {
@@ -27,7 +27,7 @@ func (r *bulkRound) commit(ctx context.Context) {
 			r.finish(&x)
 		}
 	}
-	r.submit(ctx, stored, ops)
+	r.commit(ctx, stored, ops)
 	r.checkUnchanged(ctx, unchanged)
 }
 
@@ -52,8 +52,8 @@ func (r *bulkRound) operation(x *bulkWrite) (*store.Op, error) {
 	return &op, err
 }
 
-// submit commits operations together, and waits until they can be read on this replica.
-func (r *bulkRound) submit(ctx context.Context, writes []bulkWrite, ops []store.Op) {
+// commit commits operations together, and waits until they can be read on this replica.
+func (r *bulkRound) commit(ctx context.Context, writes []bulkWrite, ops []store.Op) {
 	if len(ops) == 0 {
 		return
 	}
