@@ -20,7 +20,6 @@ var ownVersions = map[string]struct {
 	reason   string
 }{
 	"tools/oldclient": {[]string{"k8s.io/", "sigs.k8s.io/"}, "its subject is an old client of Kubernetes"},
-	"tools/buf":       {[]string{""}, "CI does not build it, and it requires a hundred modules that nothing else needs"},
 	"tools/compose2":  {[]string{""}, "CI does not build it, and it requires two hundred modules that nothing else needs"},
 }
 
