@@ -23,7 +23,7 @@ var operatorsLists = []operatorsList{
 	{section: "Placement", entry: "(?m)^\\| `NAME` \\|", missing: []string{"registrar"}},
 	{section: "Placement", entry: `\b74\d\d NAME\b`, missing: []string{"registrar"}}, // its port
 	{section: "Certificates", entry: `(?m)^\|[^|]*\bNAME\b[^|]*\| 24 h \|`, missing: []string{"kubeapi"}},
-	{section: "Upgrade", entry: "(?m)^\\d+\\. `NAME`", missing: []string{"registrar"}}, // the order
+	{section: "Upgrade", entry: "(?m)^\\d+\\. `NAME`", missing: []string{"registrar"}},       // the order
 	{section: "Upgrade", entry: `\bportolan-NAME\b`, missing: []string{"edge", "registrar"}}, // its unit
 	{section: "Troubleshooting", entry: `\b(an?|one|all) NAMEs?\b|\bNAME, (one|all)\b`, missing: []string{"kubeapi", "registrar"}},
 }
