@@ -36,7 +36,7 @@ test-go test-plain: export PORTOLAN_PROGRAMS := $(CURDIR)/bin
 # emulated kernel, which has no C library, and tools.
 UNRACED := portolan/e2e,portolan/e2e/replicas,portolan/e2e/announce,portolan/e2e/kubeapi,portolan/e2e/renewal,portolan/e2e/gitops,portolan/internal/walls,nodeagent/dataplane/ipvs,nodeagent/internal/handover,tools/...
 # The packages that take longest, so that none of them is alone at the end. testrun prints the times of a run.
-SLOWEST := @SLOWEST@
+SLOWEST := faults/lab,portolan/e2e/docker,portolan/e2e/attacks,faults/nemesis,portolan/e2e/churn,portolan/e2e/parity,portolan/e2e/kubeapi,portolan/e2e/announce,portolan/e2e/replicas,portolan/e2e,nodeagent/dataplane/ipvs
 
 .PHONY: help
 help: ## list the targets
@@ -288,7 +288,7 @@ clean: ## remove what was built
 	rm -rf bin .bin dist
 
 # The tools are pinned by their go.mod. Builds of one name stand in .bin, because go tool knows only modules of the workspace.
-.bin/gen: tools/gen/go.mod tools/gen/go.sum $(wildcard tools/gen/*.go tools/gen/*/*.go)
+.bin/gen: tools/gen/go.mod tools/gen/go.sum $(wildcard tools/gen/*.go tools/gen/*/*.go tools/gen/*/*.tmpl)
 	cd tools/gen && GOWORK=off GOBIN=$(CURDIR)/.bin go install ./... tool
 
 .bin/testrun: tools/testrun/go.mod $(wildcard tools/testrun/*.go)

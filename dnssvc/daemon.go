@@ -158,8 +158,9 @@ func (d *Daemon) DNSAddrs() []string { return d.dns.Addrs() }
 // the names stay in use.
 const memoryReturnDelay = time.Second
 
-// returnMemory returns the memory that reading the first snapshot took to the system. Without it
-// that waits for the next collection, and names alone make hardly any garbage that would start one.
+// returnMemory gives the memory in which the first snapshot was read back to the system. Otherwise it
+// would be kept until the next garbage collection, which may be far off, because names make hardly any
+// garbage.
 func (d *Daemon) returnMemory(ctx context.Context) error {
 	select {
 	case <-ctx.Done():

@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 
-	"portolan.dev/nodeagent/internal/proxy"
 	"portolan.dev/nodeagent/internal/proxymode"
+	"portolan.dev/nodeagent/internal/syncloop"
 	"portolan.dev/services/access"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/rpc"
@@ -83,8 +84,8 @@ func (s *api) planAll(namespace string, res *nodeagentv1.GetPlanResponse) error 
 		return namespace != "" && namespace != name.Namespace
 	})
 	s.daemon.syncer.Explain(names, res)
-	if more := len(res.GetPending()) - proxy.MaxPending; more > 0 {
-		res.Pending, res.MorePending = res.Pending[:proxy.MaxPending], uint32(more)
+	if more := len(res.GetPending()) - syncloop.MaxPending; more > 0 {
+		res.Pending, res.MorePending = res.Pending[:syncloop.MaxPending], uint32(more)
 	}
 	if proto.Size(res) > maxPlan {
 		return apierr.FailedPrecondition("the plan of so many services is too large for one answer: ask for one service, for one namespace, or for pending_only")
@@ -165,7 +166,7 @@ func (s *api) ReportCheck(ctx context.Context, req *nodeagentv1.ReportCheckReque
 	if err != nil {
 		return nil, err
 	}
-	return &nodeagentv1.ReportCheckResponse{TtlSeconds: int32(ttl / time.Second)}, nil
+	return &nodeagentv1.ReportCheckResponse{Ttl: durationpb.New(ttl), TtlSeconds: int32(ttl / time.Second)}, nil
 }
 
 func checkReport(req *nodeagentv1.ReportCheckRequest) (found apierr.Violations) {

@@ -11,9 +11,9 @@ import (
 	"portolan.dev/nodeagent/internal/localproxy"
 	"portolan.dev/nodeagent/internal/nodestatus"
 	"portolan.dev/nodeagent/internal/probe"
-	"portolan.dev/nodeagent/internal/proxy"
 	"portolan.dev/nodeagent/internal/proxymode"
 	"portolan.dev/nodeagent/internal/script"
+	"portolan.dev/nodeagent/internal/syncloop"
 	"portolan.dev/nodeagent/internal/traffic"
 	"portolan.dev/nodeagent/internal/view"
 	"portolan.dev/services/changes"
@@ -46,7 +46,7 @@ func (d *Daemon) assemble() error {
 		Config: d.cfg.bgp(), Node: d.name, Open: d.machine.OpenSpeaker, Address: d.firstIPv4, Eligible: d.takesTraffic, Stays: stays,
 		Warn: func(err error) { d.host.Health.Warn("bgp", err) }, Metrics: d.host.Metrics, Log: d.log,
 	})
-	d.syncer = proxy.New(proxy.Options{
+	d.syncer = syncloop.New(syncloop.Options{
 		View: d.view, Plane: d.plane, Listens: !stays,
 		Checks: d.checks, Routes: d.advertiser, Events: d.events, Metrics: d.host.Metrics, Log: d.log,
 		Programmed: func() {
@@ -62,7 +62,7 @@ func (d *Daemon) assemble() error {
 		Log: d.log, Metrics: d.host.Metrics, Scripts: scripts, Refused: d.warnPod, NodeAddress: d.mainAddress,
 		Write: probe.RegistryWriter(registryv1.NewPodServiceClient(d.registry)),
 	})
-	d.node = nodestatus.NewRegistrar(nodestatus.RegistrarOptions{
+	d.node = nodestatus.NewRegistration(nodestatus.RegistrationOptions{
 		Name: d.name, Labels: d.cfg.labels(), ProxyMode: d.plane.Name(),
 		AdvertiseAddr: d.cfg.AdvertiseAddr, Listening: d.lis.Addr(), Connected: d.nats.IsConnected,
 		Client: registryv1.NewNodeServiceClient(d.registry), Log: d.log,
@@ -87,7 +87,7 @@ func (d *Daemon) assemble() error {
 	return nil
 }
 
-// warnPod writes an event about a pod whose exec check is refused.
+// warnPod writes an event about a pod with a refused exec check.
 func (d *Daemon) warnPod(key object.Key, reason error) {
 	about := &corev1.ObjectReference{Kind: key.Kind, ApiVersion: "v1", Namespace: key.Namespace, Name: key.Name}
 	if pod := d.prober.Pod(key); pod != nil {

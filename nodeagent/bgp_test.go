@@ -45,7 +45,7 @@ func (r *router) Change(advertise, withdraw []netip.Addr) error {
 
 func (r *router) Close(keep bool) { r.kept <- keep }
 
-// await waits until the routes are those to these addresses.
+// await waits until there are routes to exactly these addresses.
 func (r *router) await(t *testing.T, what string, want ...netip.Addr) {
 	t.Helper()
 	kittest.Eventually(t, what, func() error {
@@ -66,7 +66,7 @@ func balanced(name string, at netip.AddrPort, balanced netip.Addr) *corev1.Servi
 	return svc
 }
 
-// TestAddressesAreAdvertised follows a route through all that an agent decides about it.
+// TestAddressesAreAdvertised checks the route to a service through changes of the service and of the node.
 func TestAddressesAreAdvertised(t *testing.T) {
 	w, r := newWorld(t), newRouter()
 	vip, addr, pod := freePort(t), netip.MustParseAddr("127.77.0.1"), backend(t, "one")
@@ -110,7 +110,7 @@ func TestAddressesAreAdvertised(t *testing.T) {
 	}
 }
 
-// TestMachineWithoutBGP checks that an agent that cannot advertise says so, and does not run without.
+// TestMachineWithoutBGP checks that an agent on a machine without BGP returns an error instead of running without it.
 func TestMachineWithoutBGP(t *testing.T) {
 	w := newWorld(t)
 	cfg := w.config()

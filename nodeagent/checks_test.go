@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 
@@ -57,7 +58,7 @@ func TestReportCheck(t *testing.T) {
 	report := func(outcome nodeagentv1.CheckOutcome, message string) {
 		t.Helper()
 		res, err := client.ReportCheck(t.Context(), &nodeagentv1.ReportCheckRequest{Pod: "p", Outcome: outcome, Message: message})
-		if err != nil || res.GetTtlSeconds() != 3600 {
+		if err != nil || res.GetTtl().AsDuration() != time.Hour || res.GetTtlSeconds() != 3600 {
 			t.Fatalf("%v, %v", res, err)
 		}
 	}

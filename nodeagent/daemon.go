@@ -22,7 +22,7 @@ import (
 	"portolan.dev/nodeagent/internal/localproxy"
 	"portolan.dev/nodeagent/internal/nodestatus"
 	"portolan.dev/nodeagent/internal/probe"
-	"portolan.dev/nodeagent/internal/proxy"
+	"portolan.dev/nodeagent/internal/syncloop"
 	"portolan.dev/nodeagent/internal/view"
 	"portolan.dev/nodeagent/machine"
 	"portolan.dev/services/access"
@@ -65,10 +65,10 @@ type Daemon struct {
 	view       *view.View
 	follower   *changes.Follower
 	events     *eventlog.Recorder
-	syncer     *proxy.Syncer
+	syncer     *syncloop.Syncer
 	prober     *probe.Prober
 	checks     *healthcheck.Server
-	node       *nodestatus.Registrar
+	node       *nodestatus.Registration
 	health     *healthcheck.NodeServer
 	announcer  *announce.Announcer
 	advertiser *bgp.Advertiser
@@ -148,8 +148,8 @@ func (d *Daemon) connect() error {
 	return nil
 }
 
-// dialLBCtl opens a connection to each lbctl. One connection to all of them would leave it to chance
-// which one is asked first for who leads.
+// dialLBCtl opens a connection to each lbctl, because the announcer asks all of them which is the leader. A
+// single connection to all addresses would reach only one of them.
 func (d *Daemon) dialLBCtl() error {
 	if len(d.cfg.AnnounceInterfaces) == 0 {
 		return nil
@@ -240,7 +240,7 @@ func maxRequest(method string) int {
 	return 0
 }
 
-// proxyChanged tells the announcing parts what a proxy on the node serves.
+// proxyChanged tells the announcer and the BGP advertiser that the addresses of a proxy on the node have changed.
 func (d *Daemon) proxyChanged() {
 	d.advertiser.Served(d.proxies.Advertised())
 	d.announcer.Wake()

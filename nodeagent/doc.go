@@ -2,7 +2,7 @@
 // backends, probes the backends on its node, and answers the health checks of load balancers.
 //
 // It has three strict layers: view (the known objects) → plan (the desired forwarding, computed by
-// pure functions) → dataplane (the actual forwarding). internal/proxy is the sync loop that joins
+// pure functions) → dataplane (the actual forwarding). internal/syncloop is the sync loop that joins
 // them, internal/proxymode chooses the data plane, and internal/nodestatus reports the state of the
 // node. This package has the configuration, the API, and the wiring: it builds the parts, runs
 // them, and passes facts from one to another, such as the node's addresses.

@@ -12,8 +12,8 @@ import (
 	"portolan.dev/services/kit/rpc"
 )
 
-// TestNameIsThatOfTheCertificate checks that the certificate determines the node's name, because an
-// agent with another name would be denied everything.
+// TestNameIsThatOfTheCertificate checks that the certificate determines the node's name, because an agent with
+// another name would have no permissions.
 func TestNameIsThatOfTheCertificate(t *testing.T) {
 	var cfg nodeagent.Config
 	config.Defaults(&cfg)

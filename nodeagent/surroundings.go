@@ -45,8 +45,8 @@ func (d *Daemon) zone() string {
 	return cmp.Or(d.view.Self().GetMetadata().GetLabels()[object.LabelZone], d.cfg.labels()[object.LabelZone])
 }
 
-// takesTraffic reports whether load balancers may send traffic to the node: it forwards as planned, and
-// neither drains nor leaves.
+// takesTraffic reports whether load balancers may send traffic to the node: it forwards as planned, does not
+// drain, and is not being deleted.
 func (d *Daemon) takesTraffic() bool {
 	self := d.view.Self()
 	return d.syncer.Healthy() && !d.draining.Load() && self.GetMetadata().GetDeletionTimestamp() == nil && spec.TakesBalancerTraffic(self)

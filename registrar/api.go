@@ -9,7 +9,7 @@ import (
 	registrarv1 "portolan.dev/api/registrar/v1"
 	"portolan.dev/services/object"
 
-	"portolan.dev/registrar/internal/plan"
+	"portolan.dev/registrar/internal/objects"
 	"portolan.dev/registrar/internal/reconcile"
 	"portolan.dev/registrar/source"
 )
@@ -55,7 +55,7 @@ func workloadStatus(w reconcile.Workload) *registrarv1.Workload {
 		out.Pod = w.PodName.Name
 	}
 	for _, p := range w.Ports {
-		out.Ports = append(out.Ports, plan.PortText(p))
+		out.Ports = append(out.Ports, objects.PortText(p))
 	}
 	return out
 }
@@ -68,7 +68,7 @@ func problems(all []source.Problem) []*registrarv1.Problem {
 	return out
 }
 
-// stamp returns a time, or nil for none.
+// stamp returns a time as a message, or nil for the zero time.
 func stamp(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {
 		return nil

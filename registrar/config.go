@@ -30,7 +30,7 @@ type Config struct {
 	Systemd            bool          `flag:"systemd" default:"false" usage:"register units with the key X-Portolan-Service"`
 	SystemdBus         string        `flag:"systemd-bus" usage:"D-Bus address of systemd, as unix:path=PATH; empty: the system bus"`
 	SystemdRoot        string        `flag:"systemd-root" default:"/" usage:"folder in which the unit files of the node are, for a registrar in a container"`
-	Relist             time.Duration `flag:"relist" default:"5m" usage:"interval at which a source is read whole, whatever it has told; at least 1s"`
+	Relist             time.Duration `flag:"relist" default:"5m" usage:"interval at which a source is read completely, even if it reports no change; at least 1s"`
 
 	Dir          string        `flag:"dir" usage:"folder whose manifests are applied when they change; empty: none"`
 	DirSelector  string        `flag:"dir-selector" usage:"selector that all manifests of the folder match, such as app=shop; objects that match and are in no manifest any more are deleted; empty: nothing is deleted"`

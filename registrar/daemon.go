@@ -23,19 +23,19 @@ import (
 	"portolan.dev/services/kit/rpc"
 	"portolan.dev/services/object"
 
-	"portolan.dev/registrar/internal/plan"
+	"portolan.dev/registrar/internal/objects"
 	"portolan.dev/registrar/internal/reconcile"
 	"portolan.dev/registrar/internal/view"
 	"portolan.dev/registrar/source"
 )
 
-// Daemon registers what runs on a node. Make it with New, then call Run once.
+// Daemon registers the containers and units of a node. Make it with New, then call Run once.
 type Daemon struct {
 	cfg  Config
 	host app.Host
 	log  *slog.Logger
 	node string
-	id   identity.ID // without TLS what the certificate would say
+	id   identity.ID // without TLS: the identity that a certificate would have
 
 	registry *grpc.ClientConn
 	nats     app.Bus
@@ -47,15 +47,15 @@ type Daemon struct {
 	events     *events.Recorder
 	sources    []source.Source
 	reconciler *reconcile.Reconciler
-	folder     *folder // nil: none is configured
+	folder     *folder // nil: no folder is configured
 }
 
-// New builds the daemon and listens for its API. It registers once it runs.
+// New builds the daemon and listens for its API.
 func New(ctx context.Context, cfg Config, host app.Host) (*Daemon, error) {
 	return NewWith(ctx, cfg, host)
 }
 
-// NewWith is New with sources besides the configured ones, for programs with a source of their own.
+// NewWith is New with additional sources, for programs that implement a source.
 func NewWith(_ context.Context, cfg Config, host app.Host, more ...source.Source) (*Daemon, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -110,14 +110,14 @@ func (d *Daemon) newReconciler() *reconcile.Reconciler {
 		names = append(names, one.Name())
 	}
 	return reconcile.New(reconcile.Config{
-		Registrar:      plan.Registrar{Node: d.node, NodeAddresses: d.cfg.NodeAddresses, Owner: d.id.Path(), Namespace: cmp.Or(d.id.Namespace, d.cfg.Namespace)},
+		Objects:        objects.Builder{Node: d.node, NodeAddresses: d.cfg.NodeAddresses, Owner: d.id.Path(), Namespace: cmp.Or(d.id.Namespace, d.cfg.Namespace)},
 		Bound:          d.id.Namespace,
 		CreateServices: d.cfg.CreateServices, Sources: names, Registry: d.registry, View: d.view, Warn: d.warn, Log: d.log, Metrics: d.host.Metrics,
 	})
 }
 
-// warn writes an Event and a line of the log about a service, or about the node. A registrar that is
-// bound to a namespace can write Events in that one only.
+// warn writes a line of the log and an Event about a service, or about the node if the name is empty. A
+// registrar that is bound to a namespace can write Events in this namespace only.
 func (d *Daemon) warn(service object.Name, reason, message string) {
 	d.log.Warn("not registered as wanted", "reason", reason, "message", message)
 	about := &corev1.ObjectReference{Kind: "Node", ApiVersion: "v1", Name: d.node}
@@ -127,8 +127,7 @@ func (d *Daemon) warn(service object.Name, reason, message string) {
 	d.events.Warn(about, cmp.Or(d.id.Namespace, service.Namespace, object.DefaultNamespace), reason, message)
 }
 
-// Run registers until ctx is done. What is registered stays: a restart of the registrar is no end of the
-// containers.
+// Run registers workloads until ctx is done. Their pods stay, because the containers and units go on.
 func (d *Daemon) Run(ctx context.Context) error {
 	d.log.Info("registrar runs", "addr", d.listener.Addr().String(), "identity", d.id.Path())
 	tasks := []app.Task{
@@ -146,7 +145,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	return errors.Join(app.RunTasks(ctx, append(tasks, d.folder.tasks()...)...), d.close())
 }
 
-// report passes a report on, and shows in the daemon's health whether the source sees anything.
+// report passes a report to the reconciler. Its error becomes a warning of the daemon's health.
 func (d *Daemon) report(from string, report source.Report) {
 	d.host.Health.Warn(from, report.Err)
 	d.reconciler.Report(from, report)

@@ -1,15 +1,15 @@
-// Package registrar is the daemon that registers what runs on its node: Docker's containers, systemd's
-// units, and the manifests of a folder. A person with a compose file or a machine full of units gets
-// virtual IPs and names without writing a registration.
+// Package registrar is the daemon that registers the workloads of its node: Docker's containers and
+// systemd's units. It also applies the manifests of a folder. So the services of a compose file or of a
+// machine full of units get virtual IPs and names without registrations written by hand.
 //
-//   - source is the contract of the places that workloads are registered from, and internal/docker and
-//     internal/systemd fulfil it. terms reads what people write about a workload.
-//   - internal/plan says which objects a workload needs, and internal/reconcile keeps the registry equal
-//     to the reports of the sources.
-//   - services/applyset/folder applies the manifests of a folder. It writes whatever they say, so it has
-//     a certificate of its own, and a registrar without a folder needs none.
+//   - Package source is the contract of sources. internal/docker and internal/systemd implement it.
+//     internal/labels has the labels of workloads.
+//   - internal/objects builds the objects that a workload needs, and internal/reconcile keeps the registry
+//     equal to the reports of the sources.
+//   - dir applies the manifests of a folder. Manifests can contain any object, so the folder has a
+//     certificate of its own, which a registrar without a folder does not need.
 //
-// The registrar is a daemon of its own and no part of the node agent, because it needs the socket of
-// Docker, with which a program is root, and reads what strangers wrote into labels. The node agent
-// changes the kernel, and should not die of either.
+// The registrar is a daemon of its own and not a part of the node agent. It needs the socket of Docker, which
+// gives a program the rights of root, and it reads labels that strangers wrote. The node agent, which changes
+// the kernel, should not fail because of either.
 package registrar

@@ -18,15 +18,15 @@ import (
 	"portolan.dev/registrar/dir"
 )
 
-// folder is the folder whose manifests are applied, with its connection to the registry. The connection
-// has the certificate of an operator and is used for the manifests only.
+// folder applies the manifests of the configured folder. Its connection to the registry has the certificate
+// of an operator and is used for the manifests only.
 type folder struct {
 	*dir.Runner
 	identity *identity.Source // nil: no TLS
 	conn     *grpc.ClientConn
 }
 
-// openFolder returns the configured folder. attempted is called after each attempt to apply it.
+// openFolder returns the configured folder. It calls attempted after each attempt to apply the folder.
 func openFolder(cfg *Config, network rpc.Network, log *slog.Logger, metrics prometheus.Registerer, attempted func(error)) (*folder, error) {
 	f := &folder{}
 	own := daemon.TLS{TLSCert: cfg.DirCert, TLSKey: cfg.DirKey, TLSCA: cmp.Or(cfg.DirCA, cfg.TLSCA), TrustDomain: cfg.TrustDomain}
@@ -44,7 +44,7 @@ func openFolder(cfg *Config, network rpc.Network, log *slog.Logger, metrics prom
 	return f, nil
 }
 
-// tasks returns what runs while the daemon does.
+// tasks returns the tasks of the folder, which run as long as the daemon.
 func (f *folder) tasks() []app.Task {
 	if f == nil {
 		return nil
@@ -70,7 +70,7 @@ func (f *folder) status() *registrarv1.Folder {
 	}
 	s := f.Status()
 	out := &registrarv1.Folder{
-		Path: s.Path, Selector: s.Selector, LastApplied: stamp(s.Attempted), Files: uint32(s.Files), Objects: uint32(s.Objects), // #nosec G115 -- numbers of files in memory
+		Path: s.Path, Selector: s.Selector, LastApplied: stamp(s.Attempted), Files: uint32(s.Files), Objects: uint32(s.Objects), // #nosec G115 -- the files are in memory
 	}
 	for _, p := range s.Problems {
 		out.Problems = append(out.Problems, &registrarv1.FolderProblem{File: p.File, Object: p.Object, Message: p.Error()})

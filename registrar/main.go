@@ -13,18 +13,18 @@ import (
 	"portolan.dev/services/kit/rpc"
 )
 
-// Main runs the daemon in a process of its own or, with -once, applies the folder and ends. It returns
-// the exit code.
+// Main runs the daemon in a process of its own. With -once, it applies the folder instead. It returns the
+// exit code.
 func Main() int {
 	var cfg Config
-	// What is wrong with the configuration, or asks for help, is the business of daemon.Main.
+	// daemon.Main loads the configuration again. It reports errors and prints the help.
 	if err := config.Load("registrar", &cfg, os.Args[1:], os.LookupEnv, io.Discard); err == nil && cfg.Once {
 		return app.Main("registrar", func(ctx context.Context, _ []string) error { return once(ctx, &cfg, os.Stdout) })
 	}
 	return daemon.Main("registrar", New)
 }
 
-// once applies the folder, and says what it did.
+// once applies the folder and prints the numbers of objects.
 func once(ctx context.Context, cfg *Config, out io.Writer) error {
 	log, _ := obs.NewLogger(os.Stderr, cfg.LogLevel, cfg.LogFormat)
 	f, err := openFolder(cfg, rpc.TCP(), log, obs.NewMetrics(), nil)

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Applies each deliberate bug of faults/sim/testdata/bugs to copies of the files that it changes, and
-# runs the simulation that the patch's first line names on the copies: for a minute, in one process
-# per processor, each with different schedules. The simulation must fail. Arguments are names of bugs;
-# the default is all bugs. SEED is the number of the first schedule. The table at the end has the time
-# that each bug took. It is an error if a bug was not found, or if a patch no longer applies.
+# Checks that the simulations find deliberate bugs. Each bug is a patch in faults/sim/testdata/bugs. The script
+# applies the patch to copies of the files, and runs the simulation that the patch's first line names on the
+# copies: for a minute, in one process per processor, each with different schedules. The simulation must fail.
+# Arguments are names of bugs; the default is all bugs. SEED is the number of the first schedule. The table at
+# the end has the time that each bug took. The script fails if a bug was not found, or if a patch no longer
+# applies.
 set -u -o pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -27,8 +28,8 @@ overlay() {
 	(cd "$work" && git apply "$root/$1")
 }
 
-# search TEST: runs the simulation in all processes until one fails, and writes the output of that one
-# to $work/out.
+# search TEST: runs the simulation in all processes until one of them fails, and writes its output to
+# $work/out.
 search() {
 	local pids=() n ended found=0 first=${SEED:-1}
 	for ((n = 0; n < $(nproc); n++)); do

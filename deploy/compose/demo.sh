@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Shows the stack at work: a service, its name, its virtual IP, traffic, and what is noticed when parts of it die.
+# Shows the stack at work: a service, its name, its virtual IP, traffic, and the effect on clients when parts of it die.
 # Exit code 0: each stage had new requests, none of them failed, and few attempts were repeated. BRIEF=1: allocators are away
 # for a shorter time.
 . "$(dirname "$0")/lib.sh"

@@ -1,5 +1,5 @@
-# What the scripts beside this file share. They drive the stack of docker-compose.yml, of which the container `client`
-# asks the service for its name, on a new connection each time, and says every second how it went. The container `visitor`
+# Functions of the scripts beside this file. The scripts drive the stack of docker-compose.yml. Its container `client` asks the
+# service for its name, on a new connection each time, and prints a report every second. The container `visitor`
 # does the same at the address of a load balancer.
 set -euo pipefail
 shopt -s inherit_errexit # a failure inside $(…) is one too
@@ -30,7 +30,7 @@ die() {
 	exit 1
 }
 
-# quietly runs a command whose output matters only when it fails.
+# quietly runs a command, and prints its output only if it fails.
 quietly() {
 	local out
 	out=$("$@" 2>&1) || { printf '%s\n' "$out" >&2; die "$*"; }
@@ -55,8 +55,8 @@ await() {
 # healthy succeeds when a container's health check does.
 healthy() { [ "$(docker inspect -f '{{.State.Health.Status}}' "$(compose ps -aq "$1")")" = healthy ]; }
 
-# report prints the last report of the client whose requests count, and fails if there is none: requests that are not counted
-# have not gone well.
+# report prints the last report of the client that $asker names. It fails if there is none, because without a report it is
+# unknown whether requests failed.
 asker=client
 report() { compose logs --no-color --no-log-prefix --tail=1 "$asker" 2>/dev/null | grep "^{"; }
 
@@ -74,7 +74,7 @@ since() {
 }
 
 # A stage counts from the report at its beginning, in which no request is being repeated: a request that began before the stage
-# must not fail in it. First the script does to the stack what the stage is about; then
+# must not fail in it. First the script changes the stack, for example kills a container; then
 # passed REQUESTS [PERCENT] waits for that many new requests, and ends the script if one failed, or if more than PERCENT (5)
 # attempts were repeated for a hundred requests.
 stage() {

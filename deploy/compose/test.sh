@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All of it from a fresh clone to the end, with nothing pulled: what CI does where there is a Docker engine. Under make nightly
+# The whole stack from a fresh clone to its end, with nothing pulled. CI runs this if there is a Docker engine. Under make nightly
 # Compose builds the images, in containers; the demonstration waits as long as for people; and every container is restarted.
 export OFFLINE=1 COMPOSE_PROJECT_NAME=portolan-test PORTOLAN_TAG=test PROMETHEUS_PORT=
 . "$(dirname "$0")/lib.sh"
@@ -9,7 +9,7 @@ nightly=${PORTOLAN_NIGHTLY:-}
 if [ -n "$nightly" ]; then deploy/images/build.sh compiler; else export BRIEF=1; fi
 clone=$(mktemp -d)
 trap 'rm -rf "$clone"' EXIT
-# What git knows, and nothing that was built here. The checkout may belong to another user.
+# A copy of the files that git knows, without anything that was built here. The checkout may belong to another user.
 git -c safe.directory='*' ls-files -z | tar -c --null -T - | tar -x -C "$clone"
 cd "$clone"
 # An engine on another machine does not see the files that the stack mounts.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds images, and pulls nothing. `build.sh ours` builds those of Portolan, from this checkout and with the host's Go. `build.sh
+# Builds images, and pulls nothing. `build.sh ours` builds Portolan's images, from this checkout and with the host's Go. `build.sh
 # standins` builds replacements for Postgres, NATS and Prometheus, and `build.sh compiler` one for Go, with which Compose builds
 # ours. PORTOLAN_TAG is the tag of ours (dev).
 set -euo pipefail
@@ -59,7 +59,7 @@ compiler() {
 	cp "$(command -v busybox)" "$stage/go/busybox"
 	cp -R "$root/bin" "$root/src" "$root/lib" "$root/VERSION" "$root/go.env" "$stage/go/go/"
 	cp -R "$root/pkg/include" "$root/pkg/tool" "$stage/go/go/pkg/"
-	# From the host's cache, and from its proxy what that lacks. The unpacked modules are of no use here.
+	# Modules come from the host's cache; the proxy has the missing ones. The unpacked modules are of no use here.
 	(cd portolan && GOWORK=off GOFLAGS=-modcacherw GOMODCACHE="$stage/cache" GONOSUMDB='*' \
 		GOPROXY="file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)" go mod download)
 	mv "$stage/cache/cache/download" "$stage/go/modules"
@@ -101,7 +101,7 @@ standin_postgres() {
 	need mmdebstrap mmdebstrap
 	mkdir "$stage/postgres"
 	echo "fetching Debian's Postgres (a minute or two)"
-	# Without what compiles queries, which is larger than all the rest and does nothing for short ones.
+	# Without LLVM, which compiles long queries, and is larger than all other files together.
 	mmdebstrap --quiet --variant=apt --include=postgresql-15 --dpkgopt='path-exclude=/usr/lib/*/libLLVM*' \
 		--dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
 		bookworm "$stage/postgres/rootfs.tar"

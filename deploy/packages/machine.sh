@@ -56,7 +56,7 @@ boot() {
 	mkdir -p "$root/srv"
 	mount --bind "$folder/files" "$root/srv"
 	devices "$root/dev"
-	# The kernel's settings are those of all namespaces, except for the network's.
+	# All namespaces share the kernel's settings, except for the settings of the network.
 	mount --bind "$root/proc/sys" "$root/proc/sys"
 	mount --bind "$root/proc/sys/net" "$root/proc/sys/net"
 	mount -o remount,bind,ro "$root/proc/sys"

@@ -6,7 +6,7 @@
 #
 # RELEASE is the program of tools/release, and DAEMONS is the list of the daemons to package. Both versions are made here: the
 # next one comes from a copy of the sources in which registry.yaml has another text.
-# shellcheck disable=SC2016 # what is in single quotes is for the shell of the machine
+# shellcheck disable=SC2016 # the text in single quotes is for the shell of the machine
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(realpath "$here/../..")
@@ -39,7 +39,8 @@ make_packages "$root" 1.0.0 "$2" "$folder/files"
 (cd "$root" && git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents -P -t "$folder/sources")
 sed -i '1i # The settings of the next version.' "$folder/sources/deploy/systemd/etc/registry.yaml"
 SOURCE_DATE_EPOCH=$(date +%s) make_packages "$folder/sources" 1.0.1 registry "$folder/files/next"
-# Debian 12 has a NATS server that is too old. Its package is the one of the manual, with the program that the tests use.
+# Debian 12 has a NATS server that is too old. The test installs Debian's package, as the manual says, with the program that
+# the other tests use.
 (cd "$root/portolan" && GOWORK=off go build -o "$folder/files/nats-server" github.com/nats-io/nats-server/v2)
 
 machine() { "$here/machine.sh" run "$folder" "$@"; }

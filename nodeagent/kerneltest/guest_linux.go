@@ -26,7 +26,7 @@ func initGuest() {
 		fmt.Fprintln(os.Stderr, "kerneltest: guest:", err, openErr) // the kernel's console
 	}
 	unix.Sync()
-	unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART) //nolint:errcheck // there is nobody left to tell
+	unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART) //nolint:errcheck // there is no way left to report it
 	for {
 		time.Sleep(time.Hour)
 	}

@@ -10,7 +10,7 @@ import (
 // childEnv marks the process that runs the tests in the guest.
 const childEnv = "PORTOLAN_KERNEL_GUEST"
 
-// requireEnv makes tests fail that cannot run.
+// requireEnv makes tests without a kernel fail instead of being skipped.
 const requireEnv = "PORTOLAN_REQUIRE_REAL"
 
 // unavailable is the reason why there is no kernel to test. It is empty in the guest.
@@ -86,7 +86,7 @@ func guestArgs(args []string) []string {
 }
 
 // listsOrFuzzes reports whether the program only lists its tests, or fuzzes. Fuzz targets need no
-// kernel, and the guest has no files of the host for what they find.
+// kernel, and could not write their findings into files of the host.
 func listsOrFuzzes(args []string) bool {
 	for _, arg := range args {
 		if name, value, _ := strings.Cut(strings.TrimLeft(arg, "-"), "="); (name == "test.list" || name == "test.fuzz") && value != "" {

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// HandOvers send packets of connections that were opened through another node to that node. They are
-// in force without the agent until they end by themselves. The methods may be called at the same
-// time.
+// HandOvers send packets of connections that were opened through another node to that node. They stay in force
+// without the agent, until they end by themselves. The methods are safe for concurrent use.
 type HandOvers interface {
 	// Set replaces the hand-overs. It returns when they are in force. A hand-over to the same node as
 	// before keeps its end.

@@ -17,8 +17,8 @@ type Machine interface {
 	WatchAddresses(ctx context.Context, changed func()) error
 	// Interfaces returns the network interfaces that are up and on which neighbours ask for addresses.
 	Interfaces() ([]Interface, error)
-	// Neighbors opens an interface for answering neighbours, those of IPv6 or those of IPv4. If the
-	// machine cannot, the error is errors.ErrUnsupported.
+	// Neighbors opens an interface for answering the neighbours of IPv6 or of IPv4. If the machine
+	// cannot, the error is errors.ErrUnsupported.
 	Neighbors(i Interface, v6 bool) (Neighbors, error)
 	// HandOvers opens the hand-overs of addresses that have moved to this node. If the machine cannot
 	// send packets to another node, the error is errors.ErrUnsupported.

@@ -30,7 +30,7 @@ type Neighbors interface {
 	// Announce tells all neighbours that the interface has an address.
 	Announce(netip.Addr) error
 	// Watch makes the interface receive requests for these addresses. It may receive requests for
-	// others too. The error is the first of those of the addresses.
+	// others too. If it fails for several addresses, Watch returns the first error.
 	Watch([]netip.Addr) error
 	Close() error
 }

@@ -24,7 +24,7 @@ func (f *FrontendServers) Any() *VirtualServer {
 	return nil
 }
 
-// String describes for operators what a data plane does with the frontend.
+// String describes for operators the treatment of the frontend by a data plane.
 func (f *FrontendServers) String() string {
 	v := f.Any()
 	if v == nil {

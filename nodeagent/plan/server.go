@@ -129,9 +129,6 @@ func (s *Sources) IsInternal(addr netip.Addr) bool {
 	return containsAddr(s.Pods, addr) || containsAddr(s.Node, addr)
 }
 
-// IsPod reports whether addr belongs to a pod.
-func (s *Sources) IsPod(addr netip.Addr) bool { return containsAddr(s.Pods, addr) }
-
 func containsAddr(prefixes []netip.Prefix, addr netip.Addr) bool {
 	addr = addr.Unmap()
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(addr) })

@@ -124,7 +124,7 @@ func (t *Table) claim(e *servicePlan, touched map[Frontend]bool) {
 	}
 }
 
-// updateFrontend updates the planned servers of one frontend to those of the service that owns it.
+// updateFrontend updates the planned servers of one frontend to the servers of the service that owns it.
 func (t *Table) updateFrontend(f Frontend) {
 	wanted := map[Audience]*VirtualServer{}
 	if claims := t.claims[f]; len(claims) > 0 {

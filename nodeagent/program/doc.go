@@ -2,6 +2,5 @@
 // its command cleanup.
 //
 // It is a package apart from nodeagent because those planes build for Linux only, and the library of BGP
-// is large. The command line
-// runs an agent with the userspace plane, and builds for other systems too.
+// is large. The command line runs an agent with the userspace plane, and builds for other systems too.
 package program

@@ -14,17 +14,17 @@ import (
 	"portolan.dev/services/object"
 )
 
-// content is what the files of the folder say.
+// content is the contents of the folder's files.
 type content struct {
 	revision string
 	files    int
 	objects  []object.Object
-	fileOf   map[object.Object]string // the file that an object is from
+	fileOf   map[object.Object]string // the file of each object
 	problems []Problem
 	warnings []Problem
 }
 
-// read reads all files of the folder. The objects count only if there are no problems.
+// read reads all files of the folder. The caller uses the objects only if there are no problems.
 func (r *Runner) read() content {
 	c := content{fileOf: map[object.Object]string{}}
 	files, err := manifest.Files(r.options.Path)
@@ -51,11 +51,11 @@ func (r *Runner) read() content {
 	return c
 }
 
-// maxFileBytes is the largest size of a file, which is far above the size of manifests that people write.
+// maxFileBytes is the size of the largest file that is read. Manifests are far smaller.
 const maxFileBytes = 64 << 20
 
-// readInside reads a file of the folder. Links that lead out of the folder are refused, because whoever
-// can change the folder may otherwise have the daemon read other files of its machine, and devices.
+// readInside reads a file of the folder. It refuses links that lead out of the folder. Otherwise a person who
+// can change the folder could make the daemon read other files of its machine, and devices.
 func readInside(file manifest.File) ([]byte, error) {
 	if file.Folder == "" {
 		return nil, errors.New("this is a file; give the folder that it is in")
@@ -81,7 +81,7 @@ func readInside(file manifest.File) ([]byte, error) {
 	return root.ReadFile(name)
 }
 
-// below returns the path of a file below the folder.
+// below returns the path of a file relative to the folder.
 func (r *Runner) below(name string) string {
 	relative, err := filepath.Rel(r.options.Path, name)
 	if err != nil {
@@ -108,7 +108,7 @@ func (c *content) add(file string, text []byte, namespace string) {
 	}
 }
 
-// problemsOf returns the problems of an error of the decoder.
+// problemsOf returns an error of the decoder as problems.
 func problemsOf(file string, err error) []Problem {
 	if err == nil {
 		return nil
@@ -124,7 +124,7 @@ func problemsOf(file string, err error) []Problem {
 	return all
 }
 
-// set returns the set to prune by, or nil if nothing is pruned.
+// set returns the set that selects the objects to prune, or nil if nothing is pruned.
 func (r *Runner) set(c *content) *applyset.Set {
 	if r.options.Selector == "" {
 		return nil
@@ -136,7 +136,7 @@ func (r *Runner) set(c *content) *applyset.Set {
 	return set
 }
 
-// faults returns the problems of an error of NewSet.
+// faults returns an error of NewSet as problems.
 func (c *content) faults(err error) []Problem {
 	if err == nil {
 		return nil

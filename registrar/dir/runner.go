@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// longest is the longest time for which further changes delay an attempt.
+	// longest is the longest time for which a series of changes delays an attempt.
 	longest = 5 * time.Second
 	// retryMin is the pause after the first failed attempt. It doubles up to the interval.
 	retryMin = time.Second
@@ -34,21 +34,21 @@ type Options struct {
 	// Selector is the label selector of the objects that are pruned. All manifests of the folder must
 	// match it. Empty: nothing is pruned.
 	Selector string
-	// Namespace is the namespace of manifests that name none, and one to prune in. Empty: "default" for
-	// manifests, none to prune in.
+	// Namespace is the namespace of manifests that name none. Objects in it are pruned, too. Empty: such
+	// manifests are in "default".
 	Namespace string
-	// Everywhere prunes in all namespaces, not only in those that the manifests name. It needs a
-	// certificate that is not bound to a namespace.
+	// Everywhere prunes in all namespaces instead of the namespaces of the manifests. It needs a certificate
+	// that is not bound to a namespace.
 	Everywhere bool
 	// Interval is the time after which the folder is applied even if nothing has changed. Default: 1m.
 	Interval time.Duration
 	// Quiet is the time without a change of the folder after which it is read. Default: 500ms.
 	Quiet time.Duration
-	// Registry is a connection to the registry, with the identity whose permissions count.
+	// Registry is a connection to the registry. The permissions of its identity apply.
 	Registry grpc.ClientConnInterface
 	Log      *slog.Logger
 	Metrics  prometheus.Registerer
-	// Attempted is called after each attempt with the reason why it failed, or nil. It may be nil.
+	// Attempted is called after each attempt with its error, or nil. It may be nil.
 	Attempted func(error)
 }
 
@@ -100,7 +100,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	}
 }
 
-// Once applies the folder once. The error lists what could not be applied or pruned.
+// Once applies the folder once. The error lists the objects that could not be applied or pruned.
 func (r *Runner) Once(ctx context.Context) error { return r.attempt(ctx) }
 
 // attempt reads and applies the folder, and records the result.
@@ -109,7 +109,7 @@ func (r *Runner) attempt(ctx context.Context) error {
 	defer cancel()
 	status := r.apply(limited)
 	if ctx.Err() != nil {
-		return ctx.Err() // the end of the program is no failure of the folder
+		return ctx.Err() // the program ends; this is not a failure of the folder
 	}
 	r.record(status)
 	err := status.err()
@@ -119,7 +119,7 @@ func (r *Runner) attempt(ctx context.Context) error {
 	return err
 }
 
-// apply reads the folder, applies its objects and prunes, and returns what it did.
+// apply reads the folder, applies its objects, prunes, and returns the result.
 func (r *Runner) apply(ctx context.Context) Status {
 	c := r.read()
 	set := r.set(&c)
@@ -166,7 +166,7 @@ func (a *attempt) report(result applyset.Result) {
 	}
 }
 
-// record makes a status the present one, and logs what has changed.
+// record stores the status of an attempt, and logs new problems, new warnings and changes.
 func (r *Runner) record(status Status) {
 	r.mu.Lock()
 	before := r.status

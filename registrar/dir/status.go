@@ -10,21 +10,21 @@ import (
 
 // Status is the state of a folder after the last attempt to apply it.
 type Status struct {
-	// Path and Selector are those of the options.
+	// Path and Selector are from the options.
 	Path, Selector string
-	// Attempted is the time of the last attempt. Applied is the time of the last one without a problem.
-	// They are zero if there was none.
+	// Attempted is the time of the last attempt. Applied is the time of the last attempt without a problem.
+	// They are zero if there was no such attempt.
 	Attempted, Applied time.Time
 	// Revision is a hash of the names and contents of the files of the last attempt. It is empty if the
-	// files could not be read. AppliedRevision is the one of the last attempt without a problem.
+	// files could not be read. AppliedRevision is the revision of the last attempt without a problem.
 	Revision, AppliedRevision string
 	// Files is the number of files with manifests, and Objects the number of objects in them.
 	Files, Objects int
 	// Created, Configured, Unchanged and Pruned are the numbers of objects of the last attempt.
 	Created, Configured, Unchanged, Pruned int
-	// Problems are why the last attempt failed. It is empty if it did not.
+	// Problems are the reasons why the last attempt failed. It is empty if the attempt succeeded.
 	Problems []Problem
-	// Warnings are about values and objects that were left out, or that the registry warns of.
+	// Warnings are about values and objects that were ignored, or are warnings of the registry.
 	Warnings []Problem
 }
 
@@ -39,7 +39,7 @@ type Problem struct {
 	Field string
 	// Object is the object as KIND NAMESPACE/NAME. It may be empty.
 	Object string
-	// Message says what is wrong and what to do.
+	// Message describes the mistake and the remedy.
 	Message string
 }
 
@@ -67,7 +67,7 @@ func number(n int) string {
 	return strconv.Itoa(n)
 }
 
-// mostProblems is the number of problems that an error lists. A folder can have any number of objects.
+// mostProblems limits the problems that an error lists, because a folder can have any number of objects.
 const mostProblems = 20
 
 // err returns the problems of the last attempt as one error, or nil.

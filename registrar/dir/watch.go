@@ -12,13 +12,12 @@ import (
 	"portolan.dev/services/manifest"
 )
 
-// watch asks the kernel for changes of a folder. It is a hint only: without it, the folder is read
-// periodically.
+// watch gets changes of a folder from the kernel. Without it, changes are found by the periodic read only.
 type watch struct {
 	path    string
 	log     *slog.Logger
-	watcher *fsnotify.Watcher // nil: the kernel gives none
-	failed  bool              // a folder could not be watched, which was logged
+	watcher *fsnotify.Watcher // nil: the kernel has no watch left
+	failed  bool              // the first failure to watch a folder was logged
 }
 
 func newWatch(path string, log *slog.Logger) *watch {
@@ -30,8 +29,8 @@ func newWatch(path string, log *slog.Logger) *watch {
 	return &watch{path: path, log: log, watcher: watcher}
 }
 
-// follow watches the folders that there are at present. The folder that has the path itself is watched
-// too, because the path may be a link that is replaced.
+// follow watches the folders that exist now. It also watches the parent of the path, because the path may be
+// a link that is replaced.
 func (w *watch) follow() {
 	if w.watcher == nil {
 		return
@@ -43,7 +42,7 @@ func (w *watch) follow() {
 		}
 	}
 	for _, folder := range want {
-		// A folder that was replaced by another one of its name is watched anew.
+		// Add is repeated for each folder, because a folder may have been replaced by another of its name.
 		if err := w.watcher.Add(folder); err != nil && !w.failed {
 			w.failed = true
 			w.log.Warn("changes of a folder are seen at the next periodic read only", "in", folder, "error", err)
@@ -51,8 +50,8 @@ func (w *watch) follow() {
 	}
 }
 
-// foldersIn returns the folder that a path leads to, and the folders in it whose files are read. What
-// cannot be read is left out.
+// foldersIn returns the folder at a path and all folders below it, except hidden ones. Folders that cannot be
+// read are left out.
 func foldersIn(path string) []string {
 	root, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -97,7 +96,7 @@ func (w *watch) forward(ctx context.Context, changed func()) {
 	}
 }
 
-// concerns reports whether a changed path can matter: the neighbours of the path do not.
+// concerns reports whether a changed path belongs to the folder. Neighbours of the folder do not.
 func (w *watch) concerns(changed string) bool {
 	path := filepath.Clean(w.path)
 	return changed == path || filepath.Dir(changed) != filepath.Dir(path)
@@ -105,6 +104,6 @@ func (w *watch) concerns(changed string) bool {
 
 func (w *watch) close() {
 	if w.watcher != nil {
-		_ = w.watcher.Close() // there is nothing to lose
+		_ = w.watcher.Close() // an error would have no consequence
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// Engine is the machine's dockerd with folders of its own. It can be started again after its end. It must
-// run in a network namespace of the test, because a dockerd without a bridge removes docker0, which is the
-// machine's engine's in its namespace.
+// Engine is a dockerd of the test, with folders of its own. The test can start it several times. It must run
+// in a network namespace of the test: a dockerd without a bridge removes docker0, and in the machine's
+// namespace docker0 belongs to the machine's engine.
 type Engine struct {
 	// Socket is the path of its socket.
 	Socket string
@@ -22,9 +22,9 @@ type Engine struct {
 	args    []string
 }
 
-// NewEngine returns an engine with more flags of dockerd, which runs when the caller starts its Command. It
-// skips the test without dockerd or root. The engine uses vfs, which needs nothing of the kernel, and has no default
-// bridge.
+// NewEngine returns an engine with additional flags of dockerd. It runs when the caller starts its Command.
+// NewEngine skips the test without dockerd or without root. The engine has no default bridge, and stores
+// images with vfs, which needs nothing of the kernel.
 func NewEngine(t testing.TB, flags ...string) *Engine {
 	t.Helper()
 	program, err := exec.LookPath("dockerd")
@@ -45,7 +45,7 @@ func NewEngine(t testing.TB, flags ...string) *Engine {
 	return e
 }
 
-// shortDir returns a folder with a short path, because the paths of the engine's sockets may have 108 bytes at most.
+// shortDir returns a folder with a short path, because the path of a socket has at most 108 bytes.
 func shortDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "engine-")
@@ -61,13 +61,13 @@ func shortDir(t testing.TB) string {
 	return dir
 }
 
-// unmount unmounts what an engine leaves mounted: the namespace of the host's network, and what belongs to
-// containers if it was killed.
+// unmount unmounts the mounts that an engine leaves behind: the namespace of the host's network and, if the
+// engine was killed, the mounts of its containers.
 func unmount(dir string) {
-	mounts, _ := os.ReadFile("/proc/self/mounts") // there is none without a kernel that has engines
+	mounts, _ := os.ReadFile("/proc/self/mounts") // without the file there are no mounts to remove
 	for line := range strings.Lines(string(mounts)) {
 		if fields := strings.Fields(line); len(fields) > 1 && strings.HasPrefix(fields[1], dir+"/") {
-			_ = exec.Command("umount", "-l", fields[1]).Run() // the removal of the folder reports what is left
+			_ = exec.Command("umount", "-l", fields[1]).Run() // the removal of the folder fails if a mount is left
 		}
 	}
 }
@@ -77,14 +77,14 @@ func (e *Engine) Host() string { return "unix://" + e.Socket }
 
 // Command returns a command that runs the engine. The caller runs it in a network namespace of the test.
 func (e *Engine) Command() *exec.Cmd {
-	// A killed engine takes its containerd along, and leaves the number of that process, which may not be
-	// reaped yet. The next engine would take it for one that runs.
+	// A killed engine leaves the PID file of its containerd, which ends with it. The next engine would take
+	// a process with this PID for a containerd that runs.
 	_ = os.Remove(filepath.Join(filepath.Dir(e.Socket), "exec", "containerd", "containerd.pid"))
 	return exec.Command("sh", append([]string{"-c", guarded, e.program}, e.args...)...)
 }
 
-// guarded is a shell program that runs its arguments in place of itself, unless the namespace has a bridge
-// that they would remove.
+// guarded is a shell program that executes its arguments, unless the namespace has a docker0 that the engine
+// would remove.
 const guarded = `if grep -q docker0: /proc/self/net/dev; then echo "docker0 belongs to another engine: use a namespace" >&2; exit 1; fi; exec "$0" "$@"`
 
 // Await waits until the engine answers.

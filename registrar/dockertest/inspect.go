@@ -5,7 +5,7 @@ import (
 	"net/netip"
 )
 
-// inspected is the part of the output of docker inspect that says what a container is to others.
+// inspected has the fields of the output of docker inspect that decide about the State of a container.
 type inspected struct {
 	Name  string
 	State struct {
@@ -18,17 +18,17 @@ type inspected struct {
 	}
 }
 
-// State is what others should see of a container.
+// State is the expected registration of a container.
 type State struct {
-	// Address is its address in the network that is meant.
+	// Address is its address in the chosen network, see inspected.address.
 	Address string
-	// Ready says that it runs, is not paused and its HEALTHCHECK, if any, succeeds.
+	// Ready is true if the container runs, is not paused, and its HEALTHCHECK, if it has one, succeeds.
 	Ready bool
 }
 
-// Inspect returns what docker inspect says of the containers of the lab, by their names without the mark,
-// read by other code than the registrar's. Those that do not run, or have no address in the network that is
-// meant, are left out.
+// Inspect returns the states of the lab's containers according to docker inspect, by their names without the
+// mark. It shares no code with the registrar. Containers that do not run, or have no address in the chosen
+// network, are left out.
 func (l *Lab) Inspect() map[string]State {
 	l.t.Helper()
 	states := map[string]State{}
@@ -50,7 +50,7 @@ func (l *Lab) Inspect() map[string]State {
 	return states
 }
 
-// address returns the address in the network that the label names, or in the only one, or "".
+// address returns the address in the network of the label portolan.network, or in the only network, or "".
 func (c *inspected) address() string {
 	networks := c.NetworkSettings.Networks
 	if wanted, named := c.Config.Labels["portolan.network"]; named {

@@ -11,29 +11,32 @@ import (
 	"time"
 )
 
+// MachineSocket is the path of the socket of the machine's engine.
+const MachineSocket = "/var/run/docker.sock"
+
 // Port is the port that the image of all containers exposes.
 const Port = 8000
 
-// Lab is an engine with an image, containers and networks of one test, which are removed at its end. Its
-// methods are safe for concurrent use.
+// Lab is the image, the containers and the networks of one test at an engine. They are removed at the end of
+// the test. Its methods are safe for concurrent use.
 type Lab struct {
 	t testing.TB
-	// Mark begins the names of everything. Containers that Run starts have it as their namespace.
+	// Mark begins all names. It is also the namespace of the containers that Run starts.
 	Mark string
 	// Networks are the names of the networks.
 	Networks []string
-	// Stops are commands that end with their container. The lab waits for them.
+	// Stops counts running commands that end with their container. Remove waits for them.
 	Stops sync.WaitGroup
 
 	host  string // of the engine, such as unix:///run/docker.sock; empty: the machine's
 	image string
 
 	mu         sync.Mutex
-	containers []string // guarded by mu: all names there were
+	containers []string // guarded by mu: the names of all containers, removed ones too
 }
 
-// New returns a lab at the machine's engine with networks. It skips the test if there is no Docker engine
-// at its usual place, or no static busybox.
+// New returns a lab with networks at the machine's engine. It skips the test if there is no engine or no
+// static busybox.
 func New(t testing.TB, networks ...string) *Lab {
 	t.Helper()
 	if out, err := exec.Command("docker", "version").CombinedOutput(); err != nil {
@@ -42,7 +45,7 @@ func New(t testing.TB, networks ...string) *Lab {
 	return open(t, "", networks)
 }
 
-// open returns a lab at an engine.
+// open returns a lab with networks at an engine, and builds its image.
 func open(t testing.TB, host string, networks []string) *Lab {
 	t.Helper()
 	l := empty(t, host)
@@ -61,7 +64,7 @@ func empty(t testing.TB, host string) *Lab {
 	return &Lab{t: t, host: host, Mark: fmt.Sprintf("portolan-%x", time.Now().UnixNano()%(1<<40))}
 }
 
-// Part returns a lab with the same image for a part of the test.
+// Part returns a lab with the same image for a subtest.
 func (l *Lab) Part(t testing.TB) *Lab {
 	p := empty(t, l.host)
 	p.image = l.image
@@ -77,7 +80,7 @@ func (l *Lab) Short(name string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(name, "/"), l.Mark+"-")
 }
 
-// Containers returns the full names of all containers that were started, removed or not.
+// Containers returns the full names of all containers that were started, including removed ones.
 func (l *Lab) Containers() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,19 +113,19 @@ func (l *Lab) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Lasting returns a shell program that runs until it gets SIGTERM and then a command, which may take its
-// time. It ignores SIGHUP.
+// Lasting returns a shell program that runs until SIGTERM, then runs the command end and exits. It ignores
+// SIGHUP.
 func Lasting(end string) string {
 	return fmt.Sprintf(`trap "%s; exit 0" TERM; trap "" HUP; while :; do busybox sleep 1000 & wait; done`, end)
 }
 
-// Serving returns a shell program that serves a page at [Port], and is Lasting.
+// Serving returns a shell program that serves a page at [Port] until SIGTERM, see Lasting.
 func Serving(page, end string) string {
 	return fmt.Sprintf("busybox mkdir /www; echo %s >/www/index.html; busybox httpd -p %d -h /www; %s", page, Port, Lasting(end))
 }
 
-// Run starts a container of the service web with options of docker run, whose program ends a time after
-// SIGTERM. A failure fails the test, which goes on.
+// Run starts a container of the service web with options of docker run. Its program ends the time linger
+// after SIGTERM. A failure fails the test, which goes on.
 func (l *Lab) Run(name, linger string, options ...string) {
 	l.t.Helper()
 	l.Start(name, Lasting("busybox sleep "+linger), append(l.Web(), options...)...)
@@ -133,7 +136,7 @@ func (l *Lab) Web() []string {
 	return []string{"--label", "portolan.service=web", "--label", "portolan.namespace=" + l.Mark}
 }
 
-// Start starts a container with options of docker run that runs a shell program. It returns the ID. A
+// Start starts a container with options of docker run, which runs a shell program, and returns its ID. A
 // failure fails the test, which goes on.
 func (l *Lab) Start(name, program string, options ...string) string {
 	l.t.Helper()
@@ -148,8 +151,8 @@ func (l *Lab) Start(name, program string, options ...string) string {
 	return strings.TrimSpace(out)
 }
 
-// Remove removes the containers and networks. It needs an engine that runs, so a test that starts the
-// engine again registers it again as a cleanup, after that of the engine.
+// Remove removes the containers and networks. The engine must run. A test that restarts its engine therefore
+// registers Remove as a cleanup again after each start.
 func (l *Lab) Remove() {
 	for _, container := range l.Containers() {
 		_, _ = l.Try("rm", "-f", container)

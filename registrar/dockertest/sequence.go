@@ -14,9 +14,9 @@ const (
 	maxAtATime    = 6
 )
 
-// Watcher watches the containers of a sequence, and is away now and then.
+// Watcher watches the containers of a sequence. The sequence stops and starts it now and then.
 type Watcher interface {
-	// Stop stops it, perhaps by force.
+	// Stop stops the watcher. It may kill it.
 	Stop()
 	// Start starts it after Stop.
 	Start()
@@ -24,7 +24,7 @@ type Watcher interface {
 
 // Sequence is a random history of containers.
 type Sequence struct {
-	// Operations is the number of operations so far, and Restarts that of the watcher's.
+	// Operations is the number of operations so far, and Restarts the number of the watcher's restarts.
 	Operations, Restarts int
 
 	lab     *Lab
@@ -33,8 +33,8 @@ type Sequence struct {
 	alive   []string // the containers that were not removed
 }
 
-// Sequence returns a history of containers in the lab's two networks. Its seed is in the test's log, and
-// PORTOLAN_TEST_SEED repeats one.
+// Sequence returns a random history of containers in the lab's two networks. The test's log has its seed,
+// with which PORTOLAN_TEST_SEED repeats it.
 func (l *Lab) Sequence(watcher Watcher) *Sequence {
 	l.t.Helper()
 	seed := uint64(time.Now().UnixNano())
@@ -47,7 +47,8 @@ func (l *Lab) Sequence(watcher Watcher) *Sequence {
 	return &Sequence{lab: l, random: rand.New(rand.NewPCG(seed, 0)), watcher: watcher}
 }
 
-// Round does something to several containers at the same time, while the watcher may be stopped.
+// Round runs random operations on several containers at the same time. In half of the rounds, the watcher is
+// stopped meanwhile.
 func (s *Sequence) Round() {
 	away := s.random.IntN(2) == 0
 	if away {
@@ -66,7 +67,7 @@ func (s *Sequence) Round() {
 		steps := s.steps(index)
 		running.Go(func() {
 			for _, step := range steps {
-				_, _ = s.lab.Try(step...) // such as stopping a container that does not run
+				_, _ = s.lab.Try(step...) // a step may be impossible, such as stopping a container that does not run
 			}
 		})
 	}
@@ -82,7 +83,7 @@ func (s *Sequence) Round() {
 	}
 }
 
-// fresh returns a new container.
+// fresh returns the name and the options of a new container.
 func (s *Sequence) fresh() (string, []string) {
 	name := fmt.Sprintf("c%d", len(s.lab.Containers()))
 	options := []string{"--network", s.lab.Networks[s.random.IntN(2)]}
@@ -98,7 +99,7 @@ func (s *Sequence) fresh() (string, []string) {
 	return name, options
 }
 
-// steps are commands for one container.
+// steps returns random commands of the docker CLI for one container.
 func (s *Sequence) steps(index int) [][]string {
 	name, network := s.lab.Name(s.alive[index]), s.lab.Networks[s.random.IntN(2)]
 	choices := [][][]string{

@@ -1,9 +1,8 @@
 // Package sourcetest checks a source against the contract of package source.
 //
-// A source is tested with the place that it reports from, such as a Docker engine: a [World] starts and
-// stops workloads there. The suite cannot know how to do that, and a source alone cannot be tested, because
-// all promises of the contract are about changes of its place. The alternative was a suite that is given
-// records of reports; it could check that each is well-formed, but not that they say what is there.
+// A source is tested together with the place from which it reports, such as a Docker engine. The test of the
+// source implements [World], which starts and stops workloads there. The alternative was a suite over
+// recorded reports. It could check the form of each report, but not that the reports are true.
 //
 //	func TestContract(t *testing.T) {
 //		sourcetest.Run(t, func(t *testing.T) sourcetest.World { return newWorld(t) })

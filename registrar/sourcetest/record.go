@@ -16,19 +16,19 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// record has the reports of a source that runs.
+// record keeps the reports of a running source.
 type record struct {
 	t     *testing.T
-	stop  func() // ends the source and checks how it ends
+	stop  func() // ends the source and checks the result of Run
 	calls atomic.Int32
 
 	mu      sync.Mutex
 	reports []source.Report
-	texts   []string // of the reports when they were made
+	texts   []string // of reports, as JSON at the time of the report
 	ended   bool
 }
 
-// start runs a source until the end of the test or until stop.
+// start runs a source until stop is called or the test ends.
 func start(t *testing.T, s source.Source) *record {
 	t.Helper()
 	if s.Name() == "" {
@@ -49,7 +49,7 @@ func start(t *testing.T, s source.Source) *record {
 	return r
 }
 
-// report takes a report and checks its form.
+// report stores a report and checks its form.
 func (r *record) report(report source.Report) {
 	if r.calls.Add(1) > 1 {
 		r.t.Error("report is called while an earlier call runs: want calls of one goroutine")
@@ -106,8 +106,8 @@ func (r *record) wait(what string, check func(source.Report) error) source.Repor
 	return newest
 }
 
-// waitFor waits until the workloads of the newest report are exactly those with the given IDs, each of
-// which is terminating or not.
+// waitFor waits until the newest report has exactly the workloads with the given IDs. The value of an ID says
+// whether the workload is terminating.
 func (r *record) waitFor(what string, terminating map[string]bool) source.Report {
 	r.t.Helper()
 	return r.wait(what, func(report source.Report) error {
@@ -129,7 +129,7 @@ func (r *record) answers() []source.Report {
 	return slices.DeleteFunc(slices.Clone(r.reports), func(report source.Report) bool { return report.Err != nil })
 }
 
-// states says by ID of a workload whether it is terminating.
+// states returns for the ID of each workload whether it is terminating.
 func states(report source.Report) map[string]bool {
 	all := map[string]bool{}
 	for _, w := range report.Workloads {
@@ -138,7 +138,7 @@ func states(report source.Report) map[string]bool {
 	return all
 }
 
-// faults returns what is wrong with the form of a report.
+// faults returns the mistakes in the form of a report.
 func faults(report source.Report) (found []string) {
 	if report.Err != nil && len(report.Workloads)+len(report.Problems) > 0 {
 		found = append(found, fmt.Sprintf("a report has an error (%v) and workloads or problems", report.Err))

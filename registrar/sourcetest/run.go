@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"portolan.dev/registrar/internal/terms"
+	"portolan.dev/registrar/internal/labels"
 	"portolan.dev/registrar/source"
 )
 
-// Run checks a source in worlds of its own, one for each test.
+// Run checks a source. Each test has a world of its own.
 func Run(t *testing.T, newWorld func(t *testing.T) World) {
 	for _, test := range []struct {
 		name string
@@ -21,10 +21,10 @@ func Run(t *testing.T, newWorld func(t *testing.T) World) {
 	}{
 		{"the first report is complete", (*suite).firstReport},
 		{"an empty place is reported", (*suite).emptyPlace},
-		{"words reach the workload", (*suite).wordsArrive},
+		{"labels reach the workload", (*suite).labelsArrive},
 		{"workloads come and go", (*suite).comeAndGo},
 		{"a stop is terminating before it is gone", (*suite).gracefulStop},
-		{"bad words harm nothing else", (*suite).badWords},
+		{"bad labels harm nothing else", (*suite).badLabels},
 		{"a lost connection says nothing about workloads", (*suite).lostConnection},
 		{"changes without a connection are found", (*suite).changesUnseen},
 		{"IDs stay over a restart of the registrar", (*suite).stableIDs},
@@ -40,16 +40,16 @@ type suite struct {
 	World
 }
 
-// words are those of a workload of a service.
-func words(service string) map[string]string {
-	return map[string]string{terms.Service: service, terms.Port + "http": "8000"}
+// backendOf returns the labels of a workload that is a backend of a service.
+func backendOf(service string) map[string]string {
+	return map[string]string{labels.Service: service, labels.Port + "http": "8000"}
 }
 
-// running starts n workloads and returns their IDs with the state of workloads that were not asked to stop.
+// running starts n workloads. It returns their IDs with the value false, which means not terminating.
 func (s *suite) running(n int) map[string]bool {
 	ids := map[string]bool{}
 	for range n {
-		id := s.Start(words("web"))
+		id := s.Start(backendOf("web"))
 		if _, again := ids[id]; id == "" || again {
 			s.Fatalf("the world has started a workload with the ID %q", id)
 		}
@@ -58,7 +58,7 @@ func (s *suite) running(n int) map[string]bool {
 	return ids
 }
 
-// one returns one of several IDs.
+// one returns the smallest ID.
 func one(ids map[string]bool) string { return slices.Sorted(maps.Keys(ids))[0] }
 
 func (s *suite) firstReport() {
@@ -76,10 +76,10 @@ func (s *suite) emptyPlace() {
 	r.waitFor("a report without workloads", map[string]bool{})
 }
 
-func (s *suite) wordsArrive() {
+func (s *suite) labelsArrive() {
 	id := s.Start(map[string]string{
-		terms.Service: "web", terms.Namespace: "shop", terms.Port + "http": "8000", terms.Port + "dns": "53/udp",
-		terms.Label + "tier": "front", terms.Weight: "3", terms.Ready: "tcp://:8000 period=2s", terms.Drain: "12s",
+		labels.Service: "web", labels.Namespace: "shop", labels.Port + "http": "8000", labels.Port + "dns": "53/udp",
+		labels.PodLabel + "tier": "front", labels.Weight: "3", labels.Ready: "tcp://:8000 period=2s", labels.Drain: "12s",
 	})
 	w := start(s.T, s.Source()).waitFor("the workload", map[string]bool{id: false}).Workloads[0]
 	ports := slices.SortedFunc(slices.Values(w.Ports), func(a, b source.Port) int { return strings.Compare(a.Name, b.Name) })
@@ -139,12 +139,12 @@ func (s *suite) inOrder(r *record, id string) {
 	}
 }
 
-func (s *suite) badWords() {
+func (s *suite) badLabels() {
 	want := s.running(1)
-	s.Start(map[string]string{terms.Service: "No Name", terms.Port + "http": "8000"})
-	half := words("web")
-	half[terms.Weight] = "heavy"
-	half[terms.Ready] = "nonsense"
+	s.Start(map[string]string{labels.Service: "No Name", labels.Port + "http": "8000"})
+	half := backendOf("web")
+	half[labels.Weight] = "heavy"
+	half[labels.Ready] = "nonsense"
 	id := s.Start(half)
 	want[id] = false
 	report := start(s.T, s.Source()).waitFor("the workloads whose service can be read", want)

@@ -2,22 +2,22 @@ package sourcetest
 
 import "portolan.dev/registrar/source"
 
-// World is a place that a source reports from. Its methods fail the test if they cannot do what they say.
-// What a test started is removed at its end.
+// World is a place from which a source reports, such as a Docker engine. A method that cannot do its work
+// fails the test. Workloads are removed at the end of the test.
 type World interface {
 	// Source returns a new source of this world, as after a restart of the registrar. The suite runs one
 	// source at a time.
 	Source() source.Source
-	// Start starts a workload and returns its ID, see source.Workload. The words are those of package
-	// terms without the source's spelling, such as service and port.http.
-	Start(words map[string]string) string
-	// Stop asks a workload to stop. It returns while the workload goes on, until Finish.
+	// Start starts a workload with labels and returns its ID, see source.Workload. The labels have the names
+	// of package labels, such as service and port.http.
+	Start(labels map[string]string) string
+	// Stop asks a workload to stop, and returns at once. The workload runs until Finish.
 	Stop(id string)
-	// Finish lets a workload end that was asked to stop.
+	// Finish ends a workload that was asked to stop.
 	Finish(id string)
 	// Kill ends a workload at once.
 	Kill(id string)
-	// Disconnect makes the place unreachable for sources. What runs there goes on.
+	// Disconnect makes the place unreachable for sources. Its workloads go on.
 	Disconnect()
 	// Reconnect makes it reachable again.
 	Reconnect()

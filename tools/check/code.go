@@ -20,7 +20,7 @@ import (
 var rulesOff = []string{"G103", "G104", "G115", "G204", "G304"}
 
 // checkCode prints the findings in all packages of the workspace at dir that are linked into the
-// programs. It returns an error if there are any.
+// programs. It returns an error if there is any finding.
 func checkCode(ctx context.Context, out io.Writer, dir string, programs []string) error {
 	paths, err := linked(ctx, dir, programs)
 	if err != nil {
@@ -28,7 +28,7 @@ func checkCode(ctx context.Context, out io.Writer, dir string, programs []string
 	}
 	pkgs, err := load(&packages.Config{
 		Context: ctx, Dir: dir,
-		// Without NeedDeps other packages are read from the compiler's output and not from their sources.
+		// Without NeedDeps, dependencies are read from the compiler's output instead of their sources.
 		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedTypes |
 			packages.NeedTypesSizes | packages.NeedTypesInfo | packages.NeedSyntax | packages.NeedModule,
 	}, paths)
@@ -46,7 +46,7 @@ func checkCode(ctx context.Context, out io.Writer, dir string, programs []string
 	return nil
 }
 
-// linked returns the packages of the workspace's modules that the programs consist of.
+// linked returns the packages of the workspace's modules that are linked into the programs.
 func linked(ctx context.Context, dir string, programs []string) ([]string, error) {
 	roots, err := load(&packages.Config{
 		Context: ctx, Dir: dir, Mode: packages.NeedName | packages.NeedImports | packages.NeedDeps | packages.NeedModule,
@@ -63,8 +63,8 @@ func linked(ctx context.Context, dir string, programs []string) ([]string, error
 	return paths, nil
 }
 
-// load returns the packages. A package that cannot be read completely is an error, because parts of
-// it would not be checked.
+// load returns the packages. It returns an error if a package cannot be read completely, because parts of the
+// package would not be checked.
 func load(config *packages.Config, patterns []string) ([]*packages.Package, error) {
 	pkgs, err := packages.Load(config, patterns...)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestCode checks that a finding, and an annotation without a rule, a reason or the right rule,
-// fail the check, and that packages of tests are left alone.
+// TestCode checks that the check fails for a finding, and for an annotation without a rule, without a reason
+// or with the wrong rule, and that packages of tests are not checked.
 func TestCode(t *testing.T) {
 	t.Setenv("GOWORK", "off")
 	var out bytes.Buffer
@@ -38,9 +38,9 @@ func TestCode(t *testing.T) {
 	}
 }
 
-// TestVulnerabilities checks this very program, built for the test, with databases of one entry: a
-// made-up vulnerability in a function that it calls fails the check, and one that is mended in the
-// version that it uses does not.
+// TestVulnerabilities checks this program itself with databases of one invented vulnerability in a function
+// that the program calls. The check fails, unless the vulnerability is fixed in the version that the program
+// uses.
 func TestVulnerabilities(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "check")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".")
@@ -66,7 +66,8 @@ func TestVulnerabilities(t *testing.T) {
 	}
 }
 
-// TestNoDatabase checks that nothing is passed off as checked.
+// TestNoDatabase checks that the check fails if a named database cannot be read, and otherwise prints that
+// nothing was checked.
 func TestNoDatabase(t *testing.T) {
 	if out, err := vulnerabilities(t, "file://"+t.TempDir(), "program"); err == nil {
 		t.Errorf("an empty database passes:\n%s", out)
@@ -96,7 +97,7 @@ func vulnerabilities(t *testing.T, url, program string) (string, error) {
 	return out.String(), err
 }
 
-// copyOfDatabase returns a copy of the database of the made-up vulnerability.
+// copyOfDatabase returns a copy of the database of the invented vulnerability.
 func copyOfDatabase(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -25,11 +25,11 @@ const (
 // database is a database of known vulnerabilities.
 type database struct {
 	url   string
-	named bool // by the user; it must be readable
+	named bool // the user has named it, so it must be readable
 }
 
 // checkVulnerabilities prints the known vulnerabilities of the programs. It returns an error if
-// there are any, or if a database that was named cannot be read.
+// there are any, or if a database that the user named cannot be read.
 func checkVulnerabilities(ctx context.Context, out io.Writer, db database, programs []string) error {
 	modified, err := lastModified(ctx, db.url)
 	switch {

@@ -57,7 +57,8 @@ var targets = []target{
 	{"kubeapi/internal/watchcache", []string{"kubeapi/internal/watchcache", "portolan/e2e/kubeapi"}},
 	{"registrar/dir", []string{"registrar/dir", "portolan/e2e/gitops"}},
 	{"registrar/internal/docker", []string{"registrar/internal/docker"}},
-	{"registrar/internal/plan", []string{"registrar/internal/plan", "portolan/e2e/registrar"}},
+	{"registrar/internal/objects", []string{"registrar/internal/objects", "portolan/e2e/registrar"}},
+	{"registrar/internal/labels", []string{"registrar/internal/labels"}},
 	{"registrar/internal/reconcile", []string{"registrar/internal/reconcile", "portolan/e2e/registrar"}},
 	{"registrar/internal/systemd", []string{"registrar/internal/systemd"}},
 }

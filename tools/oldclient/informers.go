@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// followed has the kinds of each version of the API, by the names of their resources.
+// followed has the followed kinds of each API group, by the names of their resources.
 var followed = []struct {
 	path string
 	add  func(*runtime.Scheme) error
@@ -31,8 +31,8 @@ var followed = []struct {
 	{"/apis", networkingv1.AddToScheme, map[string]runtime.Object{"networkpolicies": &networkingv1.NetworkPolicy{}}},
 }
 
-// newInformers returns informers by the names of resources. They are made without the typed clients and
-// the factory of client-go, which link every API of Kubernetes and take a minute to build.
+// newInformers returns an informer for each resource. It does not use the typed clients and the factory of
+// client-go, because they link every API of Kubernetes and take a minute to build.
 func newInformers(kubeconfig string, resync time.Duration) (map[string]cache.SharedIndexInformer, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {

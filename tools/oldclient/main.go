@@ -35,7 +35,7 @@ func run(kubeconfig string, resync time.Duration) error {
 	return follow(ctx, informers)
 }
 
-// follow runs the informers, by resource, until ctx is done.
+// follow runs the informers until ctx is done, and prints their notices.
 func follow(ctx context.Context, informers map[string]cache.SharedIndexInformer) error {
 	out := &printer{encoder: json.NewEncoder(os.Stdout)}
 	var running sync.WaitGroup
@@ -73,7 +73,7 @@ type printer struct {
 func (p *printer) print(n notice) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_ = p.encoder.Encode(n) // whoever runs this program is gone
+	_ = p.encoder.Encode(n) // it fails only if the test that reads the output has ended
 }
 
 func (p *printer) handler(resource string) cache.ResourceEventHandler {

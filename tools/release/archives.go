@@ -12,9 +12,9 @@ import (
 	"strings"
 )
 
-// makeArchives writes an archive for each architecture, with the files of all its packages. It is
-// for systems without dpkg: unpacked into /, it makes a host what the packages make it, except for
-// the users, which systemd-sysusers makes.
+// makeArchives writes an archive for each architecture, with the files of all its packages. It is for systems
+// without dpkg. Unpacking it into / has the same result as installing the packages, except that
+// systemd-sysusers must create the users.
 func (r *release) makeArchives() error {
 	for _, arch := range r.arches {
 		packages, err := r.packages(arch)
@@ -32,7 +32,8 @@ func (r *release) makeArchives() error {
 	return nil
 }
 
-// writeArchive writes a compressed archive whose header has neither a name nor a time.
+// writeArchive writes a compressed archive. The gzip header has no name and no time, so that the bytes are
+// reproducible.
 func (r *release) writeArchive(name string, entries []entry) error {
 	var out bytes.Buffer
 	zipped := gzip.NewWriter(&out)

@@ -10,16 +10,16 @@ import (
 	"strconv"
 )
 
-// machines are the architectures, with their machine in the header of a program.
+// machines are the architectures with the machine in the ELF header of their programs.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-// commandLine is the program that is no daemon.
+// commandLine is the only program that is not a daemon.
 const commandLine = "portolan"
 
 // programs returns the names of all programs.
 func (r *release) programs() []string { return append([]string{commandLine}, r.daemons...) }
 
-// program returns the file of a built program.
+// program returns the path of a built program.
 func (r *release) program(arch, name string) string {
 	return filepath.Join(r.out, "linux_"+arch, name)
 }
@@ -38,12 +38,12 @@ func (r *release) build(ctx context.Context, arch string) error {
 	return nil
 }
 
-// compile builds programs into a folder. The environment has no settings of the caller that change
-// the result: neither GOFLAGS nor those of the processor.
+// compile builds programs into a folder. It overrides GOFLAGS and the settings of the processor in the
+// caller's environment, because they would change the result.
 func (r *release) compile(ctx context.Context, folder string, env []string, programs ...string) error {
 	fmt.Fprintf(r.log, "building %s\n", folder)
 	stamp := "-s -w -buildid= -X portolan.dev/services/kit/obs.release=" + r.version + " -X portolan.dev/services/kit/obs.commit=" + r.commit
-	// The Makefile says why grpcnotrace.
+	// The reason for grpcnotrace is in the Makefile.
 	args := []string{"build", "-trimpath", "-buildvcs=false", "-tags=grpcnotrace", "-ldflags=" + stamp, "-o", folder + string(filepath.Separator)}
 	for _, name := range programs {
 		args = append(args, "./"+name+"/cmd/"+name)
@@ -61,7 +61,7 @@ func (r *release) compile(ctx context.Context, folder string, env []string, prog
 	return nil
 }
 
-// checkStatic returns an error unless a program is for a machine and needs no library of it.
+// checkStatic returns an error unless a program is for a machine and is linked statically.
 func checkStatic(name string, machine elf.Machine) error {
 	file, err := elf.Open(name)
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 	"strings"
 )
 
-// check makes everything in two folders: from the sources, and from a copy of them in another folder
-// that is outside of version control. It returns an error that names the files that differ.
+// check makes all files twice: from the sources, and from a copy of the sources in another folder without
+// version control. It returns an error that names the files that differ. With fresh, the second build has an
+// empty build cache.
 func (r *release) check(ctx context.Context, fresh bool) error {
 	work, err := os.MkdirTemp("", "release-check-")
 	if err != nil {
@@ -41,7 +42,7 @@ func (r *release) check(ctx context.Context, fresh bool) error {
 	return err
 }
 
-// copySources copies the files that version control knows or would take.
+// copySources copies the files that git tracks, and new files that git does not ignore.
 func copySources(ctx context.Context, from, to string) error {
 	list, err := git(ctx, from, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	if err != nil {
@@ -57,7 +58,7 @@ func copySources(ctx context.Context, from, to string) error {
 			return err
 		}
 		if !info.Mode().IsRegular() {
-			continue // the link from the tests to the root
+			continue // a link in testdata to a file elsewhere in the tree
 		}
 		data, err := os.ReadFile(source)
 		if err := errors.Join(err, writeFile(target, data)); err != nil {

@@ -11,8 +11,8 @@ import (
 
 const checksums = "SHA256SUMS"
 
-// results returns the names of the files to publish: packages, archives and the SBOM, those of this
-// version alone.
+// results returns the names of the files to publish: the packages, the archives and the SBOM of this version.
+// The folder may have files of other versions, too.
 func (r *release) results() ([]string, error) {
 	entries, err := os.ReadDir(r.out)
 	if err != nil {
@@ -28,7 +28,7 @@ func (r *release) results() ([]string, error) {
 	return names, nil
 }
 
-// writeChecksums writes the checksums of the results, for sha256sum -c.
+// writeChecksums writes the checksums of the results, in the format of sha256sum.
 func (r *release) writeChecksums() error {
 	names, err := r.results()
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// TestPackages reads the packages with Debian's own tool.
+// TestPackages checks the contents of the packages with dpkg-deb.
 func TestPackages(t *testing.T) {
 	if _, err := exec.LookPath("dpkg-deb"); err != nil {
 		t.Skip("allowed: dpkg-deb is on Debian and its derivatives only")
@@ -57,7 +57,8 @@ func TestPackages(t *testing.T) {
 	}
 }
 
-// TestADaemonWithoutAPart checks that the error names what a new daemon lacks.
+// TestADaemonWithoutAPart checks that the error names the missing manual page, unit or description of a
+// daemon.
 func TestADaemonWithoutAPart(t *testing.T) {
 	r := sample(t)
 	r.daemons = []string{"lbctl"} // it has no page here
@@ -83,7 +84,8 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// TestArchive checks that the archive has the files of all packages, sorted, of root and of one time.
+// TestArchive checks that the archive has the files of all packages, sorted, and that they belong to root and
+// have the time of the release.
 func TestArchive(t *testing.T) {
 	r := sample(t)
 	if err := r.makeArchives(); err != nil {
@@ -126,8 +128,8 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// TestSBOM checks that the document names the programs, and the modules of this test's program, each
-// with a hash.
+// TestSBOM uses the program of the test in place of all programs. It checks that the document has the programs
+// and the test's modules, and that each module has a hash.
 func TestSBOM(t *testing.T) {
 	r := sample(t)
 	self, err := os.Executable()

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// shells are the shells with a completion, and the file that each of them looks for.
+// shells are the shells with a completion, and the paths at which they look for it.
 var shells = map[string]string{
 	"bash": "/usr/share/bash-completion/completions/portolan",
 	"fish": "/usr/share/fish/vendor_completions.d/portolan.fish",
@@ -23,8 +23,8 @@ func (r *release) generated(parts ...string) string {
 	return filepath.Join(append([]string{r.out, "generated"}, parts...)...)
 }
 
-// generate writes the manual pages, the completions and the files of users. Pages and completions
-// come from the command line itself, which is built for this machine to be asked.
+// generate writes the manual pages, the completions and the files for systemd-sysusers. The command line
+// prints the pages and completions, so it is also built for this machine.
 func (r *release) generate(ctx context.Context) error {
 	if err := os.RemoveAll(r.generated()); err != nil {
 		return err
@@ -62,7 +62,7 @@ func (r *release) generate(ctx context.Context) error {
 	return nil
 }
 
-// ask runs the command line that was built for this machine.
+// ask runs the command line that was built for this machine, and returns its output.
 func (r *release) ask(ctx context.Context, args ...string) ([]byte, error) {
 	command := exec.CommandContext(ctx, r.generated("host", commandLine), args...)
 	command.Env = []string{"SOURCE_DATE_EPOCH=" + r.epoch(), "HOME=" + r.out}
@@ -75,7 +75,7 @@ func (r *release) ask(ctx context.Context, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// compressPages compresses each page of a folder, as Debian has them.
+// compressPages compresses each page of a folder, because Debian installs compressed pages.
 func compressPages(folder string) error {
 	pages, err := filepath.Glob(filepath.Join(folder, "*.[18]"))
 	if err != nil {
@@ -96,7 +96,7 @@ func compressPages(folder string) error {
 	return nil
 }
 
-// compressed returns a text as gzip makes it, without a name and a time.
+// compressed returns a text in gzip format, without a name and a time in the header.
 func compressed(text []byte) []byte {
 	var out bytes.Buffer
 	w, _ := gzip.NewWriterLevel(&out, gzip.BestCompression) // the level is a valid one

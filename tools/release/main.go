@@ -27,15 +27,15 @@ func main() {
 	}
 }
 
-// release is what is to be made, from which sources.
+// release has the options of a release.
 type release struct {
 	root       string // folder of the sources
 	out        string // folder of the results
-	version    string // of the packages and of the programs
+	version    string // of the packages and programs
 	commit     string // of the sources; empty if unknown
 	time       time.Time
 	maintainer string   // of the packages, NAME <ADDRESS>
-	daemons    []string // without the command line
+	daemons    []string // the names of the daemons; the command line is not among them
 	arches     []string // as Go calls them
 	cache      string   // folder of Go's build cache; empty: the usual one
 	log        io.Writer
@@ -59,8 +59,8 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	}
 }
 
-// parse returns the release that the flags describe. Version, commit and time are those of the
-// sources' repository unless the flags or SOURCE_DATE_EPOCH say otherwise.
+// parse returns the release that the flags describe. The default version, the commit and the default time are
+// from the repository of the sources. The flag -version and SOURCE_DATE_EPOCH override them.
 func parse(ctx context.Context, log io.Writer, command string, args []string) (r *release, fresh bool, err error) {
 	r = &release{log: log}
 	flags := flag.NewFlagSet("release "+command, flag.ContinueOnError)
@@ -109,8 +109,7 @@ func (r *release) validate() error {
 	return nil
 }
 
-// make builds the programs and the files that are generated, runs the steps, and writes the
-// checksums.
+// make builds the programs, generates files, runs the steps, and writes the checksums.
 func (r *release) make(ctx context.Context, steps ...func() error) error {
 	if err := os.MkdirAll(r.out, 0o755); err != nil {
 		return err

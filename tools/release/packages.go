@@ -16,21 +16,21 @@ import (
 // common is the package with the files that all daemons share.
 const common = "portolan-common"
 
-// packageOf returns the name of a daemon's package, which is also that of its unit.
+// packageOf returns the name of a daemon's package. Its unit has the same name.
 func packageOf(daemon string) string { return "portolan-" + daemon }
 
 // entry is a file or a folder of a package.
 type entry struct {
-	path   string // where it is installed
-	source string // the file it is made of; empty: a folder
+	path   string // of the installed file
+	source string // path of the file to copy; empty: the entry is a folder
 	mode   fs.FileMode
-	config bool // dpkg keeps what an administrator has changed in it
+	config bool // dpkg keeps changes of an administrator
 }
 
 // pkg is a package.
 type pkg struct {
 	name, description   string
-	independent         bool // of the architecture
+	independent         bool // the same for all architectures
 	depends, recommends []string
 	scripts             string // folder of the maintainer scripts in deploy/packages; empty: none
 	entries             []entry
@@ -45,7 +45,7 @@ func (r *release) makePackages() error {
 		}
 		for _, p := range packages {
 			if p.independent && i > 0 {
-				continue // the first architecture has it
+				continue // it was written with the first architecture
 			}
 			if err := r.writePackage(p, arch); err != nil {
 				return fmt.Errorf("package %s: %w", p.name, err)
@@ -70,7 +70,7 @@ func (r *release) packages(arch string) ([]pkg, error) {
 	return all, err
 }
 
-// unitFolder is where Debian 12 and its derivatives have the units of packages.
+// unitFolder is the folder of the units of packages in Debian 12 and its derivatives.
 const unitFolder = "/lib/systemd/system/"
 
 func (r *release) commonPackage() pkg {
@@ -96,7 +96,8 @@ func (r *release) commandLinePackage(arch string) (pkg, error) {
 	for shell, path := range shells {
 		p.entries = append(p.entries, entry{path, r.generated("completion", shell), 0o644, false})
 	}
-	// They name addresses of registries and a user of another package, so they are examples.
+	// These units contain addresses of registries and a user of another package, so they are installed as
+	// examples.
 	for _, name := range []string{"renew-portolan-monitor.service", "renew-portolan-monitor.timer"} {
 		p.entries = append(p.entries, entry{"/usr/share/doc/portolan/examples/" + name, r.deployed("systemd", name), 0o644, false})
 	}
@@ -133,7 +134,7 @@ func (r *release) daemonPackage(arch, daemon string) (pkg, error) {
 	if u.user != "root" {
 		p.entries = append(p.entries, entry{"/usr/lib/sysusers.d/" + name + ".conf", r.generated("sysusers", daemon), 0o644, false})
 	}
-	if daemon == "nodeagent" { // the only one that needs modules of the kernel
+	if daemon == "nodeagent" { // the other daemons need no modules of the kernel
 		p.entries = append(p.entries, entry{"/usr/lib/modules-load.d/portolan.conf", r.deployed("systemd", "portolan.modules"), 0o644, false})
 	}
 	return p, nil

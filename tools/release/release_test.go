@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// sample returns a release of two daemons. Only the programs and what the command line prints are
-// made up; the rest is the repository's.
+// sample returns a release of two daemons with the files of this repository. The programs and the output of
+// the command line are placeholders.
 func sample(t *testing.T) *release {
 	t.Helper()
 	here, err := os.Getwd()
@@ -59,7 +59,7 @@ func command(t *testing.T, dir, name string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// TestVersion checks which version, commit and time a release has.
+// TestVersion checks the version, commit and time of a release.
 func TestVersion(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("GIT_COMMITTER_DATE", "1700000000 +0000")
@@ -93,7 +93,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestUsage checks that what cannot be used is refused, with the name of the flag.
+// TestUsage checks that invalid flags are refused with an error that names the flag.
 func TestUsage(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "7")
 	for flag, args := range map[string][]string{
@@ -114,8 +114,8 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestStatic checks programs for both architectures as they are built, and refuses one that needs
-// the libraries of the system.
+// TestStatic builds a program for both architectures, and checks that checkStatic refuses programs for another
+// machine and programs that need libraries.
 func TestStatic(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "go.mod"), "module portolan.dev\n\ngo 1.26.0\n")
@@ -144,7 +144,7 @@ func TestStatic(t *testing.T) {
 	}
 }
 
-// TestReproducible makes packages and archives twice from the same programs, in two folders, and compares.
+// TestReproducible makes packages and archives in two folders from the same programs, and compares the files.
 func TestReproducible(t *testing.T) {
 	made := make([]*release, 2)
 	for i := range made {
@@ -170,7 +170,7 @@ func TestReproducible(t *testing.T) {
 	}
 }
 
-// TestCopySources checks that the copy has what is committed and what would be, and nothing else.
+// TestCopySources checks that the copy has new files, and neither ignored nor deleted files.
 func TestCopySources(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
 	command(t, from, "git", "init", "-q")

@@ -22,11 +22,11 @@ import (
 // ours begins the import paths of this repository.
 const ours = "portolan.dev/"
 
-// makeSBOM writes a bill of materials in the format of CycloneDX: the programs, and the modules and
-// the release of Go that each is built from, as the linker recorded them in the program.
+// makeSBOM writes a bill of materials in the format of CycloneDX. It lists the programs, and the modules and
+// the release of Go that the linker recorded in each program.
 func (r *release) makeSBOM() error {
 	modules := map[string]cdx.Component{} // by reference
-	needs := map[string]map[string]bool{} // modules by program, of all architectures
+	needs := map[string]map[string]bool{} // by program: the references of its modules on any architecture
 	for _, arch := range r.arches {
 		for _, name := range r.programs() {
 			info, err := buildinfo.ReadFile(r.program(arch, name))
@@ -49,7 +49,8 @@ func (r *release) makeSBOM() error {
 	return writeFile(filepath.Join(r.out, fmt.Sprintf("portolan_%s.cdx.json", r.version)), out.Bytes())
 }
 
-// bom returns the document. Its number is made from its subject, so that it is the same each time.
+// bom returns the document. Its serial number is computed from the version and the commit, so that it is
+// reproducible.
 func (r *release) bom(modules map[string]cdx.Component, needs map[string]map[string]bool) *cdx.BOM {
 	bom := cdx.NewBOM()
 	subject := r.application("portolan.dev")
@@ -90,7 +91,7 @@ func (r *release) materials(info *debug.BuildInfo) []cdx.Component {
 	return found
 }
 
-// library returns a module. Its hash is that of the module's files in go.sum.
+// library returns the component of a module. Its hash is the hash of the module's files in go.sum.
 func library(path, version, sum string) cdx.Component {
 	url := "pkg:golang/" + path + "@" + version
 	c := cdx.Component{BOMRef: url, Type: cdx.ComponentTypeLibrary, Name: path, Version: cmp.Or(version, "unknown"), PackageURL: url}

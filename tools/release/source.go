@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// date sets the version, the commit and the time that are not set yet, by the last commit of the
-// sources. A tree outside of version control needs the version and the epoch.
+// date sets the commit from the last commit of the sources, the time from epoch or that commit, and the
+// version, unless it is set, from the commit's tag or time. Sources outside of a repository need the version
+// and the epoch.
 func (r *release) date(ctx context.Context, epoch string) error {
 	commit, err := git(ctx, r.root, "log", "-1", "--format=%H %ct")
 	if err != nil && (r.version == "" || epoch == "") {
@@ -30,7 +31,7 @@ func (r *release) date(ctx context.Context, epoch string) error {
 		r.version = strings.ReplaceAll(strings.TrimPrefix(tag, "v"), "-", "~") // 1.0.0~rc1 is older than 1.0.0
 		return nil
 	}
-	// It sorts by time, and before each release.
+	// Such versions sort by time, and before all released versions.
 	r.version = "0~" + r.time.Format("20060102150405") + "." + hash[:12]
 	return nil
 }

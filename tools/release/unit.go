@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// unit is what a daemon's systemd unit says about it.
+// unit has the fields of a daemon's systemd unit that its package needs.
 type unit struct {
 	daemon, description, user string
 }
@@ -39,10 +39,10 @@ func (r *release) readUnit(daemon string) (unit, error) {
 	return u, nil
 }
 
-// sysusers returns the line of sysusers.d for the user of the unit. With DynamicUser=, systemd takes
-// a user of this name if there is one, so the owner of the daemon's files keeps its number, and has
-// a name while the daemon does not run. The description of a user has no colon, because colons
-// separate the fields of /etc/passwd.
+// sysusers returns the file of sysusers.d for the user of the unit. If a user with the name of User= exists,
+// systemd uses it for DynamicUser=. So the owner of the daemon's files keeps its number, and has a name while
+// the daemon does not run. Colons in the description are replaced, because they separate the fields of
+// /etc/passwd.
 func (u unit) sysusers() string {
 	description := strings.ReplaceAll(u.description, ":", ",")
 	return fmt.Sprintf("# The user of the unit %s.service.\nu %s - %q\n", packageOf(u.daemon), u.user, description)

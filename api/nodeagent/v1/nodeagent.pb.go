@@ -1692,8 +1692,12 @@ func (x *ReportCheckRequest) GetMessage() string {
 // ReportCheckResponse is the answer of ReportCheck.
 type ReportCheckResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Seconds until the next report must arrive for the pod to stay ready: the check's time to live.
-	TtlSeconds    int32 `protobuf:"varint,1,opt,name=ttl_seconds,json=ttlSeconds,proto3" json:"ttl_seconds,omitempty"`
+	// Deprecated: use ttl. For one release after ttl was added, agents set both.
+	//
+	// Deprecated: Marked as deprecated in portolan/nodeagent/v1/nodeagent.proto.
+	TtlSeconds int32 `protobuf:"varint,1,opt,name=ttl_seconds,json=ttlSeconds,proto3" json:"ttl_seconds,omitempty"`
+	// Time within which the next report must arrive for the pod to stay ready: the check's time to live.
+	Ttl           *durationpb.Duration `protobuf:"bytes,2,opt,name=ttl,proto3" json:"ttl,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1728,11 +1732,19 @@ func (*ReportCheckResponse) Descriptor() ([]byte, []int) {
 	return file_portolan_nodeagent_v1_nodeagent_proto_rawDescGZIP(), []int{19}
 }
 
+// Deprecated: Marked as deprecated in portolan/nodeagent/v1/nodeagent.proto.
 func (x *ReportCheckResponse) GetTtlSeconds() int32 {
 	if x != nil {
 		return x.TtlSeconds
 	}
 	return 0
+}
+
+func (x *ReportCheckResponse) GetTtl() *durationpb.Duration {
+	if x != nil {
+		return x.Ttl
+	}
+	return nil
 }
 
 var File_portolan_nodeagent_v1_nodeagent_proto protoreflect.FileDescriptor
@@ -1874,10 +1886,11 @@ const file_portolan_nodeagent_v1_nodeagent_proto_rawDesc = "" +
 	"\x03pod\x18\x02 \x01(\tR\x03pod\x12\x1c\n" +
 	"\tcontainer\x18\x03 \x01(\tR\tcontainer\x12=\n" +
 	"\aoutcome\x18\x04 \x01(\x0e2#.portolan.nodeagent.v1.CheckOutcomeR\aoutcome\x12\x18\n" +
-	"\amessage\x18\x05 \x01(\tR\amessage\"6\n" +
-	"\x13ReportCheckResponse\x12\x1f\n" +
-	"\vttl_seconds\x18\x01 \x01(\x05R\n" +
-	"ttlSeconds*]\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\"g\n" +
+	"\x13ReportCheckResponse\x12#\n" +
+	"\vttl_seconds\x18\x01 \x01(\x05B\x02\x18\x01R\n" +
+	"ttlSeconds\x12+\n" +
+	"\x03ttl\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x03ttl*]\n" +
 	"\fCheckOutcome\x12\x1d\n" +
 	"\x19CHECK_OUTCOME_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12CHECK_OUTCOME_PASS\x10\x01\x12\x16\n" +
@@ -1950,21 +1963,22 @@ var file_portolan_nodeagent_v1_nodeagent_proto_depIdxs = []int32{
 	24, // 16: portolan.nodeagent.v1.VirtualServer.scheduler:type_name -> portolan.core.v1.Scheduler
 	14, // 17: portolan.nodeagent.v1.VirtualServer.real_servers:type_name -> portolan.nodeagent.v1.RealServer
 	0,  // 18: portolan.nodeagent.v1.ReportCheckRequest.outcome:type_name -> portolan.nodeagent.v1.CheckOutcome
-	1,  // 19: portolan.nodeagent.v1.NodeAgentService.GetStatus:input_type -> portolan.nodeagent.v1.GetStatusRequest
-	10, // 20: portolan.nodeagent.v1.NodeAgentService.GetPlan:input_type -> portolan.nodeagent.v1.GetPlanRequest
-	15, // 21: portolan.nodeagent.v1.NodeAgentService.Resync:input_type -> portolan.nodeagent.v1.ResyncRequest
-	17, // 22: portolan.nodeagent.v1.NodeAgentService.SetDraining:input_type -> portolan.nodeagent.v1.SetDrainingRequest
-	19, // 23: portolan.nodeagent.v1.NodeAgentService.ReportCheck:input_type -> portolan.nodeagent.v1.ReportCheckRequest
-	2,  // 24: portolan.nodeagent.v1.NodeAgentService.GetStatus:output_type -> portolan.nodeagent.v1.GetStatusResponse
-	11, // 25: portolan.nodeagent.v1.NodeAgentService.GetPlan:output_type -> portolan.nodeagent.v1.GetPlanResponse
-	16, // 26: portolan.nodeagent.v1.NodeAgentService.Resync:output_type -> portolan.nodeagent.v1.ResyncResponse
-	18, // 27: portolan.nodeagent.v1.NodeAgentService.SetDraining:output_type -> portolan.nodeagent.v1.SetDrainingResponse
-	20, // 28: portolan.nodeagent.v1.NodeAgentService.ReportCheck:output_type -> portolan.nodeagent.v1.ReportCheckResponse
-	24, // [24:29] is the sub-list for method output_type
-	19, // [19:24] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	22, // 19: portolan.nodeagent.v1.ReportCheckResponse.ttl:type_name -> google.protobuf.Duration
+	1,  // 20: portolan.nodeagent.v1.NodeAgentService.GetStatus:input_type -> portolan.nodeagent.v1.GetStatusRequest
+	10, // 21: portolan.nodeagent.v1.NodeAgentService.GetPlan:input_type -> portolan.nodeagent.v1.GetPlanRequest
+	15, // 22: portolan.nodeagent.v1.NodeAgentService.Resync:input_type -> portolan.nodeagent.v1.ResyncRequest
+	17, // 23: portolan.nodeagent.v1.NodeAgentService.SetDraining:input_type -> portolan.nodeagent.v1.SetDrainingRequest
+	19, // 24: portolan.nodeagent.v1.NodeAgentService.ReportCheck:input_type -> portolan.nodeagent.v1.ReportCheckRequest
+	2,  // 25: portolan.nodeagent.v1.NodeAgentService.GetStatus:output_type -> portolan.nodeagent.v1.GetStatusResponse
+	11, // 26: portolan.nodeagent.v1.NodeAgentService.GetPlan:output_type -> portolan.nodeagent.v1.GetPlanResponse
+	16, // 27: portolan.nodeagent.v1.NodeAgentService.Resync:output_type -> portolan.nodeagent.v1.ResyncResponse
+	18, // 28: portolan.nodeagent.v1.NodeAgentService.SetDraining:output_type -> portolan.nodeagent.v1.SetDrainingResponse
+	20, // 29: portolan.nodeagent.v1.NodeAgentService.ReportCheck:output_type -> portolan.nodeagent.v1.ReportCheckResponse
+	25, // [25:30] is the sub-list for method output_type
+	20, // [20:25] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_portolan_nodeagent_v1_nodeagent_proto_init() }

@@ -79,14 +79,8 @@ func (p *Process) Listeners() []plan.Frontend { return nil }
 func (p *Process) Modes() []kernelmode.Mode {
 	open := func() (kernel.Balancer, error) { return balancer{p}, nil }
 	return []kernelmode.Mode{kernel.Mode(mode,
-		func(o kernel.Options) (*kernel.Plane, error) {
-			o.Host = p
-			return kernel.New(o, open)
-		},
-		func(o kernel.Options) (*kernel.Predecessor, error) {
-			o.Host = p
-			return kernel.OpenPredecessor(o, open)
-		},
+		func(o kernel.Options) (*kernel.Plane, error) { return kernel.NewOn(p, o, open) },
+		func(o kernel.Options) (*kernel.Predecessor, error) { return kernel.OpenPredecessor(o, open) },
 	)}
 }
 

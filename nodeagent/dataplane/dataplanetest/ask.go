@@ -162,8 +162,8 @@ func (a Refused) run(w *scenarioRun) error {
 	return checkRefused(n, err)
 }
 
-// checkRefused returns an error unless err is that of a refused connection. n is the backend if err
-// is nil.
+// checkRefused returns an error unless err says that the connection was refused. If err is nil, n is the
+// backend that answered.
 func checkRefused(n int, err error) error {
 	switch {
 	case err == nil:

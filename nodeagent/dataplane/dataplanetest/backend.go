@@ -12,9 +12,13 @@ import (
 	"sync"
 )
 
-// The backends speak a line protocol. The answer to "who" is the backend's number and the client's
-// address as the backend sees it; to "echo <text>" the text; to "quit" it is "bye" and the end of
-// the stream; to the end of the client's stream "bye <number of lines>". A datagram is a line
+// The backends speak a line protocol, with these answers:
+//
+//	who          the backend's number, and the client's address as the backend sees it
+//	echo TEXT    TEXT
+//	quit         bye, and the end of the stream
+//
+// At the end of the client's stream, the backend sends "bye" and the number of lines. A datagram is a line
 // without a newline.
 
 // backend is a backend that answers with its number.

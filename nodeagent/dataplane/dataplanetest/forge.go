@@ -9,7 +9,7 @@ import (
 
 // Forger is implemented by rigs that can send packets that no socket would send.
 type Forger interface {
-	// Forge sends an IP packet from a vantage. Self stands for all backends.
+	// Forge sends an IP packet from a location. Self stands for all backends.
 	Forge(from ClientLocation, packet []byte) error
 }
 

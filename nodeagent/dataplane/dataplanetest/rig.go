@@ -13,7 +13,7 @@ import (
 // ClientLocation is the place of a client.
 type ClientLocation string
 
-// The vantages. Clients that are Inside or on the Node are internal.
+// The locations. Clients that are Inside or on the Node are internal.
 const (
 	Inside  ClientLocation = "inside"  // a pod
 	Node    ClientLocation = "node"    // the node itself
@@ -52,9 +52,9 @@ type Rig interface {
 
 	Traits() Traits
 	Machine() Machine
-	// Sources returns the sources that match the vantages.
+	// Sources returns the sources that match the locations.
 	Sources() plan.Sources
-	// ClientAddr returns the address of the n-th client at a vantage other than Self.
+	// ClientAddr returns the address of the n-th client at a location other than Self.
 	ClientAddr(from ClientLocation, n int, v6 bool) netip.Addr
 	// NodeAddrs returns two or more addresses of the node.
 	NodeAddrs(v6 bool) []netip.Addr
@@ -65,8 +65,8 @@ type Rig interface {
 	Listen(t testing.TB, p plan.Protocol, v6 bool) (net.Listener, net.PacketConn)
 	// ListenNode opens a TCP socket of the node on all of its addresses.
 	ListenNode(t testing.TB, v6 bool) net.Listener
-	// Dial connects from a vantage. If the source's port is 0, the rig chooses the port, and for
-	// vantage Node also the address. The attempt ends with ctx.
+	// Dial connects from a location. If the source's port is 0, the rig chooses the port, and for
+	// location Node also the address. The attempt ends with ctx.
 	Dial(ctx context.Context, from ClientLocation, source netip.AddrPort, p plan.Protocol, to netip.AddrPort) (net.Conn, error)
 }
 

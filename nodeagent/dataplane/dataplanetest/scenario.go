@@ -88,7 +88,7 @@ func forges(rig Rig) bool {
 // Action is one step of a scenario.
 type Action interface{ run(w *scenarioRun) error }
 
-// Client is the n-th client at a vantage. The default vantage is Inside.
+// Client is the n-th client at a location. The default location is Inside.
 type Client struct {
 	From ClientLocation
 	N    int

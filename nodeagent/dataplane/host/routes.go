@@ -17,9 +17,9 @@ type RouteOwner uint8
 
 // The owners of routes.
 const (
-	// PlaneRoutes are those of a plane in the kernel, to addresses that it forwards.
+	// PlaneRoutes are the routes of a plane in the kernel, to addresses that it forwards.
 	PlaneRoutes RouteOwner = 112
-	// ProxyRoutes are those to addresses that a proxy on the node serves.
+	// ProxyRoutes are the routes to addresses that a proxy on the node serves.
 	ProxyRoutes RouteOwner = 113
 )
 

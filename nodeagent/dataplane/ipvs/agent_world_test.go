@@ -170,7 +170,7 @@ func (w *agentWorld) spawn(mode string) *process {
 		w.t.Fatal(err)
 	}
 	go func() {
-		p.Wait() //nolint:errcheck // ended says what became of it
+		p.Wait() //nolint:errcheck // processes are ended by signals
 		close(p.done)
 	}()
 	w.t.Cleanup(func() { p.end(syscall.SIGKILL) })

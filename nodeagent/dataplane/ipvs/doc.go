@@ -8,9 +8,9 @@
 // The kernel is reached with github.com/moby/ipvs: services, destinations and timeouts are its
 // types, and its Handle does single changes, reads, and timeouts. A connection consists of a Handle
 // and of package batch, which encodes many changes from the same types. A session runs the calls of
-// a connection with time limits. The alternative, one client of our own that extends the library's
-// types, also fixes the limits below, but repeats messages that the library has. What the library
-// lacks is done here:
+// a connection with time limits. The alternative, a client of our own that extends the library's types, would
+// also solve the problems below, but would repeat messages that the library has. This package adds to the
+// library:
 //
 //   - Many changes. The Handle sends one message and waits, which makes a full load 3 to 14 times as
 //     long as the messages themselves need: see batch, and TestMeasure. For a single change it takes
@@ -19,7 +19,7 @@
 //     timeout of its socket. session abandons the call, and opens a new connection.
 //   - Results of changes with lost answers: session finds them out.
 //   - Counters of 64 bits. The Handle has 32 bits for packets, which overflow within the hour.
-//   - The backends of all servers. The Handle reads those of one server at a time, which takes
+//   - The backends of all servers. The Handle reads the backends of one server at a time, which takes
 //     minutes for ten thousand servers on a slow machine: see readTable. Neither the library nor
 //     readTable is used alone, because the kernel's list omits servers if other network namespaces
 //     have servers too. The parser of prometheus/procfs, which is linked too, does not know SCTP:
@@ -30,6 +30,7 @@
 //     again. The kernel keeps the module as long as there are servers.
 //   - Names of the flags of services.
 //
-// Weights that the Handle reads have 16 bits, like those of the plan. The kernel does not tell that
-// a list has changed while it was read (NLM_F_DUMP_INTR), so the Handle's reads lack nothing.
+// Weights that the Handle reads have 16 bits, like the weights of the plan. The Handle does not check whether
+// a list has changed while it was read (NLM_F_DUMP_INTR). That is no loss, because for IPVS the kernel does
+// not report it.
 package ipvs

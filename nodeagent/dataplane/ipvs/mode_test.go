@@ -65,9 +65,9 @@ func TestModeChangesUnderLoad(t *testing.T) {
 func (w *agentWorld) knock(at netip.AddrPort) (stop func() error) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	var clients sync.WaitGroup
-	vantages := []dataplanetest.ClientLocation{dataplanetest.Inside, dataplanetest.Node, dataplanetest.Outside}
-	lost := make([]error, len(vantages))
-	for i, from := range vantages {
+	locations := []dataplanetest.ClientLocation{dataplanetest.Inside, dataplanetest.Node, dataplanetest.Outside}
+	lost := make([]error, len(locations))
+	for i, from := range locations {
 		clients.Go(func() {
 			tick := time.NewTicker(20 * time.Millisecond)
 			defer tick.Stop()

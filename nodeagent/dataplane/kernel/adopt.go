@@ -12,8 +12,8 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// sourcesKey is the journal's key of the sources. All other keys are frontends, except those that
-// begin with settingKey.
+// sourcesKey is the journal's key of the sources. All other keys are frontends, except keys that begin with
+// settingKey.
 const sourcesKey = "sources"
 
 // adopt takes over the state on which the journal and the kernel agree, and the state of another

@@ -124,7 +124,7 @@ func (l *lan) answered(addr netip.Addr) (yes bool) {
 			yes = true
 			return nil
 		}
-		l.client.Do(func() error { return send(unspecified, addr) }) //nolint:errcheck // of an address that nobody has
+		l.client.Do(func() error { return send(unspecified, addr) }) //nolint:errcheck // no node has the address
 		return errors.New("neither found nor given up")
 	})
 	return yes

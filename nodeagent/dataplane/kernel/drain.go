@@ -14,8 +14,7 @@ const drainEvery = 5 * time.Second
 // connections exist in connection tracking only.
 const sweepPause = time.Second
 
-// watchDraining adds a service that is to be removed, or has draining backends, to the ones that
-// maintain checks.
+// watchDraining makes maintain check a service that is to be removed or has draining backends.
 func (p *Plane) watchDraining(s *service) {
 	p.draining[s] = true
 	p.wake.Send()

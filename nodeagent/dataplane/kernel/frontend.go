@@ -36,8 +36,8 @@ func (f *frontendState) drain() time.Duration {
 	return f.lastDrain
 }
 
-// internalServer returns the virtual server for internal clients: the internal one if it exists,
-// otherwise the one for AnyClient.
+// internalServer returns the virtual server for internal clients: the server for Internal if it exists,
+// otherwise the server for AnyClient.
 func (f *frontendState) internalServer() *plan.VirtualServer {
 	if v := f.servers[plan.Internal]; v != nil {
 		return v
@@ -45,8 +45,8 @@ func (f *frontendState) internalServer() *plan.VirtualServer {
 	return f.servers[plan.AnyClient]
 }
 
-// externalServer returns the virtual server for external clients: the external one if it exists,
-// otherwise the one for AnyClient.
+// externalServer returns the virtual server for external clients: the server for External if it exists,
+// otherwise the server for AnyClient.
 func (f *frontendState) externalServer() *plan.VirtualServer {
 	if v := f.servers[plan.External]; v != nil {
 		return v
@@ -126,8 +126,8 @@ func (f *frontendState) exposure() plan.Exposure {
 	return plan.ClusterIP
 }
 
-// filter returns the filter elements that the frontend needs, without the ones for routes. Clients
-// in the implied classes are masqueraded without an element.
+// filter returns the filter elements that the frontend needs, except the elements for routes. Clients in the
+// implied classes are masqueraded without an element.
 func (f *frontendState) filter(sources *plan.Sources, traits Traits, implied packetfilter.Class) []packetfilter.Element {
 	var out []packetfilter.Element
 	if v := f.internalServer(); v != nil {

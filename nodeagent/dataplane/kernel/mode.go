@@ -7,25 +7,18 @@ func Mode(name string, open func(Options) (*Plane, error), precede func(Options)
 	return kernelmode.Mode{
 		Name: name,
 		Open: func(o kernelmode.Options) (kernelmode.Plane, error) {
-			p, err := open(optionsOf(o))
+			p, err := open(o)
 			if err != nil {
 				return nil, err // a nil *Plane in the interface would not compare equal to nil
 			}
 			return p, nil
 		},
 		OpenPredecessor: func(o kernelmode.Options) (kernelmode.Predecessor, error) {
-			p, err := precede(optionsOf(o))
+			p, err := precede(o)
 			if err != nil {
 				return nil, err // as above
 			}
 			return p, nil
 		},
-	}
-}
-
-func optionsOf(o kernelmode.Options) Options {
-	return Options{
-		Log: o.Log, Journal: o.Journal, ServiceCIDRs: o.ServiceCIDRs, Timeouts: o.Timeouts, Count: o.Count, Tracking: o.Tracking,
-		StrictARP: o.StrictARP, OriginalSettings: o.OriginalSettings, InitialState: o.InitialState,
 	}
 }

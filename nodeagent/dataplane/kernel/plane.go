@@ -18,38 +18,13 @@ import (
 	"portolan.dev/services/kit/wake"
 )
 
-// Options configure a Plane.
-type Options struct {
-	Log *slog.Logger // default: discard
-	// Journal is the path of the file that identifies the plane's state when the agent starts
-	// again. If it is empty, existing state in the kernel then counts as another program's.
-	Journal string
-	// ServiceCIDRs are the ranges of virtual addresses. An address outside of them gets a route of
-	// its own.
-	ServiceCIDRs []netip.Prefix
-	// Namespace is the path of a network namespace; empty: the process's.
-	Namespace string
-	// Host is the machine around the balancer; nil: this machine, which must be Linux.
-	Host Host
-	// Timeouts apply to balancers with connections of their own.
-	Timeouts kernelmode.Timeouts
-	// Count enables counting the traffic of servers if the kernel does not do so anyway.
-	Count bool
-	// Tracking configures connection tracking.
-	Tracking kernelmode.Tracking
-	// StrictARP makes the node not answer ARP requests for virtual addresses on its networks.
-	StrictARP bool
-	// OriginalSettings holds the values of settings, by name, from before the plane that this one
-	// replaces.
-	OriginalSettings map[string]string
-	// InitialState is the state of the plane that this one replaces. It is in force when New
-	// returns.
-	InitialState *plan.State
-}
+// Options are the settings of a Plane.
+type Options = kernelmode.Options
 
 // Plane is a data plane around a balancer of the kernel. It is safe for concurrent use.
 type Plane struct {
 	opts   Options
+	host   Host
 	log    *slog.Logger
 	name   string
 	traits Traits
@@ -84,17 +59,20 @@ type Plane struct {
 
 var _ dataplane.Plane = (*Plane)(nil)
 
-// New takes over the state that an earlier process has left in the kernel, without changing it. It
-// opens the balancer in the namespace of the options.
+// New returns a plane in the kernel of this machine, which must be Linux. It takes over the state that an
+// earlier process has left in the kernel, without changing it. It opens the balancer in the namespace of the
+// options.
 func New(o Options, open func() (Balancer, error)) (*Plane, error) {
+	return NewOn(linux{netns: o.Namespace}, o, open)
+}
+
+// NewOn does the same as New on another host.
+func NewOn(h Host, o Options, open func() (Balancer, error)) (*Plane, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if o.Host == nil {
-		o.Host = linux{netns: o.Namespace}
-	}
 	p := &Plane{
-		opts: o, log: o.Log, stop: make(chan struct{}), stopped: make(chan struct{}), wake: wake.New(),
+		opts: o, host: h, log: o.Log, stop: make(chan struct{}), stopped: make(chan struct{}), wake: wake.New(),
 		fronts: map[plan.Frontend]*frontendState{}, services: map[plan.Frontend]*service{}, standIns: newStandIns(),
 		routedAddrs: map[netip.Addr]int{}, draining: map[*service]bool{}, uncertain: map[plan.Frontend]uncertainServer{},
 	}
@@ -119,10 +97,10 @@ func (p *Plane) open(balancer func() (Balancer, error)) error {
 	}
 	p.balancer = b
 	p.name, p.traits = p.balancer.Name(), p.balancer.Traits()
-	if p.routes, err = p.opts.Host.Routes(); err != nil {
+	if p.routes, err = p.host.Routes(); err != nil {
 		return err
 	}
-	if p.conntrack, err = p.opts.Host.Flows(); err != nil {
+	if p.conntrack, err = p.host.Flows(); err != nil {
 		return err
 	}
 	if err := p.openJournals(); err != nil {
@@ -133,8 +111,8 @@ func (p *Plane) open(balancer func() (Balancer, error)) error {
 		return err
 	}
 	p.settings = slices.Concat(
-		host.ApplySettings(p.opts.Host, host.Forwarding), arp, p.balancer.ApplySettings(p.opts.Timeouts),
-		host.ApplySettings(p.opts.Host, p.opts.Tracking.Settings(runtime.NumCPU())),
+		host.ApplySettings(p.host, host.Forwarding), arp, p.balancer.ApplySettings(p.opts.Timeouts),
+		host.ApplySettings(p.host, p.opts.Tracking.Settings(runtime.NumCPU())),
 	)
 	for _, s := range p.settings {
 		if s.Err != nil {
@@ -147,7 +125,7 @@ func (p *Plane) open(balancer func() (Balancer, error)) error {
 	if !p.traits.SplitsClients {
 		standIns = StandIns
 	}
-	p.filter, err = p.opts.Host.Filter(p.opts.ServiceCIDRs, standIns)
+	p.filter, err = p.host.Filter(p.opts.ServiceCIDRs, standIns)
 	return err
 }
 
@@ -166,7 +144,7 @@ func (p *Plane) Name() string { return p.name }
 func (p *Plane) Settings() []kernelmode.Setting {
 	var looked []kernelmode.Setting
 	err := host.Within(p.opts.Namespace, func() error {
-		looked = p.opts.Host.Advice()
+		looked = p.host.Advice()
 		return nil
 	})
 	if err != nil {

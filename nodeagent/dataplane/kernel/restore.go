@@ -22,7 +22,7 @@ func (p *Plane) applyStrictARP() ([]kernelmode.Setting, error) {
 		if _, known := p.journal.Get(key); known {
 			continue
 		}
-		found, err := p.opts.Host.Setting(s.Name)
+		found, err := p.host.Setting(s.Name)
 		if err != nil {
 			continue // ApplySettings reports it
 		}
@@ -36,7 +36,7 @@ func (p *Plane) applyStrictARP() ([]kernelmode.Setting, error) {
 	if err := p.journal.Flush(); err != nil {
 		return nil, err
 	}
-	return host.ApplySettings(p.opts.Host, host.StrictARP), nil
+	return host.ApplySettings(p.host, host.StrictARP), nil
 }
 
 // restoreSettings restores the values that settings had before the first plane. A setting that
@@ -48,8 +48,8 @@ func (p *Plane) restoreSettings() error {
 		if !known {
 			continue
 		}
-		if found, err := p.opts.Host.Setting(s.Name); err == nil && found == s.Want {
-			errs = append(errs, p.opts.Host.Set(s.Name, before))
+		if found, err := p.host.Setting(s.Name); err == nil && found == s.Want {
+			errs = append(errs, p.host.Set(s.Name, before))
 		}
 		p.journal.Delete(settingKey + s.Name)
 	}
@@ -75,7 +75,7 @@ func (p *Plane) repairSettings() {
 			if !s.Watch {
 				continue
 			}
-			now := host.ApplySettings(p.opts.Host, []kernelmode.Setting{{Name: s.Name, Want: s.Want, AtLeast: s.AtLeast}})
+			now := host.ApplySettings(p.host, []kernelmode.Setting{{Name: s.Name, Want: s.Want, AtLeast: s.AtLeast}})
 			if len(now) == 0 {
 				continue
 			}

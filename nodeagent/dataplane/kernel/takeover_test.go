@@ -128,7 +128,7 @@ func (l *life) restart() {
 		}
 	}
 	var err error
-	l.plane, err = kernel.New(kernel.Options{Journal: l.journal, Host: l.host, ServiceCIDRs: ranges},
+	l.plane, err = kernel.NewOn(l.host, kernel.Options{Journal: l.journal, ServiceCIDRs: ranges},
 		func() (kernel.Balancer, error) { return l.balancer, nil })
 	if err != nil {
 		l.t.Fatal(err)

@@ -25,9 +25,11 @@ type Mode struct {
 
 // Options are the settings of a plane.
 type Options struct {
-	Log *slog.Logger
+	Log *slog.Logger // nil: discard
+	// Namespace is the path of a network namespace. Empty: the namespace of the process.
+	Namespace string
 	// Journal is the path of the file that identifies the plane's state when the agent starts
-	// again.
+	// again. If it is empty, existing state in the kernel counts as another program's.
 	Journal string
 	// ServiceCIDRs are the ranges of virtual addresses. An address outside of them gets a route of
 	// its own.

@@ -54,8 +54,8 @@ func FuzzAttributes(f *testing.F) {
 	})
 }
 
-// canonical returns the attributes in b, if b is what the library writes for them. It reads more:
-// an attribute may claim to be shorter than its own head.
+// canonical returns the attributes in b. It reports whether the library would write them as b. The library
+// reads more than it writes: it accepts an attribute that claims to be shorter than its own head.
 func canonical(b []byte) ([]netlink.Attribute, bool) {
 	attributes, err := netlink.UnmarshalAttributes(b)
 	if err != nil {

@@ -54,8 +54,8 @@ func (p Packet) Frontend(register uint32) []expr.Any {
 	}
 }
 
-// IntervalElements returns the elements of an interval set for the prefixes of one family: for each range its start, and the address after
-// its end.
+// IntervalElements returns the elements of an interval set for the prefixes of one family: for each range its
+// start, and the address after its end.
 func IntervalElements(prefixes []netip.Prefix, v6 bool) []nftables.SetElement {
 	var out []nftables.SetElement
 	for _, r := range MergePrefixes(prefixes, v6) {

@@ -7,7 +7,7 @@ import (
 	"portolan.dev/nodeagent/dataplane/kernel"
 )
 
-// FuzzClass parses any name of a chain. The chain of a class is the one that was parsed, so no two
+// FuzzClass parses any name of a chain, and checks that the chain of the parsed class has this name. So no two
 // names stand for one class.
 func FuzzClass(f *testing.F) {
 	for _, c := range []class{

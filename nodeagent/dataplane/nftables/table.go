@@ -96,7 +96,7 @@ func (t *table) setsOf(outside bool) *sets {
 	return &t.sets[0]
 }
 
-// all returns the sets, those first that others refer to.
+// all returns the sets. A set comes before the sets that refer to it.
 func (s *sets) all() []*nftables.Set {
 	return []*nftables.Set{s.classes, s.servers, s.slots, s.idle, s.live, s.affinity}
 }

@@ -153,8 +153,8 @@ func (f *Filter) send(gone, come []Element) error {
 	return f.flush()
 }
 
-// addAccepted builds the filter without the elements that were just added, because the kernel
-// refuses some of them. It then adds the ones that the kernel accepts.
+// addAccepted builds the filter without the elements that were just added, because the kernel refuses some of
+// them. It then adds the elements that the kernel accepts.
 func (f *Filter) addAccepted(come []Element) error {
 	counts := make([]int, len(come))
 	for i, e := range come {

@@ -125,7 +125,7 @@ type chain struct {
 	rules    []rule
 }
 
-// chains returns all chains, those first that others jump to.
+// chains returns all chains. A chain comes before the chains that jump to it.
 func (t *table) chains(podsKnown, bridged bool) []chain {
 	all := append(t.guards(), t.invalid()...)
 	all = append(all, t.turning(podsKnown, bridged))

@@ -160,9 +160,9 @@ func (fl *flow) connected(conn *net.UDPConn) bool {
 	return true
 }
 
-// Abort implements backends.Session. It ends the flow. The client's next datagram starts another one. The pool is locked during the
-// call, so answer removes the flow from the socket later. If the socket still finds it until then,
-// send sees the closed connection.
+// Abort implements backends.Session. It ends the flow. The client's next datagram starts another flow. The pool
+// is locked during the call, so answer removes the flow from the socket later. If the socket finds the flow
+// before that, send sees the closed connection.
 func (fl *flow) Abort() {
 	fl.mu.Lock()
 	defer fl.mu.Unlock()

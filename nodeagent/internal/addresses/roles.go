@@ -9,7 +9,7 @@ import (
 
 // Rules say which addresses have which roles.
 type Rules struct {
-	// Node are the node's addresses, the main one first. Empty: those of its interfaces.
+	// Node are the node's addresses, the main one first. Empty: the addresses of its interfaces.
 	Node []netip.Addr
 	// NodePorts are the ranges of the addresses that serve node ports. Empty: all addresses of the
 	// node.

@@ -23,7 +23,7 @@ import (
 type Options struct {
 	Node string
 	// Interfaces are patterns of the names of the interfaces on which the node announces, such as
-	// eth*. Without any, announcing is off.
+	// eth*. If there are none, the node does not announce.
 	Interfaces  []string
 	Controllers []Controller
 	Machine     machine.Machine
@@ -73,7 +73,7 @@ func New(o Options) *Announcer {
 // Enabled reports whether the node announces at all.
 func (a *Announcer) Enabled() bool { return len(a.opts.Interfaces) > 0 }
 
-// Run announces until ctx is done. Then it says so to lbctl. Hand-overs stay in force.
+// Run announces until ctx is done. It then tells lbctl that it stops. Hand-overs stay in force.
 func (a *Announcer) Run(ctx context.Context) error {
 	a.openHandOvers()
 	if !a.Enabled() {
@@ -113,12 +113,11 @@ func (a *Announcer) Refresh() {
 	}
 }
 
-// Wake tells lbctl at once that the node drains or no longer, or which addresses the proxy serves now.
+// Wake tells lbctl at once that the node began or ceased to drain, or that the addresses of the proxy changed.
 func (a *Announcer) Wake() { a.client.Wake() }
 
-// withdraw gives up addresses that the proxy no longer serves, before lbctl is told. The node hands none
-// of them over any more by then: the next node may be the previous one, and would send their packets
-// back.
+// withdraw gives up the addresses that the proxy no longer serves, and ends their hand-overs, before lbctl is
+// told. Otherwise the next node of an address could be its previous one, and would send the packets back.
 func (a *Announcer) withdraw() {
 	withdrawn, refused := a.holder.Withdraw()
 	gone := slices.Concat(withdrawn, refused)
@@ -132,8 +131,8 @@ func (a *Announcer) withdraw() {
 	a.followed(nil, withdrawn)
 }
 
-// state returns the state for a message, which the caller sends next. An agent that stops says that it restarts if its kernel
-// forwards in the meantime, and else that the node drains.
+// state returns the state for the next message. An agent that stops reports a restart if its kernel forwards
+// in the meantime, and otherwise that the node drains.
 func (a *Announcer) state() State {
 	a.withdraw()
 	stopping := (*a.life.Load()).Err() != nil

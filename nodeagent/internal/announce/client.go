@@ -21,8 +21,8 @@ const (
 	// messageEvery is the time between two messages: a quarter of the validity, so that three may be
 	// lost.
 	messageEvery = 500 * time.Millisecond
-	// silence is the time without an answer after which another lbctl is looked for. Half of the
-	// validity is left then.
+	// silence is the time without an answer after which the client connects to another lbctl. Half of
+	// the validity is left then.
 	silence = time.Second
 	// greetingTimeout is the time that an lbctl has for its greeting.
 	greetingTimeout = time.Second
@@ -101,7 +101,7 @@ func (c *Client) Wake() {
 func (c *Client) Run(ctx context.Context) error {
 	pause := retryFirst
 	for ctx.Err() == nil {
-		// The stream outlives ctx for the last message.
+		// The stream outlives ctx, so that the last message can be sent.
 		life, end := context.WithCancel(context.WithoutCancel(ctx))
 		stream, addr, err := c.connect(ctx, life)
 		if err == nil {
@@ -143,8 +143,8 @@ type greeted struct {
 	err      error
 }
 
-// connect asks all lbctls at once, and returns the stream of the first one that greets. Only the
-// leader does.
+// connect opens a stream to every lbctl at once, and returns the first stream with a greeting. Only the
+// leader sends one.
 func (c *Client) connect(ctx, life context.Context) (announceStream, string, error) {
 	results := make(chan greeted, len(c.controllers))
 	for _, controller := range c.controllers {
@@ -173,7 +173,7 @@ func (c *Client) connect(ctx, life context.Context) (announceStream, string, err
 	return first.stream, first.addr, nil
 }
 
-// endOthers ends the streams that come later than the first one.
+// endOthers ends the streams that were opened later than the first one.
 func endOthers(results <-chan greeted, left int) {
 	for range left {
 		if g := <-results; g.err == nil {
@@ -258,7 +258,7 @@ func (c *Client) send(stream announceStream) error {
 	return err
 }
 
-// follow takes an answer, and reports whether lbctl is to be told at once what the node announces now.
+// follow takes an answer, and reports whether the next message must be sent at once.
 func (c *Client) follow(answer *loadbalancerv1.AnnounceResponse) bool {
 	if answer.GetAnsweredMessage() > 0 {
 		c.handOver(handOversOf(answer))

@@ -16,10 +16,10 @@ import (
 // handOver is a hand-over that an answer of lbctl names.
 type handOver struct {
 	machine.HandOver
-	node string // the previous one
+	node string // the previous node
 }
 
-// handOversOf returns the hand-overs in an answer, ordered. Those that cannot be parsed are left out.
+// handOversOf returns the hand-overs in an answer, ordered. Hand-overs that cannot be parsed are left out.
 func handOversOf(answer *loadbalancerv1.AnnounceResponse) []handOver {
 	var all []handOver
 	for _, h := range answer.GetHandOvers() {
@@ -81,8 +81,8 @@ func (o handOver) message() *loadbalancerv1.HandOver {
 	return &loadbalancerv1.HandOver{Address: o.Address.String(), Node: o.node, Via: o.Via.String(), Left: durationpb.New(o.Left)}
 }
 
-// openHandOvers opens the machine's hand-overs. A node that no longer announces, or whose kernel no
-// longer forwards, ends those that an earlier agent has left.
+// openHandOvers opens the machine's hand-overs. If the node does not announce, or its kernel does not forward,
+// openHandOvers ends the hand-overs of an earlier agent.
 func (a *Announcer) openHandOvers() {
 	table, err := a.opts.Machine.HandOvers()
 	switch {
@@ -98,9 +98,8 @@ func (a *Announcer) openHandOvers() {
 	a.noteHandOvers(errors.Join(table.Set(nil), table.Close()))
 }
 
-// handOver makes the hand-overs of an answer be in force, before the node announces the addresses. A
-// previous node that no interface reaches without a router is left out: a router would send the
-// packets back.
+// handOver puts the hand-overs of an answer in force, before the node announces the addresses. It leaves out
+// hand-overs to a node behind a router, because the router would send the packets back.
 func (a *Announcer) handOver(all []handOver) {
 	if a.handOvers == nil {
 		return
@@ -118,7 +117,7 @@ func (a *Announcer) handOver(all []handOver) {
 	a.noteHandOvers(errors.Join(err, a.handOvers.Set(reached)))
 }
 
-// noteHandOvers stores the error of the hand-overs, and logs it if it is another one than before.
+// noteHandOvers stores the error of the hand-overs, and logs it if it has changed.
 func (a *Announcer) noteHandOvers(err error) {
 	text := ""
 	if err != nil {

@@ -45,11 +45,11 @@ func noLeader(t *testing.T) []Controller {
 	})}}
 }
 
-// leftovers are what an earlier agent has left.
+// leftovers are the hand-overs of an earlier agent.
 var leftovers = []machine.HandOver{{Address: pool[1], Via: netip.MustParseAddr("192.0.2.9"), Left: time.Hour}}
 
-// TestOnlyReachableNodesGetPackets checks which hand-overs of an answer the node follows, and that it
-// reports them to lbctl.
+// TestOnlyReachableNodesGetPackets checks that the node follows only the hand-overs to nodes on its networks,
+// and reports them to lbctl.
 func TestOnlyReachableNodesGetPackets(t *testing.T) {
 	m := &handOverMachine{network: &network{open: map[connKey]*link{}, refused: map[string]bool{}}}
 	a := New(Options{
@@ -94,8 +94,8 @@ func TestOnlyReachableNodesGetPackets(t *testing.T) {
 	}
 }
 
-// TestNodesThatDoNotAnnounceHandNothingOver checks that what an earlier agent has left ends if the
-// node announces no more, or its kernel does not forward.
+// TestNodesThatDoNotAnnounceHandNothingOver checks that the hand-overs of an earlier agent end if the node
+// does not announce, or its kernel does not forward.
 func TestNodesThatDoNotAnnounceHandNothingOver(t *testing.T) {
 	for _, o := range []Options{{Stays: true}, {Interfaces: []string{"eth0"}}} {
 		o.Proxy = fakeProxy{}

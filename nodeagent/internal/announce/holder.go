@@ -21,7 +21,7 @@ type Holder struct {
 	mu        sync.Mutex
 	sequence  uint64                   // of the last message on the stream
 	followed  uint64                   // of the last answer on the stream
-	sent      map[uint64]time.Duration // when the messages were sent that have no later answer
+	sent      map[uint64]time.Duration // by sequence: the times of the last answered message and of later ones
 	deadline  time.Duration            // when all rights end; 0: there were none
 	addresses map[netip.Addr]right     // of the last answer
 	withdrawn []netip.Addr             // given up since Withdraw was last called
@@ -34,7 +34,7 @@ type Holder struct {
 // right is the right to announce an address.
 type right struct {
 	since   time.Time
-	proxied bool // it is good only while the proxy serves the address
+	proxied bool // valid only while the proxy serves the address
 }
 
 // NewHolder returns a holder without rights. instance is the random name of the process.
@@ -42,7 +42,7 @@ func NewHolder(clock func() time.Duration, instance string, serves func(netip.Ad
 	return &Holder{clock: clock, instance: instance, serves: serves, addresses: map[netip.Addr]right{}}
 }
 
-// Begin begins a stream. Answers of an earlier one must not be followed any more. Rights stay until
+// Begin begins a stream. The caller must not follow answers of an earlier stream any more. Rights stay until
 // they end.
 func (h *Holder) Begin() {
 	h.mu.Lock()
@@ -50,8 +50,9 @@ func (h *Holder) Begin() {
 	h.sequence, h.followed, h.sent = 0, 0, map[uint64]time.Duration{}
 }
 
-// Message returns the next message of the stream, with the addresses that the node may announce
-// now, or those that it might before the rights have ended. It must be sent after the call, because the rights in its answer count from the call.
+// Message returns the next message of the stream. It has the addresses that the node may announce now or, if
+// the rights have ended, could announce before. The caller sends it after the call, because the rights of its
+// answer count from the call.
 func (h *Holder) Message(s State) *loadbalancerv1.AnnounceRequest {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,10 +80,10 @@ func (h *Holder) Message(s State) *loadbalancerv1.AnnounceRequest {
 	return m
 }
 
-// Follow takes an answer of the stream, and returns the addresses that the node may announce since
-// and no longer. Addresses that cannot be parsed are not announced. refused reports whether the answer
-// has an address that the proxy no longer serves. lbctl gives it to no other node before the next
-// message.
+// Follow takes an answer of the stream. It returns the addresses that the node may announce from now on
+// (began), and those addresses that it may not announce any more (ended). Addresses that cannot be parsed are
+// not announced. refused reports whether the answer has an address that the proxy no longer serves. lbctl
+// does not give it to another node before the next message.
 func (h *Holder) Follow(answer *loadbalancerv1.AnnounceResponse, at time.Time) (began, ended []netip.Addr, refused bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -127,9 +128,9 @@ func (h *Holder) Drop() []netip.Addr {
 	return held
 }
 
-// Withdraw gives up the rights to addresses that the proxy no longer serves, and returns those that
-// were given up since its last call, and those of answers that were refused. An address that the proxy
-// serves again later needs a new answer, because lbctl may have given it to another node.
+// Withdraw gives up the rights to addresses that the proxy no longer serves. It returns the addresses that
+// were given up since its last call, and the addresses in answers that were refused since then. If the proxy
+// serves an address again, the node needs a new answer, because lbctl may have given it to another node.
 func (h *Holder) Withdraw() (withdrawn, refused []netip.Addr) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -148,8 +149,8 @@ func (h *Holder) withdraw() {
 	}
 }
 
-// May reports whether the node may announce an address at this moment. It must be asked right
-// before each packet.
+// May reports whether the node may announce an address at this moment. The caller calls it right before each
+// packet.
 func (h *Holder) May(addr netip.Addr) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -178,8 +179,8 @@ func (h *Holder) Since(addr netip.Addr) time.Time {
 	return h.addresses[addr].since
 }
 
-// Left returns the time until the rights end. It is negative if they have ended, and also ok is
-// false if there were none yet.
+// Left returns the time until the rights end, which is negative if they have ended. ok is false if there were
+// no rights yet.
 func (h *Holder) Left() (left time.Duration, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

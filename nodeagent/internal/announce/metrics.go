@@ -10,7 +10,7 @@ type metrics struct {
 	answers, announcements, changes *prometheus.CounterVec
 }
 
-// newMetrics registers the metrics. They are there without announcing, too, and then stay at 0.
+// newMetrics registers the metrics. If the node does not announce, they stay at 0.
 func newMetrics(reg prometheus.Registerer, holder *Holder, enabled bool) *metrics {
 	m := &metrics{
 		answers: prometheus.NewCounterVec(prometheus.CounterOpts{

@@ -15,8 +15,8 @@ import (
 	"portolan.dev/services/kit/app"
 )
 
-// burst are the pauses between the announcements of an address that the node begins to answer for.
-// Linux ignores a change of a neighbour for a second after the last one, so some come later.
+// burst are the pauses before the announcements of an address for which the node begins to answer. They add up
+// to more than a second, because Linux ignores changes of a neighbour for a second after the last change.
 var burst = []time.Duration{0, 100 * time.Millisecond, 300 * time.Millisecond, 700 * time.Millisecond, 1100 * time.Millisecond, 2200 * time.Millisecond}
 
 // Responder answers the neighbours on the node's interfaces.
@@ -66,8 +66,8 @@ func (r *Responder) matches(name string) bool {
 	})
 }
 
-// SetInterfaces opens the chosen ones of the machine's interfaces, and closes those that are gone.
-// Interfaces that cannot be opened are tried again by the next call.
+// SetInterfaces opens the interfaces that match the patterns, and closes removed ones. An interface that cannot
+// be opened is tried again by the next call.
 func (r *Responder) SetInterfaces(ctx context.Context, all []machine.Interface) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -100,8 +100,8 @@ func (r *Responder) SetInterfaces(ctx context.Context, all []machine.Interface) 
 	}
 }
 
-// hasFamily reports whether an interface has an address of a family. Neighbour discovery needs a
-// link-local one.
+// hasFamily reports whether an interface has an address of a family. Neighbour discovery needs a link-local
+// address.
 func hasFamily(i machine.Interface, v6 bool) bool {
 	return slices.ContainsFunc(i.Prefixes, func(p netip.Prefix) bool {
 		return v6 && p.Addr().Is6() && p.Addr().IsLinkLocalUnicast() || !v6 && p.Addr().Is4()
@@ -139,7 +139,7 @@ func (r *Responder) Changed(ctx context.Context, began []netip.Addr) {
 	}
 }
 
-// watchLocked tells the interfaces for which addresses requests may come.
+// watchLocked makes the interfaces receive requests for the held addresses.
 func (r *Responder) watchLocked() {
 	held := r.holder.Held()
 	for key, c := range r.conns {
@@ -149,8 +149,8 @@ func (r *Responder) watchLocked() {
 	}
 }
 
-// servedLocked returns the addresses for which an interface answers: the ones in its subnets,
-// and those in no subnet of any interface.
+// servedLocked returns the addresses for which an interface answers: addresses in its subnets, and addresses
+// that are in no subnet of any interface.
 func (r *Responder) servedLocked(c *conn, all []netip.Addr) []netip.Addr {
 	var served []netip.Addr
 	for _, addr := range all {
@@ -289,7 +289,7 @@ func (r *Responder) state() (names []string, failures string) {
 	return slices.Compact(names), strings.Join(reasons, "; ")
 }
 
-// close closes all interfaces and waits for the tasks, whose context must have ended.
+// close closes all interfaces and waits for the tasks. Their context must have ended.
 func (r *Responder) close() {
 	r.mu.Lock()
 	r.closed = true

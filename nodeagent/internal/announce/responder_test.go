@@ -88,8 +88,8 @@ func (l *link) expectClosed(t *testing.T) {
 	}
 }
 
-// ask makes a neighbour ask for addresses, and returns those that were answered. A request is
-// received only after the one before it was dealt with.
+// ask requests addresses as a neighbour, and returns the answered ones. Each request is received after the
+// previous one was handled.
 func (l *link) ask(addrs ...netip.Addr) []netip.Addr {
 	before := len(l.count(&l.answered))
 	for _, addr := range append(addrs, netip.IPv4Unspecified()) {
@@ -131,8 +131,8 @@ func device(name string, index int, prefixes ...string) machine.Interface {
 	return i
 }
 
-// TestResponderAnswersForHeldAddresses checks for which addresses the responder answers, on which
-// interfaces, and until when.
+// TestResponderAnswersForHeldAddresses checks the addresses and interfaces for which the responder answers,
+// and that it stops when the right ends.
 func TestResponderAnswersForHeldAddresses(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	b := newBench(t, "eth*")

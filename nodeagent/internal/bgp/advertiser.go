@@ -70,8 +70,8 @@ func New(o Options) *Advertiser {
 	return a
 }
 
-// Programmed takes the frontends that the data plane was told, and those of them that it does not
-// have as planned.
+// Programmed takes the frontends that were passed to the data plane. failed has the frontends that the data
+// plane does not serve as planned.
 func (a *Advertiser) Programmed(frontends []plan.FrontendServers, failed map[plan.Frontend]bool) {
 	if !a.opts.Enabled() {
 		return
@@ -112,8 +112,8 @@ func (a *Advertiser) Wake() {
 	a.wake.Send()
 }
 
-// Run advertises until ctx is done. Then routers keep the routes if the kernel goes on forwarding and
-// they agreed to it, and drop them otherwise.
+// Run advertises until ctx is done. After that, routers with graceful restart keep the routes if the kernel
+// goes on forwarding. Other routers drop them.
 func (a *Advertiser) Run(ctx context.Context) error {
 	if !a.opts.Enabled() {
 		<-ctx.Done()
@@ -135,8 +135,8 @@ func (a *Advertiser) Run(ctx context.Context) error {
 	}
 }
 
-// end ends the sessions. Routers do not keep the routes of a node that takes no traffic, so a node that
-// drains right before its agent stops leaves nothing behind.
+// end ends the sessions. If the node takes no traffic, routers do not keep its routes, so no routes stay if a
+// node drains right before its agent stops.
 func (a *Advertiser) end(speaker machine.Speaker) {
 	a.change(speaker)
 	a.mu.Lock()
@@ -188,7 +188,7 @@ func (a *Advertiser) isSynced() bool {
 	return a.synced
 }
 
-// change makes the speaker advertise what is wanted now.
+// change makes the speaker advertise the wanted addresses.
 func (a *Advertiser) change(speaker machine.Speaker) {
 	a.mu.Lock()
 	before := a.eligible
@@ -205,8 +205,8 @@ func (a *Advertiser) change(speaker machine.Speaker) {
 	a.warn()
 }
 
-// differences returns the addresses to advertise, and those to withdraw. With all it looks at all
-// addresses, and otherwise at those of changed frontends. The caller holds the lock.
+// differences returns the addresses to advertise (began) and to withdraw (ended). With all it compares all
+// addresses, and otherwise the addresses of changed frontends. The caller holds the lock.
 func (a *Advertiser) differences(eligible, all bool) (began, ended []netip.Addr) {
 	look := a.table.Changed()
 	if all {

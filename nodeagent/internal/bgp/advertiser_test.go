@@ -23,7 +23,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// fakeSpeaker records what it is told.
+// fakeSpeaker records the calls of the advertiser.
 type fakeSpeaker struct {
 	options machine.SpeakerOptions
 	mu      sync.Mutex
@@ -154,7 +154,7 @@ func (r *rig) awaitWarning(part string) {
 	})
 }
 
-// TestRoutesFollowFrontendsAndNode changes frontends and the node, and looks at the routes.
+// TestRoutesFollowFrontendsAndNode checks the routes after changes of frontends and of the node.
 func TestRoutesFollowFrontendsAndNode(t *testing.T) {
 	r := newRig(t, nil)
 	s, stop := r.start("web 10.9.0.1:80 any 1", "mail 10.9.0.2:25 any 0")
@@ -185,8 +185,8 @@ func TestRoutesFollowFrontendsAndNode(t *testing.T) {
 	}
 }
 
-// TestNothingBeginsBeforeTheFirstSync checks that peers which have kept routes learn no end of routes
-// before the agent knows all of them.
+// TestNothingBeginsBeforeTheFirstSync checks that the sessions begin only when the agent knows all routes, so
+// that peers keep the routes that they have.
 func TestNothingBeginsBeforeTheFirstSync(t *testing.T) {
 	r := newRig(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -233,7 +233,7 @@ func TestWhichRoutesAreKept(t *testing.T) {
 	}
 }
 
-// TestFailedChangeIsRepeated checks that a change that failed is made with the next one.
+// TestFailedChangeIsRepeated checks that a failed change is repeated with the next change.
 func TestFailedChangeIsRepeated(t *testing.T) {
 	r := newRig(t, nil)
 	s, _ := r.start()
@@ -250,7 +250,7 @@ func TestFailedChangeIsRepeated(t *testing.T) {
 	r.awaitWarning("")
 }
 
-// TestSessions checks what the agent says about its sessions.
+// TestSessions checks the status of the sessions.
 func TestSessions(t *testing.T) {
 	r := newRig(t, nil)
 	s, _ := r.start("web 10.9.0.1:80 any 1")

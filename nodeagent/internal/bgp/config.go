@@ -11,8 +11,8 @@ import (
 	"portolan.dev/nodeagent/machine"
 )
 
-// Config is the part of an agent's configuration that is about BGP. The fields have the texts of the
-// flags with the same names.
+// Config is the BGP part of an agent's configuration. Its fields are the texts of the flags with the same
+// names.
 type Config struct {
 	Peers           []string
 	AS              uint32

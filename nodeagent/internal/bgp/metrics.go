@@ -11,7 +11,7 @@ type metrics struct {
 	up                *prometheus.GaugeVec
 }
 
-// newMetrics registers the metrics. Those of peers have no series without peers.
+// newMetrics registers the metrics. The metrics of peers have no series if there are no peers.
 func newMetrics(reg prometheus.Registerer, a *Advertiser) *metrics {
 	m := &metrics{
 		sessions: prometheus.NewCounterVec(prometheus.CounterOpts{

@@ -67,7 +67,7 @@ func (a *Advertiser) Status() *nodeagentv1.Routing {
 	return s
 }
 
-// warn shows the peers without a session, and a change that failed.
+// warn shows peers without a session and a failed change as a warning of the agent's health.
 func (a *Advertiser) warn() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -38,8 +38,8 @@ func (a *Advertiser) settings() (machine.SpeakerOptions, error) {
 // maxPassword is the kernel's limit for the key of TCP MD5.
 const maxPassword = 80
 
-// identifier returns the router ID. A node without an IPv4 address gets a number that is most likely
-// its own, and that is the same after a restart.
+// identifier returns the router ID: the configured ID, the node's IPv4 address, or a hash of the node's name.
+// The hash is the same after a restart, and two nodes most likely have different hashes.
 func (a *Advertiser) identifier() netip.Addr {
 	if id, err := netip.ParseAddr(a.opts.RouterID); err == nil {
 		return id

@@ -85,7 +85,7 @@ func (t *Table) note(addr netip.Addr) {
 	t.changed[addr] = true
 }
 
-// stateOf returns what clients outside of the node find at a frontend.
+// stateOf returns the state of a frontend for clients outside of the node.
 func stateOf(planned *plan.FrontendServers) frontend {
 	server := planned.Servers[plan.External]
 	if server == nil {
@@ -100,8 +100,8 @@ func stateOf(planned *plan.FrontendServers) frontend {
 
 // advertisable reports whether an address with these frontends may be advertised: a service at the
 // address is forwarded, and none has its backends on other nodes only. A service with several ports
-// needs a backend for one of them, because else a service whose ports are on different nodes would be
-// advertised by none.
+// needs a backend for one port only. If it needed one for each, and its ports had backends on different
+// nodes, no node would advertise the address.
 func advertisable(frontends map[plan.Frontend]frontend) bool {
 	forwarded, elsewhere := map[object.Name]bool{}, map[object.Name]bool{}
 	for _, f := range frontends {

@@ -16,8 +16,7 @@ type step struct {
 	failed   bool
 }
 
-// TestAddressesFollowTheFrontends sets frontends one after the other, and looks at the addresses at
-// the end.
+// TestAddressesFollowTheFrontends sets frontends one after the other, and checks the addresses at the end.
 func TestAddressesFollowTheFrontends(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -86,8 +85,8 @@ func TestChangedAreThoseSet(t *testing.T) {
 	}
 }
 
-// TestServedAddresses checks that the addresses that a proxy serves are wanted beside those of
-// frontends, and that a change of them concerns only those that differ.
+// TestServedAddresses checks that the addresses of a proxy are wanted in addition to the addresses of
+// frontends, and that a change of the proxy's addresses reports only the differences.
 func TestServedAddresses(t *testing.T) {
 	var table Table
 	table.Set(planned(t, "web 10.0.0.1:80 any 1"), true)

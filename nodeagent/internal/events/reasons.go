@@ -23,5 +23,5 @@ const (
 	AddressesUnknown     = "AddressesUnknown"
 )
 
-// CheckRefused is the reason of events about a pod whose exec check the agent does not run.
+// CheckRefused is the reason of events about a pod with an exec check that the agent does not run.
 const CheckRefused = "CheckRefused"

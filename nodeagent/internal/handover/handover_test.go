@@ -26,7 +26,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// planes are the planes whose connections are handed over.
+// planes are the planes in the kernel.
 var planes = map[string]func(kernel.Options) (*kernel.Plane, error){"ipvs": ipvs.New, "nftables": nftables.New}
 
 // lan is a network with a client, a backend, and two nodes that both forward a virtual address.
@@ -106,13 +106,13 @@ func (l *lan) forward(ns *topology.Namespace, open func(kernel.Options) (*kernel
 		at := func(p netip.Prefix, port uint16) netip.AddrPort { return netip.AddrPortFrom(p.Addr(), port) }
 		server := netnstest.Server(at(f.virtual, 80), at(f.backend, 8080))
 		server.Exposure = plan.LoadBalancerIP
-		// The nodes themselves may not use the address, and pass on what clients send there.
+		// Only the client may use the address, so the nodes themselves may not. They forward its packets.
 		server.Restricted, server.Allowed = true, []netip.Prefix{netip.PrefixFrom(f.client.Addr(), f.client.Addr().BitLen())}
 		netnstest.Program(l.t, plane, server)
 	}
 }
 
-// listen accepts connections at the backend. It tells each the address of its client.
+// listen accepts connections at the backend, and sends the address of the client over each.
 func (l *lan) listen() {
 	l.t.Helper()
 	var lis net.Listener
@@ -162,7 +162,7 @@ func (l *lan) route(node int) {
 	}
 }
 
-// pair are the two ends of a connection through a node.
+// pair has the two ends of a connection through a node.
 type pair struct {
 	t               *testing.T
 	client, backend *net.TCPConn
@@ -253,7 +253,7 @@ func TestConnectionsStay(t *testing.T) {
 		if _, err := breaks.backend.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("the reset of a connection arrives as %v", err)
 		}
-		l.route(0) // back: each node knows its own
+		l.route(0) // back again: each node knows its own connections
 		if err := errors.Join(l.tables[1].Set(nil), l.tables[0].Set([]machine.HandOver{{Address: f.virtual.Addr(), Via: f.nodes[1].Addr(), Left: time.Hour}})); err != nil {
 			t.Fatal(err)
 		}
@@ -263,8 +263,8 @@ func TestConnectionsStay(t *testing.T) {
 	})
 }
 
-// TestLeftByAnEarlierAgent checks that the next agent finds the hand-overs, that those of the past
-// end by themselves, and that no table is left in the end.
+// TestLeftByAnEarlierAgent checks that the next agent finds the hand-overs, that they end by themselves, and
+// that no table stays after them.
 func TestLeftByAnEarlierAgent(t *testing.T) {
 	kerneltest.Need(t)
 	ns := topology.New(t, "node")
@@ -306,7 +306,7 @@ func TestLeftByAnEarlierAgent(t *testing.T) {
 	}
 }
 
-// expectTables checks how many tables a namespace has.
+// expectTables checks the number of tables in a namespace.
 func expectTables(t *testing.T, ns *topology.Namespace, want int) {
 	t.Helper()
 	lines, err := netnstest.Inventory(ns)
@@ -324,8 +324,8 @@ func expectTables(t *testing.T, ns *topology.Namespace, want int) {
 	}
 }
 
-// TestNoLoop checks that a segment of an unknown connection ends even if two nodes believe each other
-// to be the previous one.
+// TestNoLoop checks that a segment of an unknown connection is dropped in the end even if two nodes have each
+// other as the previous node.
 func TestNoLoop(t *testing.T) {
 	kerneltest.Need(t)
 	l, f := newLAN(t, nftables.New), families["IPv4"]
@@ -346,7 +346,7 @@ func TestNoLoop(t *testing.T) {
 		}
 		return nil
 	})
-	// Each round takes a hop of each node from the segment's 64.
+	// The segment has a time to live of 64, and each node decrements it.
 	if got := last - before; got < 2 || got > 100 {
 		t.Errorf("the node has received %d packets", got)
 	}
@@ -368,7 +368,7 @@ func (l *lan) received(node int) (packets uint64) {
 	return packets
 }
 
-// sendSegment sends a TCP segment that acknowledges something, of no connection.
+// sendSegment sends a TCP segment with the flag ACK that belongs to no connection.
 func sendSegment(from, to netip.Addr) error {
 	const ack = 0x10
 	segment := make([]byte, 20)

@@ -18,7 +18,7 @@ const tableName = "portolan-handover"
 // packets.
 const priority = -160
 
-// The registers of a rule: the address of a packet, and that of the previous node.
+// The registers of a rule: the address of the packet, and the address of the previous node.
 const (
 	register         = netfilter.FirstRegister
 	previousRegister = register + 4
@@ -49,7 +49,7 @@ func newTable(v6 bool) *table {
 	return t
 }
 
-// build queues the messages that make the table. The kernel must have none.
+// build queues the messages that create the table, which must not exist.
 func (t *table) build(conn *netfilter.Conn, elements []nftables.SetElement) error {
 	conn.AddTable(t.Table)
 	if err := conn.AddSet(t.previous, nil); err != nil {
@@ -83,8 +83,8 @@ func (t *table) lookUp() []expr.Any {
 	}
 }
 
-// moved returns the rules for packets to addresses that have a previous node. Errors about packets of
-// a connection, such as that they are too long, belong to the connection.
+// moved returns the rules for packets to addresses with a previous node. ICMP errors about packets of a
+// connection, such as that they are too long, are treated like packets of the connection.
 func (t *table) moved() [][]expr.Any {
 	icmp, life := byte(unix.IPPROTO_ICMP), uint32(8)
 	if t.V6 {
@@ -142,6 +142,6 @@ func flags(mask byte, op expr.CmpOp) []expr.Any {
 }
 
 // element returns the element of the map for an address.
-func element(o one, left time.Duration) nftables.SetElement {
+func element(o handOver, left time.Duration) nftables.SetElement {
 	return nftables.SetElement{Key: o.addr.AsSlice(), Val: o.via.AsSlice(), Timeout: left}
 }

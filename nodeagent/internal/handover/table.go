@@ -24,20 +24,20 @@ type Table struct {
 	mu     sync.Mutex
 	conn   *netfilter.Conn
 	closed bool
-	have   []one // ordered by address; those of the past may still be there
+	have   []handOver // ordered by address; ended ones may still be in it
 	// installed is set if the kernel has tables, perhaps without elements.
 	installed bool
 }
 
 var _ machine.HandOvers = (*Table)(nil)
 
-// one is the hand-over of an address.
-type one struct {
+// handOver is the hand-over of an address to its previous node.
+type handOver struct {
 	addr, via netip.Addr
 	until     time.Time
 }
 
-// Open opens the hand-overs in a namespace. Those that an earlier agent has left are in force.
+// Open opens the hand-overs in a namespace. Hand-overs of an earlier agent stay in force.
 func Open(netns string) (*Table, error) {
 	conn, err := netfilter.Dial(netns)
 	if err != nil {
@@ -51,12 +51,12 @@ func Open(netns string) (*Table, error) {
 }
 
 // read reads the hand-overs from the kernel, ordered by address.
-func (t *Table) read() (all []one, err error) {
+func (t *Table) read() (all []handOver, err error) {
 	for _, family := range t.tables {
 		err := t.conn.Elements(family.previous, func(m netfilter.Member) {
 			addr, _ := netip.AddrFromSlice(m.Key) // the kernel keeps the lengths of the map's types
 			via, _ := netip.AddrFromSlice(m.Value)
-			all = append(all, one{addr, via, time.Now().Add(m.Expires)})
+			all = append(all, handOver{addr, via, time.Now().Add(m.Expires)})
 		})
 		switch {
 		case err == nil:
@@ -65,7 +65,7 @@ func (t *Table) read() (all []one, err error) {
 			return nil, err
 		}
 	}
-	slices.SortFunc(all, func(a, b one) int { return a.addr.Compare(b.addr) })
+	slices.SortFunc(all, func(a, b handOver) int { return a.addr.Compare(b.addr) })
 	return all, nil
 }
 
@@ -74,23 +74,24 @@ func (t *Table) Set(all []machine.HandOver) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
-	want := make([]one, 0, len(all))
+	want := make([]handOver, 0, len(all))
 	for _, h := range all {
-		want = append(want, one{h.Address, h.Via, now.Add(h.Left)})
+		want = append(want, handOver{h.Address, h.Via, now.Add(h.Left)})
 	}
-	slices.SortFunc(want, func(a, b one) int { return a.addr.Compare(b.addr) })
+	slices.SortFunc(want, func(a, b handOver) int { return a.addr.Compare(b.addr) })
 	if slices.EqualFunc(want, t.have, sameNode) && t.installed == (len(want) > 0) {
 		return t.checkSetting()
 	}
 	return errors.Join(t.install(now, want), t.checkSetting())
 }
 
-func sameNode(a, b one) bool { return a.addr == b.addr && a.via == b.via }
+func sameNode(a, b handOver) bool { return a.addr == b.addr && a.via == b.via }
 
 // looseSetting makes connection tracking take a segment of an unknown connection for a new one.
 const looseSetting = "net.netfilter.nf_conntrack_tcp_loose"
 
-// checkSetting returns an error if the rules cannot know a segment of an unknown connection.
+// checkSetting returns an error if the rules cannot recognize a segment of an unknown connection, because
+// looseSetting is off.
 func (t *Table) checkSetting() error {
 	if !t.installed {
 		return nil
@@ -104,7 +105,7 @@ func (t *Table) checkSetting() error {
 }
 
 // install replaces the tables in one transaction. Packets see the old ones or the new ones.
-func (t *Table) install(now time.Time, want []one) error {
+func (t *Table) install(now time.Time, want []handOver) error {
 	for _, family := range t.tables {
 		var elements []nftables.SetElement
 		for _, o := range want {
@@ -112,7 +113,7 @@ func (t *Table) install(now time.Time, want []one) error {
 				elements = append(elements, element(o, left))
 			}
 		}
-		t.conn.AddTable(family.Table) // so that DelTable finds one
+		t.conn.AddTable(family.Table) // so that DelTable does not fail
 		t.conn.DelTable(family.Table)
 		if len(elements) == 0 {
 			continue
@@ -136,14 +137,14 @@ func (t *Table) Check() error {
 		return nil
 	}
 	now := time.Now()
-	t.have = slices.DeleteFunc(t.have, func(o one) bool { return now.After(o.until) })
+	t.have = slices.DeleteFunc(t.have, func(o handOver) bool { return now.After(o.until) })
 	found, err := t.read()
 	if err != nil {
 		return fmt.Errorf("hand-overs: %w", err)
 	}
 	for _, o := range t.have {
-		// An element that ends in this moment may be missing.
-		if !slices.ContainsFunc(found, func(other one) bool { return sameNode(o, other) }) && o.until.After(time.Now().Add(time.Second)) {
+		// An element that is about to end may be missing already.
+		if !slices.ContainsFunc(found, func(other handOver) bool { return sameNode(o, other) }) && o.until.After(time.Now().Add(time.Second)) {
 			return t.install(now, t.have)
 		}
 	}

@@ -75,7 +75,7 @@ func (s *NodeServer) proxyMode(w http.ResponseWriter, _ *http.Request) {
 	s.count("/proxyMode", http.StatusOK)
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	io.WriteString(w, s.opts.ProxyMode) //nolint:errcheck // the client is gone: nobody to tell
+	io.WriteString(w, s.opts.ProxyMode) //nolint:errcheck // the client has closed the connection
 }
 
 func (s *NodeServer) healthz(w http.ResponseWriter, _ *http.Request) {
@@ -126,7 +126,7 @@ func (s *NodeServer) respond(w http.ResponseWriter, path string, ok bool, r node
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(code)
-	w.Write(body) //nolint:errcheck // the client is gone: nobody to tell
+	w.Write(body) //nolint:errcheck // the client has closed the connection
 }
 
 func (s *NodeServer) count(path string, code int) {

@@ -6,9 +6,9 @@
 // group: a neighbour that asks whether it can still reach an address sends the request to that
 // address. The requests are filtered in the kernel, so that a busy network costs the agent nothing.
 //
-// The invariant: the package sends nothing unless it is told to, for each packet. The right to
-// answer is the caller's to check.
+// The invariant: each packet that the package sends is requested by its caller, which checks its right to
+// answer before.
 //
-// The alternative, to put the addresses on a device and let the kernel answer, has no moment at
-// which an address stops by the clock: an agent that is stopped or hangs would leave it there.
+// The alternative was to put the addresses on a device and let the kernel answer. The answers would not end
+// with the time of a right: an agent that is stopped or hangs would leave the addresses there.
 package neighbor

@@ -20,8 +20,7 @@ func packetOf(t testing.TB, from string, m ndp.Message) []byte {
 	return append(header, body...)
 }
 
-// TestParseSolicitation checks that a request is read as it was written, and that other messages are
-// none.
+// TestParseSolicitation checks that a request is read as it was written, and that other messages are ignored.
 func TestParseSolicitation(t *testing.T) {
 	target := netip.MustParseAddr("2001:db8::50")
 	r, ok := parseSolicitation(packetOf(t, "2001:db8::7", &ndp.NeighborSolicitation{TargetAddress: target}))

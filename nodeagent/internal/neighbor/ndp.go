@@ -27,8 +27,8 @@ const (
 	maxRequest   = 1500 // bytes
 )
 
-// solicitations selects neighbour solicitations among packets of IPv6. Those with another hop limit
-// come from another network and are not valid.
+// solicitations selects neighbour solicitations among packets of IPv6. Requests with another hop
+// limit come from another network and are not valid.
 var solicitations = []bpf.Instruction{
 	bpf.LoadAbsolute{Off: nextHeaderAt, Size: 1},
 	bpf.JumpIf{Cond: bpf.JumpEqual, Val: icmpv6, SkipFalse: 5},

@@ -1,5 +1,5 @@
 // Package nodestatus reports the state of a node to the control plane: its object in the registry
-// (Registrar), and its heartbeats over NATS (Publisher).
+// (Registration), and its heartbeats over NATS (Publisher).
 //
 // The Node has facts that change rarely and must outlive the agent. Heartbeats have facts that
 // change with every batch, and are not stored. A registry that stored them would commit once per

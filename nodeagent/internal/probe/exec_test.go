@@ -61,8 +61,8 @@ test -e "$1/$2"
 	}
 }
 
-// TestExecIsRefused checks that a check of another program than a script, and every one of an agent
-// without scripts, is refused with the reason in the condition, and that the refusal is told once.
+// TestExecIsRefused checks that the agent refuses a check that is not a script, and every exec check if it has
+// no scripts. The reason is in the condition, and is reported once.
 func TestExecIsRefused(t *testing.T) {
 	t.Parallel()
 	_, scripts := withScript(t, "check", "#!/bin/sh\n")

@@ -24,7 +24,7 @@ type Options struct {
 	Write Writer
 	// Scripts has the scripts of exec checks. Default: none, all exec checks are refused.
 	Scripts *script.Folder
-	// Refused is called once for each container whose exec check is refused. Default: nothing.
+	// Refused is called once for each container with a refused exec check. Default: nothing.
 	Refused func(pod object.Key, reason error)
 	// NodeAddress returns the main address of the node, at which pods of the host network are probed.
 	// Default: none, such pods need an address of their own.
@@ -150,7 +150,7 @@ func (p *Prober) Set(pods []*corev1.Pod) {
 	}
 }
 
-// Readdress restarts the probes of the pods whose address has changed with the node's main address.
+// Readdress restarts the probes of the pods that are probed at the node's main address, if it has changed.
 func (p *Prober) Readdress() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -24,7 +24,7 @@ func ttlProbe(seconds int32) *corev1.Probe {
 
 func podKey(name string) object.Key { return object.Key{Kind: "Pod", Namespace: "default", Name: name} }
 
-// prober is a prober whose writes end in stored, in a bubble of synctest.
+// prober is a prober in a bubble of synctest. Its writes go to the field pod.
 type prober struct {
 	*probe.Prober
 	t *testing.T
@@ -133,8 +133,7 @@ func TestTTLAfterARestart(t *testing.T) {
 	})
 }
 
-// TestReportsAreSlowedDown checks that a client that changes its mind all the time causes one write a
-// second.
+// TestReportsAreSlowedDown checks that a client with changing reports causes at most one write a second.
 func TestReportsAreSlowedDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProber(t, pod("p", ttlProbe(30)))

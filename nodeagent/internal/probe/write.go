@@ -110,9 +110,8 @@ func (pp *podProber) writeOnce(ctx context.Context) error {
 }
 
 // conditionsMatch reports whether a pod's conditions already match its readiness. A pod without
-// conditions never matches, so that even the first result "not ready" is written. Messages are not
-// compared, because those of checks change often, unless the stored one is about a container without
-// a result.
+// conditions never matches, so that even the first result "not ready" is written. Messages are compared
+// only if the stored message is about a container without a result, because messages of checks change often.
 func conditionsMatch(pod *corev1.Pod, v podReadiness) bool {
 	c := object.Condition(pod.GetStatus().GetConditions(), object.ConditionReady)
 	if c == nil {
@@ -122,7 +121,8 @@ func conditionsMatch(pod *corev1.Pod, v podReadiness) bool {
 	return said == v.ready && (said || c.GetReason() == v.reason && !outdated(c.GetMessage(), v.message))
 }
 
-// outdated reports whether a message says that a container has no result yet, and it has one by now.
+// outdated reports whether the stored message says that a container has no result yet, although it has one
+// now.
 func outdated(stored, message string) bool {
 	for _, early := range []error{errNotProbed, errNotReported} {
 		if strings.Count(stored, early.Error()) > strings.Count(message, early.Error()) {

@@ -80,7 +80,7 @@ func TestStrictDoesNotFallBack(t *testing.T) {
 	}
 }
 
-// TestOtherSystems checks that a machine whose kernel has no modes forwards in userspace.
+// TestOtherSystems checks that a machine without modes in the kernel forwards in userspace.
 func TestOtherSystems(t *testing.T) {
 	o := Options{Mode: Auto, DataDir: t.TempDir(), Log: kittest.Logger(t)}
 	plane, fallback, err := Open(o)

@@ -20,9 +20,9 @@ type Folder struct {
 	user *user // nil: the agent's own
 }
 
-// Open returns the folder at path, whose scripts run as the named user. The user is a name or
-// UID:GID; it is used only if the agent is root. An empty path stands for no scripts. The folder
-// itself is examined at each check, so that it may be made later.
+// Open returns the folder of scripts at path. The scripts run as the user with a name or UID:GID if the agent
+// is root, and otherwise as the agent's user. An empty path means that there are no scripts. Each check
+// examines the folder, so it may be created later.
 func Open(path, userName string) (*Folder, error) {
 	if path == "" {
 		return &Folder{}, nil
@@ -59,8 +59,8 @@ func (f *Folder) find(name string) (string, error) {
 	return path, nil
 }
 
-// trustedFolder returns the path of a folder without symbolic links. It returns an error if a user
-// whom the agent does not trust could change the folder, or put another one in its place.
+// trustedFolder returns the path of a folder without symbolic links. It returns an error if an untrusted user
+// could change or replace the folder.
 func trustedFolder(path string) (string, error) {
 	dir, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -82,8 +82,8 @@ func trustedFolder(path string) (string, error) {
 	}
 }
 
-// trustedScript returns an error unless path, which has no symbolic links, is a script directly in
-// the folder that nobody but its owner can change.
+// trustedScript returns an error unless path, which has no symbolic links, is a script directly in the folder
+// that only its trusted owner can change.
 func trustedScript(dir, path string) error {
 	if filepath.Dir(path) != dir {
 		return fmt.Errorf("it is a link out of the folder %s", dir)
@@ -98,8 +98,8 @@ func trustedScript(dir, path string) error {
 	return trusted(path, info, false)
 }
 
-// trusted returns an error if a file belongs to, or can be written by, a user whom the agent does not
-// trust.
+// trusted returns an error if a file belongs to an untrusted user, or an untrusted user can write to it.
+// Trusted are root and the agent's user.
 func trusted(path string, info fs.FileInfo, sticky bool) error {
 	owner, ok := ownerOf(info)
 	if agent := os.Geteuid(); !ok || owner != 0 && owner != agent {

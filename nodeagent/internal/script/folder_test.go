@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// somebody is a user who is neither root nor the user of scripts.
-const somebody = 4711
+// otherUser is the UID of a user other than root and the user of scripts.
+const otherUser = 4711
 
 // newFolder returns a folder of scripts that the scripts' user can reach, with one script, check.
 func newFolder(t *testing.T, content string) (*Folder, string) {
@@ -47,14 +47,14 @@ func symlink(t *testing.T, target, path string) {
 	}
 }
 
-// TestScriptsThatAreRefused asks for programs that are no scripts of the administrator.
+// TestScriptsThatAreRefused checks that programs other than scripts of the administrator are refused.
 func TestScriptsThatAreRefused(t *testing.T) {
 	chown := func(path string) func(*testing.T, string) {
 		return func(t *testing.T, dir string) {
 			if os.Geteuid() != 0 {
 				t.Skip("allowed: only root can give a file to another user; TestAsAnotherUser has run this as root before")
 			}
-			if err := os.Lchown(filepath.Join(dir, path), somebody, -1); err != nil {
+			if err := os.Lchown(filepath.Join(dir, path), otherUser, -1); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -113,7 +113,7 @@ func TestScriptsThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestWithoutAFolder checks that an agent without a folder of scripts refuses every check, and one
+// TestWithoutAFolder checks that an agent without a folder of scripts refuses every check, and that a check
 // without a command is refused, too.
 func TestWithoutAFolder(t *testing.T) {
 	none, err := Open("", "nobody")

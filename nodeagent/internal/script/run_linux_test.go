@@ -19,7 +19,7 @@ import (
 // TestAsAnotherUser runs the tests of this package again as a user without privileges.
 func TestAsAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
-		return // this is such a user
+		return // this is the run as another user
 	}
 	dir := t.TempDir()
 	chmod(t, filepath.Dir(dir), 0o755)
@@ -33,18 +33,18 @@ func TestAsAnotherUser(t *testing.T) {
 	if err := os.Mkdir(temporary, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chown(temporary, somebody, somebody); err != nil {
+	if err := os.Chown(temporary, otherUser, otherUser); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), program, "-test.timeout=2m") // #nosec G204 -- this test
 	cmd.Env, cmd.Dir = append(os.Environ(), "TMPDIR="+temporary), temporary
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: somebody, Gid: somebody}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: otherUser, Gid: otherUser}}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
 
-// outputOf returns what a script writes. It fails for that.
+// outputOf returns the output of a script. The script fails, because only failures report the output.
 func outputOf(t *testing.T, script string, args ...string) string {
 	t.Helper()
 	f, _ := newFolder(t, "#!/bin/sh\n"+script+"\nexit 7\n")
@@ -69,7 +69,7 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
-// TestPrivileges checks the user of a script and what it could gain.
+// TestPrivileges checks that a script runs as its user and cannot gain privileges.
 func TestPrivileges(t *testing.T) {
 	want := fmt.Sprintf("%d %d %[2]d", os.Getuid(), os.Getgid())
 	if os.Geteuid() == 0 {
@@ -115,8 +115,8 @@ func TestOutputIsBounded(t *testing.T) {
 	}
 }
 
-// fifo makes a named pipe that everybody can write, and returns a channel that is closed once all of
-// its writers have gone.
+// fifo makes a named pipe that all users can write, and returns a channel that is closed when all of its
+// writers have closed it.
 func fifo(t *testing.T) (path string, gone chan struct{}) {
 	t.Helper()
 	dir := t.TempDir()
@@ -148,7 +148,7 @@ func waitFor(t *testing.T, gone chan struct{}) {
 	}
 }
 
-// TestTimeout checks that a script that takes too long is ended with all that it has started.
+// TestTimeout checks that a script that takes too long is ended together with the processes that it started.
 func TestTimeout(t *testing.T) {
 	f, _ := newFolder(t, "#!/bin/sh\nexec 3>\"$1\"\n(sleep 3600; true) &\nsleep 3600\n")
 	path, gone := fifo(t)
@@ -158,12 +158,12 @@ func TestTimeout(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 	if f, err := os.OpenFile(path, os.O_WRONLY|unix.O_NONBLOCK, 0); err == nil {
-		_ = f.Close() // if the script has not come as far as to open it, nobody else does
+		_ = f.Close() // for a script that ended before it opened the pipe
 	}
 	waitFor(t, gone)
 }
 
-// TestNothingStays checks that what a script leaves behind ends with it.
+// TestNothingStays checks that the processes that a script leaves behind are ended after it.
 func TestNothingStays(t *testing.T) {
 	f, _ := newFolder(t, "#!/bin/sh\nexec 3>\"$1\"\nsleep 3600 &\n")
 	path, gone := fifo(t)

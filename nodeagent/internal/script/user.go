@@ -12,7 +12,7 @@ type user struct {
 	uid, gid uint32
 }
 
-// lookup returns the user with a name, or the one of UID:GID, which needs no list of users. It
+// lookup returns the user with a name, or with UID:GID, which needs no entry in the list of users. It
 // returns nil if the agent is not root, because scripts run as the agent's own user then.
 func lookup(name string) (*user, error) {
 	if !isRoot() {

@@ -110,7 +110,7 @@ func addIncrease(sum, before, now kernelmode.Traffic) kernelmode.Traffic {
 	return sum
 }
 
-// busiest returns the ports that have series: the ones with the most connections.
+// busiest returns the ports with the most connections. Only these have series.
 func (m *trafficMetrics) busiest() []servicePort {
 	all := make([]servicePort, 0, len(m.sums))
 	for p := range m.sums {

@@ -46,8 +46,8 @@ func New(node string) *View {
 	return v
 }
 
-// Accepts reports whether the view stores an object: all services and slices, the pods of this node, and this
-// node. The result depends on the object and the node only, so the follower may call Accepts before it stores
+// Accepts reports whether the view stores an object: a service, a slice, a pod of this node or the node itself.
+// The result depends on the object and the node only, so a follower may call Accepts before it stores
 // the object.
 func (v *View) Accepts(o object.Object) bool {
 	switch o := o.(type) {

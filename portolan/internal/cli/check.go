@@ -129,7 +129,16 @@ func (f *reportFlags) report(ctx context.Context, where agentAddress) (time.Dura
 		return 0, err
 	}
 	reported, _ := answer.(*nodeagentv1.ReportCheckResponse)
-	return time.Duration(reported.GetTtlSeconds()) * time.Second, nil
+	return timeToLive(reported), nil
+}
+
+// timeToLive returns the time within which the next report must follow. Agents of earlier releases send
+// only ttl_seconds.
+func timeToLive(reported *nodeagentv1.ReportCheckResponse) time.Duration {
+	if reported.GetTtl() != nil {
+		return reported.GetTtl().AsDuration()
+	}
+	return time.Duration(reported.GetTtlSeconds()) * time.Second
 }
 
 // find returns the address of the agent, and completes the node. A workload's certificate has the name

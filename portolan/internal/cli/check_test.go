@@ -5,6 +5,11 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 )
 
 // TestCheckProbe tries a check that succeeds and one that fails.
@@ -21,5 +26,18 @@ func TestCheckProbe(t *testing.T) {
 	port := srv.URL[strings.LastIndexByte(srv.URL, ':'):]
 	if code, _, errOut := run(t, "", "check", "probe", "http://"+port+"/x timeout=10s", "--address", "127.0.0.1"); code != 1 || !strings.Contains(errOut, "not ready: GET /x: 404 Not Found: no such page") {
 		t.Errorf("exit code %d\n%s", code, errOut)
+	}
+}
+
+// TestTimeToLiveOfBothReleases reads the answer of an agent of an earlier release and of this one.
+func TestTimeToLiveOfBothReleases(t *testing.T) {
+	for name, answer := range map[string]*nodeagentv1.ReportCheckResponse{
+		"an earlier release": {TtlSeconds: 30},
+		"both fields":        {TtlSeconds: 20, Ttl: durationpb.New(30 * time.Second)},
+		"only ttl":           {Ttl: durationpb.New(30 * time.Second)},
+	} {
+		if got := timeToLive(answer); got != 30*time.Second {
+			t.Errorf("%s: got %s", name, got)
+		}
 	}
 }

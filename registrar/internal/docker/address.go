@@ -6,20 +6,22 @@ import (
 	"slices"
 	"strings"
 
+	"portolan.dev/registrar/internal/labels"
 	"portolan.dev/registrar/source"
 )
 
-// place is where a workload is reached.
+// place is the addresses and ports at which other machines reach a workload.
 type place struct {
 	addresses   []string
 	hostNetwork bool
-	published   bool // the numbers of the ports are those of the node
+	published   bool // the ports are host ports of the node
 	ports       []source.Port
 }
 
-// placeOf returns where the container's ports are reached by others, or false if there is no such place.
-func (r *reader) placeOf(c *container, w *words, ports []source.Port, p *problems) (place, bool) {
-	publish := w.flag(wordPublish, p)
+// placeOf returns the place at which other machines reach the container's ports. It returns false if there is
+// no such place.
+func (r *reader) placeOf(c *container, l *labelSet, ports []source.Port, p *problems) (place, bool) {
+	publish := l.flag(labels.Publish, p)
 	owner := c
 	if id := c.networkOf(); id != "" {
 		if owner = r.lookUp(id); owner == nil {
@@ -33,13 +35,13 @@ func (r *reader) placeOf(c *container, w *words, ports []source.Port, p *problem
 	case publish:
 		return r.published(owner, ports, p)
 	}
-	addresses := r.addressesOf(owner, w, p)
+	addresses := r.addressesOf(owner, l, p)
 	return place{addresses: addresses, ports: ports}, len(addresses) > 0
 }
 
-// addressesOf returns the addresses of a container in the network that is meant.
-func (r *reader) addressesOf(c *container, w *words, p *problems) []string {
-	name, found := r.networkName(c, w, p)
+// addressesOf returns the addresses of a container in its chosen network, see networkName.
+func (r *reader) addressesOf(c *container, l *labelSet, p *problems) []string {
+	name, found := r.networkName(c, l, p)
 	if !found {
 		return nil
 	}
@@ -54,20 +56,20 @@ func (r *reader) addressesOf(c *container, w *words, p *problems) []string {
 		addresses = append(addresses, six.String())
 	}
 	if len(addresses) == 0 {
-		p.add(w.from[wordNetwork], source.ReasonNoAddress, "it has no address in the network %q: connect it to another one, or publish its ports and add %s%s=true", shorten(name), prefix, wordPublish)
+		p.add(l.from[labels.Network], source.ReasonNoAddress, "it has no address in the network %q: connect it to another one, or publish its ports and add %s=true", shorten(name), labelPublish)
 	}
 	return addresses
 }
 
-// networkName returns the network of a container that is meant: the one that its label names, the
-// registrar's default, or the only one. One of several is never guessed, because an address of a network
-// that others cannot reach swallows their connections.
-func (r *reader) networkName(c *container, w *words, p *problems) (string, bool) {
+// networkName returns the name of the network in which a container is registered: the network of its label,
+// the network of Options, or the only network. It never guesses between several networks, because
+// connections to an address that other machines do not reach would hang.
+func (r *reader) networkName(c *container, l *labelSet, p *problems) (string, bool) {
 	names := slices.Sorted(maps.Keys(c.NetworkSettings.Networks))
-	if wanted, given := w.values[wordNetwork]; given {
+	if wanted, given := l.values[labels.Network]; given {
 		name, found := findNetwork(c, strings.TrimSpace(wanted))
 		if !found {
-			p.add(w.spell(wordNetwork), source.ReasonNoAddress, "%s=%q: it is not connected to this network, only to %s", w.spell(wordNetwork), shorten(wanted), list(names))
+			p.add(l.spell(labels.Network), source.ReasonNoAddress, "%s=%q: it is not connected to this network, only to %s", l.spell(labels.Network), shorten(wanted), list(names))
 		}
 		return name, found
 	}
@@ -81,12 +83,12 @@ func (r *reader) networkName(c *container, w *words, p *problems) (string, bool)
 	case 1:
 		return names[0], true
 	}
-	p.add(prefix+wordNetwork, source.ReasonAmbiguous, "it is connected to several networks, %s: add the label %s%s with the one whose address others reach", list(names), prefix, wordNetwork)
+	p.add(labelNetwork, source.ReasonAmbiguous, "it is connected to several networks, %s: add the label %s with the one whose address others reach", list(names), labelNetwork)
 	return "", false
 }
 
-// findNetwork returns the network of a container by its name, or by its name in the Compose file, which
-// the engine knows with the project before it.
+// findNetwork returns the name of the container's network that the user calls name. The user may write the
+// name that the engine has, or the name in the Compose file, to which the engine prepends the project.
 func findNetwork(c *container, name string) (string, bool) {
 	candidates := []string{name}
 	if project := c.Config.Labels[composeProject]; project != "" {
@@ -100,7 +102,7 @@ func findNetwork(c *container, name string) (string, bool) {
 	return "", false
 }
 
-// list returns names for a message.
+// list joins names for a message.
 func list(names []string) string {
 	if len(names) == 0 {
 		return "none"

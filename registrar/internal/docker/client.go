@@ -26,14 +26,14 @@ const (
 	maxSmall     = 64 << 10
 )
 
-// answerError is an error that is about one answer: the engine answered, but not with a success or with
-// something that cannot be read, or it gave no answer in time, while it may answer other requests.
+// answerError is an error of one request. The connection may still be used for other requests: the engine
+// answered with a failure or with something that cannot be read, or it did not answer this request in time.
 type answerError struct{ error }
 
-// Unwrap returns the error inside.
+// Unwrap returns the wrapped error.
 func (e *answerError) Unwrap() error { return e.error }
 
-// statusError is an answer of the engine that is not a success.
+// statusError is an answer of the engine with a status other than 200.
 type statusError struct {
 	code    int
 	message string
@@ -43,11 +43,11 @@ func (e *statusError) Error() string {
 	return fmt.Sprintf("the engine answers %d: %s", e.code, e.message)
 }
 
-// client speaks with the engine at a unix socket.
+// client sends requests to the engine at a unix socket.
 type client struct {
 	socket  string
 	http    *http.Client
-	timeout time.Duration // of every request but events
+	timeout time.Duration // of every request except events, which has none
 	metrics *metrics
 }
 
@@ -82,12 +82,12 @@ func (c *client) connect(ctx context.Context) (*engine, error) {
 // close closes idle connections.
 func (c *client) close() { c.http.CloseIdleConnections() }
 
-// get makes a request and decodes its answer, of at most the given number of bytes, into result unless
-// result is nil.
+// get makes a request and decodes its answer into result, unless result is nil. An answer of more than most
+// bytes is an error.
 func (c *client) get(ctx context.Context, call, path string, most int64, result any) error {
 	err := c.ask(ctx, path, most, result)
 	if isMissing(err) {
-		c.metrics.count(call, nil) // containers go at any time
+		c.metrics.count(call, nil) // a container may be removed at any time
 	} else {
 		c.metrics.count(call, err)
 	}
@@ -115,7 +115,7 @@ func (c *client) ask(ctx context.Context, path string, most int64, result any) e
 	return c.explain(ctx, path, err)
 }
 
-// open makes a request and returns the answer if it is a success.
+// open makes a request and returns the answer if its status is 200. The caller closes the body.
 func (c *client) open(ctx context.Context, path string) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://docker"+path, nil)
 	if err != nil {
@@ -133,7 +133,7 @@ func (c *client) open(ctx context.Context, path string) (*http.Response, error) 
 	return nil, c.explain(ctx, path, &answerError{&statusError{code: response.StatusCode, message: messageOf(text)}})
 }
 
-// explain adds the request, and a remedy that is known, to an error.
+// explain adds to an error the request, or a remedy if the cause is known.
 func (c *client) explain(ctx context.Context, path string, err error) error {
 	var inner *url.Error
 	switch {
@@ -141,7 +141,7 @@ func (c *client) explain(ctx context.Context, path string, err error) error {
 		return nil
 	case ctx.Err() != nil:
 		err = context.Cause(ctx)
-	case errors.As(err, &inner): // it would repeat the path
+	case errors.As(err, &inner): // url.Error would repeat the path
 		err = inner.Err
 	}
 	switch {
@@ -153,7 +153,7 @@ func (c *client) explain(ctx context.Context, path string, err error) error {
 	return fmt.Errorf("GET %s of %s: %w", path, c.socket, err)
 }
 
-// messageOf returns the message of an answer that is not a success.
+// messageOf returns the message of an answer with a status other than 200.
 func messageOf(text []byte) string {
 	var answer struct{ Message string }
 	if json.Unmarshal(text, &answer) != nil || answer.Message == "" {
@@ -162,18 +162,18 @@ func messageOf(text []byte) string {
 	return shorten(answer.Message)
 }
 
-// engine is an engine with the agreed version of the API.
+// engine is a client that uses the agreed version of the API.
 type engine struct {
 	*client
 	prefix string
 }
 
-// ping asks the engine whether it is there.
+// ping checks that the engine answers.
 func (e *engine) ping(ctx context.Context) error {
 	return e.get(ctx, "ping", e.prefix+"/_ping", maxSmall, nil)
 }
 
-// list returns the IDs of the containers that run, are paused or are about to be started again.
+// list returns the IDs of the containers that run, are paused or wait to be restarted by the engine.
 func (e *engine) list(ctx context.Context) ([]string, error) {
 	var containers []listed
 	if err := e.get(ctx, "list", e.prefix+"/containers/json", maxList, &containers); err != nil {
@@ -188,7 +188,7 @@ func (e *engine) list(ctx context.Context) ([]string, error) {
 	return ids, nil
 }
 
-// isMissing reports whether an error says that there is no such container.
+// isMissing reports whether err is the answer that there is no such container.
 func isMissing(err error) bool {
 	var refused *statusError
 	return errors.As(err, &refused) && refused.code == http.StatusNotFound
@@ -209,13 +209,14 @@ func (e *engine) inspect(ctx context.Context, id string) (*container, error) {
 	return &c, nil
 }
 
-// eventActions are the actions that the stream of events is limited to, because they change what is
-// reported. Each run of a health check causes other events, which the engine then does not send.
+// eventActions are the actions that change a report. The stream of events is limited to them, because the
+// engine sends several other events for each run of a health check.
 var eventActions = []string{
 	"start", "die", "kill", "stop", "pause", "unpause", "rename", "destroy", "health_status", "connect", "disconnect",
 }
 
-// events calls each for every event since a time, and for new ones until ctx is done or the stream ends.
+// events calls each for every event since a time, and for new events until ctx is done or the stream ends.
+// It returns the reason of the end.
 func (e *engine) events(ctx context.Context, since time.Time, each func(*event)) error {
 	filters, err := json.Marshal(map[string][]string{"type": {"container", "network"}, "event": eventActions})
 	if err != nil {
@@ -241,7 +242,7 @@ func (e *engine) events(ctx context.Context, since time.Time, each func(*event))
 	}
 }
 
-// apiVersion is a version such as 1.41.
+// apiVersion is a version of the engine's API, such as 1.41.
 type apiVersion struct{ major, minor int }
 
 // String implements fmt.Stringer.
@@ -264,7 +265,7 @@ func parseVersion(text string) (apiVersion, error) {
 	return apiVersion{int(a), int(b)}, nil
 }
 
-// negotiate returns the newest version that both sides speak.
+// negotiate returns the newest version that both the engine and this client speak.
 func negotiate(has engineVersion) (apiVersion, error) {
 	newest, err := parseVersion(has.APIVersion)
 	if err != nil {
@@ -287,7 +288,7 @@ func negotiate(has engineVersion) (apiVersion, error) {
 	return use, nil
 }
 
-// shorten shortens a text of the engine, which may be of any length.
+// shorten shortens a text from the engine, which may be of any length, for a message.
 func shorten(text string) string {
 	const most = 200
 	if len(text) <= most {

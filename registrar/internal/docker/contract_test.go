@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"portolan.dev/registrar/dockertest"
+	"portolan.dev/registrar/internal/labels"
 	"portolan.dev/registrar/source"
 	"portolan.dev/registrar/sourcetest"
 )
@@ -21,7 +22,7 @@ func TestContract(t *testing.T) {
 	sourcetest.Run(t, func(t *testing.T) sourcetest.World { return &fakeWorld{t: t, engine: newFakeEngine(t)} })
 }
 
-// fakeWorld is a world of an engine of the test.
+// fakeWorld is the world of a fake engine.
 type fakeWorld struct {
 	t       *testing.T
 	engine  *fakeEngine
@@ -32,11 +33,11 @@ func (w *fakeWorld) Source() source.Source {
 	return newSource(w.t, Options{Socket: w.engine.socket})
 }
 
-func (w *fakeWorld) Start(words map[string]string) string {
+func (w *fakeWorld) Start(values map[string]string) string {
 	w.started++
 	c := web(w.started, unlabelled)
-	for word, value := range words {
-		c.Config.Labels[prefix+word] = value
+	for name, value := range values {
+		c.Config.Labels[labels.Docker.Spell(name)] = value
 	}
 	w.engine.set(c, "start")
 	return c.ID
@@ -53,7 +54,7 @@ func TestRealContract(t *testing.T) {
 	sourcetest.Run(t, func(t *testing.T) sourcetest.World { return newRealWorld(t, &lab{Lab: l.Part(t), t: t}) })
 }
 
-// realWorld is a world of the machine's engine, which sources reach over a socket of the test.
+// realWorld is the world of the machine's engine. Sources reach it through a relay of the test.
 type realWorld struct {
 	*lab
 	socket string
@@ -80,11 +81,11 @@ func (w *realWorld) Source() source.Source {
 	return &ownSource{Source: s, mark: w.Mark}
 }
 
-func (w *realWorld) Start(words map[string]string) string {
+func (w *realWorld) Start(values map[string]string) string {
 	w.t.Helper()
 	var options []string
-	for word, value := range words {
-		options = append(options, "--label", prefix+word+"="+value)
+	for name, value := range values {
+		options = append(options, "--label", labels.Docker.Spell(name)+"="+value)
 	}
 	name := fmt.Sprintf("c%d", len(w.Containers()))
 	id := w.Lab.Start(name, dockertest.Lasting("while ! [ -e /done ]; do busybox sleep 0.1; done"), options...)
@@ -114,11 +115,11 @@ func (w *realWorld) Reconnect() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.relay = &relay{listener: listener, target: DefaultSocket}
+	w.relay = &relay{listener: listener, target: dockertest.MachineSocket}
 	go w.relay.serve()
 }
 
-// ownSource leaves out the containers of other tests, which use the same engine.
+// ownSource removes the containers of other tests from reports, because all tests use the same engine.
 type ownSource struct {
 	source.Source
 	mark string
@@ -133,7 +134,7 @@ func (s *ownSource) Run(ctx context.Context, report func(source.Report)) error {
 	})
 }
 
-// relay connects the clients of a socket with another socket, until it is closed.
+// relay forwards the connections of a socket to another socket until it is closed.
 type relay struct {
 	listener net.Listener
 	target   string
@@ -161,7 +162,7 @@ func (r *relay) serve() {
 	}
 }
 
-// keep remembers connections to close, or closes them if the relay is.
+// keep stores connections that close will close. If the relay is closed already, keep closes them.
 func (r *relay) keep(conns ...net.Conn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -8,11 +8,11 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"portolan.dev/registrar/internal/terms"
+	"portolan.dev/registrar/internal/labels"
 	"portolan.dev/registrar/source"
 )
 
-// manual is docs/docker.md.
+// manual is the path of docs/docker.md.
 const manual = "testdata/docker.md"
 
 func readManual(t *testing.T) string {
@@ -71,11 +71,8 @@ func TestExample(t *testing.T) {
 func TestManual(t *testing.T) {
 	text := readManual(t)
 	var rows []string
-	for _, word := range append([]string{terms.Service, terms.Namespace, terms.Port, terms.Label, terms.Weight, terms.Ready, terms.Drain}, ownWords...) {
-		if strings.HasSuffix(word, ".") {
-			word += "NAME"
-		}
-		rows = append(rows, prefix+word)
+	for _, name := range labels.Docker.Names() {
+		rows = append(rows, labels.Docker.Spell(name))
 	}
 	rows = append(rows, source.ReasonInvalid, source.ReasonNoAddress, source.ReasonNoPorts, source.ReasonAmbiguous,
 		reasonNoService, reasonNoEffect, reasonPublishedTwice, reasonNotPublished, reasonNoAnswer)

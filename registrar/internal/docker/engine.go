@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// The types in this file are the parts of the engine's answers that are read. Everything else in the
-// answers is skipped.
+// The types in this file have the fields of the engine's answers that the source reads.
 
 // engineVersion is the answer to GET /version.
 type engineVersion struct {
@@ -46,28 +45,29 @@ type containerState struct {
 	Health    *struct{ Status string }
 }
 
-// binding is a host port that a container's port is published at.
+// binding is a host address and port at which a container's port is published.
 type binding struct {
 	HostIP   string `json:"HostIp"`
 	HostPort string
 }
 
-// endpoint is the connection of a container to a network.
+// endpoint has the addresses of a container in a network.
 type endpoint struct {
 	IPAddress         string
 	GlobalIPv6Address string
 }
 
-// name is the name that people use.
+// name returns the name that people use.
 func (c *container) name() string { return strings.TrimPrefix(c.Name, "/") }
 
-// runs reports whether the container's program is there, though it may be paused. A container that the
-// engine starts again later has the status "restarting", and none of its addresses.
+// runs reports whether the container runs or is paused. A container that waits to be restarted by the engine
+// has the status "restarting" and no addresses.
 func (c *container) runs() bool { return c.State.Status == "running" || c.paused() }
 
 func (c *container) paused() bool { return c.State.Status == "paused" }
 
-// networkOf returns the ID of the container whose network it shares, or "".
+// networkOf returns the ID of the other container that shares its network with this one, or "" if there is
+// none.
 func (c *container) networkOf() string {
 	id, _ := strings.CutPrefix(c.HostConfig.NetworkMode, "container:")
 	if id == c.HostConfig.NetworkMode {
@@ -99,7 +99,8 @@ func (e *event) container() string {
 	return id
 }
 
-// isID reports whether text may be the ID of a container, and may stand in the path of a request.
+// isID reports whether text may be the ID of a container. Such a text needs no escaping in the path of a
+// request.
 func isID(text string) bool {
 	const longest = 64
 	return text != "" && len(text) <= longest && strings.Trim(text, "0123456789abcdef") == ""

@@ -20,7 +20,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// fakeEngine is an engine at a unix socket whose answers a test decides.
+// fakeEngine is an engine at a unix socket. The test decides its answers.
 type fakeEngine struct {
 	socket string
 	server *http.Server
@@ -32,8 +32,8 @@ type fakeEngine struct {
 	streams    map[chan event]bool
 	deaf       bool              // events are lost
 	hung       bool              // requests get no answer
-	silent     map[string]bool   // containers about which requests get no answer
-	bodies     map[string]string // answers instead of the true ones, by the end of the path
+	silent     map[string]bool   // containers for which inspect gets no answer
+	bodies     map[string]string // answers that replace the true ones, by the end of the path
 	requests   []string          // paths
 }
 
@@ -168,7 +168,7 @@ func (e *fakeEngine) remove(id string) {
 	e.send(id, "destroy", "")
 }
 
-// signal says that a container got a signal.
+// signal sends an event that a container was sent a signal.
 func (e *fakeEngine) signal(id, signal string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -189,21 +189,21 @@ func (e *fakeEngine) send(id, action, signal string) {
 	}
 }
 
-// change changes what the engine does.
+// change changes the behavior of the engine.
 func (e *fakeEngine) change(f func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	f()
 }
 
-// asked returns the number of requests whose path ends so.
+// asked returns the number of requests with a path that ends in end.
 func (e *fakeEngine) asked(end string) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return len(slices.DeleteFunc(slices.Clone(e.requests), func(path string) bool { return !strings.HasSuffix(path, end) }))
 }
 
-// idOf makes an ID of a short number.
+// idOf returns the ID of the container with a number.
 func idOf(n int) string { return fmt.Sprintf("%064x", n) }
 
 // web returns a container that is a backend of the service web.
@@ -239,7 +239,7 @@ type recorder struct {
 	stop context.CancelFunc
 }
 
-// run runs the source until the end of the test, or until its recorder's stop.
+// run runs the source until the recorder's stop is called or the test ends.
 func run(t *testing.T, s *Source) *recorder {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -266,7 +266,7 @@ func run(t *testing.T, s *Source) *recorder {
 func newSource(t *testing.T, options Options) *Source {
 	t.Helper()
 	if options.Relist == 0 {
-		options.Relist = time.Hour // a test that passes does so because of events
+		options.Relist = time.Hour // tests pass because of events, not because of the periodic list
 	}
 	options.Log, options.Metrics = kittest.Logger(t), prometheus.NewRegistry()
 	s := New(options)
@@ -289,7 +289,7 @@ func (r *recorder) count() int {
 	return len(r.all)
 }
 
-// reports waits until the workloads of the last report are described by want, such as "web1 ready".
+// reports waits until the last report has the workloads want, in the form of describe, such as "web1 ready".
 func (r *recorder) reports(t *testing.T, want ...string) {
 	t.Helper()
 	kittest.Eventually(t, "the workloads "+strings.Join(want, ", "), func() error {
@@ -307,7 +307,7 @@ func (r *recorder) reports(t *testing.T, want ...string) {
 	})
 }
 
-// describe describes the workloads of a report, sorted.
+// describe returns a text for each workload of a report, sorted.
 func describe(report source.Report) []string {
 	var all []string
 	for _, load := range report.Workloads {
@@ -324,7 +324,7 @@ func describe(report source.Report) []string {
 	return all
 }
 
-// fails waits until the last report is an error with a text.
+// fails waits until the last report has an error that contains a text.
 func (r *recorder) fails(t *testing.T, text string) {
 	t.Helper()
 	kittest.Eventually(t, "an error with "+text, func() error {

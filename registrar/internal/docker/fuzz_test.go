@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"portolan.dev/registrar/internal/plan"
+	"portolan.dev/registrar/internal/objects"
 	"portolan.dev/services/kinds"
 	"portolan.dev/services/spec"
 )
 
-// FuzzContainer reads any answer about a container. The registry accepts the pod of a workload, and there
-// are few and short problems.
+// FuzzContainer reads any answer about a container, and checks that the registry accepts the pod of the
+// workload, and that the number and length of problems are limited.
 func FuzzContainer(f *testing.F) {
 	for _, c := range []*container{
 		web(1), web(2, label("portolan.port.http", "80-90"), label("portolan.ready", "http://:80/"), label("portolan.weight", "3")),
@@ -27,7 +27,7 @@ func FuzzContainer(f *testing.F) {
 		}
 		f.Add(text)
 	}
-	registrar := &plan.Registrar{Node: "n1", Owner: "registrar/n1", Namespace: "default"}
+	builder := &objects.Builder{Node: "n1", Owner: "registrar/n1", Namespace: "default"}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var c container
 		if json.Unmarshal(text, &c) != nil {
@@ -47,7 +47,7 @@ func FuzzContainer(f *testing.F) {
 			return
 		}
 		signals{}.stopsUntil(&c, time.Second)
-		pod := registrar.Pod("docker", load, nil)
+		pod := builder.Pod("docker", load, nil)
 		kind := kinds.Of(pod)
 		kind.Default(pod)
 		kind.PrepareCreate(pod)

@@ -8,13 +8,15 @@ import (
 	"portolan.dev/services/kit/wake"
 )
 
-// maxPending is the number of containers with unread news above which all are listed again.
+// maxPending is the limit of containers in the inbox. Above it, the inbox only remembers that all containers
+// may have changed.
 const maxPending = 4096
 
-// signals are the times of the last signals that containers got, by ID and signal.
+// signals are the times at which containers were last sent a signal, by the ID of the container and the
+// number of the signal.
 type signals map[string]map[int]time.Time
 
-// note records a signal.
+// note records a signal to a container.
 func (s signals) note(id string, signal int, at time.Time) {
 	if s[id] == nil {
 		s[id] = map[int]time.Time{}
@@ -24,17 +26,17 @@ func (s signals) note(id string, signal int, at time.Time) {
 	}
 }
 
-// news are what events have said since the news were last taken.
+// news are the contents of the inbox.
 type news struct {
-	changed map[string]bool // the containers to ask about
+	changed map[string]bool // the containers to inspect
 	signals signals
-	all     bool // there were too many to remember: all containers may have changed
+	all     bool // more than maxPending: list all containers
 }
 
 func noNews() news { return news{changed: map[string]bool{}, signals: signals{}} }
 
-// inbox collects news, so that the reader of events never waits for the engine's answers: the engine drops
-// events whose reader is slow.
+// inbox collects events until the watcher takes them. It lets the reader of the event stream go on while the
+// watcher waits for an answer, because the engine drops the events of a slow reader.
 type inbox struct {
 	arrived wake.Signal
 
@@ -62,13 +64,13 @@ func (i *inbox) put(e *event) {
 		i.pending.all = true
 	case signal != 0:
 		i.pending.signals.note(id, signal, time.Unix(0, e.TimeNano))
-	case !strings.HasPrefix(e.Action, "exec_"): // engines that do not know the filter send them
+	case !strings.HasPrefix(e.Action, "exec_"): // engines that do not know the filter by action send these, too
 		i.pending.changed[id] = true
 	}
 	i.arrived.Send()
 }
 
-// take returns the news and forgets them.
+// take empties the inbox and returns its news.
 func (i *inbox) take() news {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -77,7 +79,7 @@ func (i *inbox) take() news {
 	return taken
 }
 
-// takeSignals returns the signals among the news and forgets them.
+// takeSignals removes the signals from the inbox and returns them.
 func (i *inbox) takeSignals() signals {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -7,7 +7,7 @@ type metrics struct {
 	events   prometheus.Counter
 }
 
-// calls are the requests by the names that the metrics have for them.
+// calls are the values of the label call.
 var calls = []string{"version", "ping", "list", "inspect", "events"}
 
 func newMetrics(reg prometheus.Registerer) *metrics {

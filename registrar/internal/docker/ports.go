@@ -6,44 +6,45 @@ import (
 	"slices"
 	"strings"
 
-	"portolan.dev/registrar/internal/terms"
+	"portolan.dev/registrar/internal/labels"
 	"portolan.dev/registrar/source"
 )
 
-// portsOf returns the ports of a container inside of it: those that somebody has named, or all exposed ones.
-func (w *words) portsOf(c *container, named []source.Port, p *problems) []source.Port {
+// portsOf returns the ports at which the container listens: the ports of its labels, or all exposed ports if
+// it has no labels of ports.
+func (l *labelSet) portsOf(c *container, named []source.Port, p *problems) []source.Port {
 	ports := named
-	if !w.hasPortWords() {
-		ports = append(w.ports, w.exposed(c)...)
+	if !l.hasPortLabels() {
+		ports = append(l.ports, l.exposed(c)...)
 	}
 	slices.SortStableFunc(ports, func(a, b source.Port) int {
 		return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.Protocol, b.Protocol))
 	})
 	ports = unique(ports, p)
 	switch {
-	case len(ports) == 0 && !w.isAsked(): // such as the client of a project
+	case len(ports) == 0 && !l.isAsked(): // such as a client in a Compose project; it is not a problem
 	case len(ports) == 0:
-		p.add("", source.ReasonNoPorts, "it has no port, so it is not registered: add the label %s%sNAME, or expose a port in its image", prefix, terms.Port)
-	case len(ports) > terms.MaxPorts:
-		p.add("", source.ReasonAmbiguous, "it has %d ports, and a workload has at most %d: name those that are meant with labels %s%sNAME", len(ports), terms.MaxPorts, prefix, terms.Port)
+		p.add("", source.ReasonNoPorts, "it has no port, so it is not registered: add the label %sNAME, or expose a port in its image", labelPort)
+	case len(ports) > labels.MaxPorts:
+		p.add("", source.ReasonAmbiguous, "it has %d ports, and a workload has at most %d: name those that are meant with labels %sNAME", len(ports), labels.MaxPorts, labelPort)
 		return nil
 	}
 	return ports
 }
 
-// hasPortWords reports whether there are words for ports, readable or not.
-func (w *words) hasPortWords() bool {
-	for word := range w.values {
-		if strings.HasPrefix(word, terms.Port) {
+// hasPortLabels reports whether the container has labels of ports, readable or not.
+func (l *labelSet) hasPortLabels() bool {
+	for name := range l.values {
+		if strings.HasPrefix(name, labels.Port) {
 			return true
 		}
 	}
 	return false
 }
 
-// exposed returns the ports that the image, the user or a publication exposes.
-func (w *words) exposed(c *container) []source.Port {
-	if w.onlyNamed {
+// exposed returns the ports that the image or the user exposes or publishes.
+func (l *labelSet) exposed(c *container) []source.Port {
+	if l.onlyNamed {
 		return nil
 	}
 	texts := map[string]bool{}
@@ -56,17 +57,17 @@ func (w *words) exposed(c *container) []source.Port {
 	var ports []source.Port
 	for _, text := range slices.Sorted(maps.Keys(texts)) {
 		number, _, _ := strings.Cut(text, "/")
-		if w.skipped[number] {
+		if l.skipped[number] {
 			continue
 		}
-		if read, err := terms.Ports("", text); err == nil { // the engine has checked them
+		if read, err := labels.Ports("", text); err == nil { // the engine has validated the text
 			ports = append(ports, read...)
 		}
 	}
 	return ports
 }
 
-// unique returns the ports without those that have the name of an earlier port.
+// unique removes the ports that have the name of an earlier port.
 func unique(ports []source.Port, p *problems) []source.Port {
 	seen := map[string]source.Port{}
 	return slices.DeleteFunc(ports, func(port source.Port) bool {
@@ -75,7 +76,7 @@ func unique(ports []source.Port, p *problems) []source.Port {
 			seen[port.Name] = port
 			return false
 		}
-		p.add("", source.ReasonInvalid, "two of its ports, %s and %s, have the name %q: the second one is left out", terms.NameOf(first), terms.NameOf(port), port.Name)
+		p.add("", source.ReasonInvalid, "two of its ports, %s and %s, have the name %q: the second one is left out", labels.NameOf(first), labels.NameOf(port), port.Name)
 		return true
 	})
 }

@@ -12,15 +12,15 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// hostPort is where a port of a container is published.
+// hostPort is the address and port of the node at which a port of a container is published.
 type hostPort struct {
 	addr   netip.Addr // unspecified: all addresses of the node of the same family
 	number uint16
 }
 
-// published returns the addresses of the node and the host ports that the container's ports are published
-// at. A workload's port has one number, so the family with more published ports decides, IPv4 before IPv6;
-// the other family is served too if it has the same numbers.
+// published returns the addresses and host ports of the node at which the container's ports are published.
+// A port of a workload has the same number in both families. So the family with more published ports is
+// registered, or IPv4 if there are equally many. The other family is added if it has the same numbers.
 func (r *reader) published(c *container, ports []source.Port, p *problems) (place, bool) {
 	four := r.family(c, ports, netip.Addr.Is4)
 	six := r.family(c, ports, netip.Addr.Is6)
@@ -31,7 +31,7 @@ func (r *reader) published(c *container, ports []source.Port, p *problems) (plac
 	result := place{hostNetwork: true, published: true, ports: first.ports}
 	for _, port := range ports {
 		if !slices.ContainsFunc(first.ports, func(other source.Port) bool { return other.Name == port.Name }) {
-			p.add(prefix+wordPublish, reasonNotPublished, "its port %s is not published at an address that others reach: publish it, or set %s%s=false", inside(port), prefix, wordPublish)
+			p.add(labelPublish, reasonNotPublished, "its port %s is not published at an address that others reach: publish it, or set %s=false", inside(port), labelPublish)
 		}
 	}
 	if len(first.ports) == 0 {
@@ -43,23 +43,23 @@ func (r *reader) published(c *container, ports []source.Port, p *problems) (plac
 	case slices.Equal(first.ports, second.ports):
 		families = append(families, second)
 	default:
-		p.add(prefix+wordPublish, reasonPublishedTwice, "its ports are published differently for IPv4 and for IPv6, and only %s is registered: publish both families with the same numbers, such as -p 8080:80", first.name)
+		p.add(labelPublish, reasonPublishedTwice, "its ports are published differently for IPv4 and for IPv6, and only %s is registered: publish both families with the same numbers, such as -p 8080:80", first.name)
 	}
 	for _, family := range families {
 		if len(family.conflict) > 0 {
-			p.add(prefix+wordPublish, source.ReasonAmbiguous, "its ports are published at several addresses, %s: publish all at one", list(family.conflict))
+			p.add(labelPublish, source.ReasonAmbiguous, "its ports are published at several addresses, %s: publish all at one", list(family.conflict))
 			return place{}, false
 		}
 		result.addresses = append(result.addresses, r.nodeAddresses(family)...)
 	}
 	if len(result.addresses) == 0 && len(r.options.NodeAddresses) > 0 {
-		p.add(prefix+wordPublish, source.ReasonNoAddress, "its ports are published for %s only, and the node has no such address: publish them for the other family", first.name)
+		p.add(labelPublish, source.ReasonNoAddress, "its ports are published for %s only, and the node has no such address: publish them for the other family", first.name)
 		return place{}, false
 	}
 	return result, true
 }
 
-// publication is what is published at the addresses of one family.
+// publication has the host ports of one address family.
 type publication struct {
 	name     string // IPv4 or IPv6
 	is       func(netip.Addr) bool
@@ -68,7 +68,7 @@ type publication struct {
 	conflict []string   // the addresses, if there are several
 }
 
-// family returns what is published at the addresses of one family.
+// family returns the publication of one address family.
 func (r *reader) family(c *container, ports []source.Port, is func(netip.Addr) bool) publication {
 	result := publication{name: "IPv6", is: is}
 	if is(netip.IPv4Unspecified()) {
@@ -91,8 +91,8 @@ func (r *reader) family(c *container, ports []source.Port, is func(netip.Addr) b
 	return result
 }
 
-// publishedAt returns where a port is published for others: not at a loopback address, and of several host
-// ports at the smallest.
+// publishedAt returns the host port of a port: the smallest one if there are several. It ignores loopback and
+// link-local addresses, because clients on other machines cannot use them.
 func publishedAt(c *container, port source.Port, is func(netip.Addr) bool) (hostPort, bool) {
 	var all []hostPort
 	for _, b := range c.NetworkSettings.Ports[inside(port)] {
@@ -109,7 +109,7 @@ func publishedAt(c *container, port source.Port, is func(netip.Addr) bool) (host
 	return slices.MinFunc(all, func(a, b hostPort) int { return cmp.Or(cmp.Compare(a.number, b.number), a.addr.Compare(b.addr)) }), true
 }
 
-// hostAddress reads the address that a port is published at. Older engines have an empty one for all.
+// hostAddress reads the host address of a published port. Older engines write an empty text for all addresses.
 func hostAddress(text string) (netip.Addr, bool) {
 	if text == "" {
 		return netip.IPv4Unspecified(), true
@@ -118,8 +118,8 @@ func hostAddress(text string) (netip.Addr, bool) {
 	return addr.Unmap(), err == nil
 }
 
-// nodeAddresses returns the address at which a publication is reached, or none if it is that of the node
-// and was not given.
+// nodeAddresses returns the address of a publication. If it has none, nodeAddresses returns the first address
+// of the family in Options.NodeAddresses, or nothing if there is none.
 func (r *reader) nodeAddresses(published publication) []string {
 	if published.addr.IsValid() {
 		return []string{published.addr.String()}
@@ -132,13 +132,14 @@ func (r *reader) nodeAddresses(published publication) []string {
 	return nil
 }
 
-// inside returns the port as the engine writes it, such as 80/tcp.
+// inside returns a port of the container as the engine writes it, such as 80/tcp.
 func inside(port source.Port) string {
 	return strconv.Itoa(int(port.Number)) + "/" + strings.ToLower(spec.EnumName(port.Protocol))
 }
 
-// publishProbe makes a check of a port of the container a check of the host port, because the check goes to
-// the node's address. It reports whether the port of the check is published. Named ports need no change.
+// publishProbe replaces the port of a check by its host port, because the node agent connects to the node's
+// address. It reports whether the port is published. A check with the name of a port, or with a host of its
+// own, needs no change.
 func publishProbe(check *corev1.Probe, ports []source.Port) bool {
 	tcp, http, grpc := check.GetTcpSocket(), check.GetHttpGet(), check.GetGrpc()
 	var number *int32
@@ -162,7 +163,7 @@ func publishProbe(check *corev1.Probe, ports []source.Port) bool {
 	return false
 }
 
-// numberOf returns the place of a port's number, or nil if the port has a name.
+// numberOf returns a pointer to the number of a port, or nil if the port has a name.
 func numberOf(port *corev1.IntOrString) *int32 {
 	if value, isNumber := port.GetValue().(*corev1.IntOrString_Number); isNumber {
 		return &value.Number

@@ -13,7 +13,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// lab is a lab with methods to watch it through a source.
+// lab is a dockertest.Lab with methods that compare it with the reports of a source.
 type lab struct {
 	*dockertest.Lab
 	t *testing.T
@@ -24,14 +24,14 @@ func newLab(t *testing.T, networks ...string) *lab {
 	return &lab{Lab: dockertest.New(t, networks...), t: t}
 }
 
-// source runs a source at the engine.
+// source runs a source at the machine's engine.
 func (l *lab) source(relist time.Duration) *recorder {
-	s := newSource(l.t, Options{Relist: relist})
+	s := newSource(l.t, Options{Socket: dockertest.MachineSocket, Relist: relist})
 	s.pace = defaultPace
 	return run(l.t, s)
 }
 
-// states describes the workloads of this lab in the last report: name, address and state.
+// states returns the workloads of this lab in the last report, as name, address and state.
 func (l *lab) states(r *recorder) (map[string]string, error) {
 	last, err := r.last()
 	if err != nil {
@@ -57,7 +57,7 @@ func (l *lab) states(r *recorder) (map[string]string, error) {
 	return states, nil
 }
 
-// waitFor waits until a container is reported with a state; an empty one: until it is not reported.
+// waitFor waits until a container is reported with a state, or is not reported if the state is empty.
 func (l *lab) waitFor(r *recorder, name, state string) {
 	l.t.Helper()
 	kittest.Eventually(l.t, name+" "+state, func() error {
@@ -69,7 +69,7 @@ func (l *lab) waitFor(r *recorder, name, state string) {
 	})
 }
 
-// expected says what the docker CLI's JSON means for the workloads of this lab.
+// expected returns the states of this lab's workloads according to the docker CLI.
 func (l *lab) expected() map[string]string {
 	states := map[string]string{}
 	for name, state := range l.Inspect() {
@@ -81,7 +81,7 @@ func (l *lab) expected() map[string]string {
 	return states
 }
 
-// rests waits until the report says what the docker CLI says.
+// rests waits until the last report agrees with the docker CLI.
 func (l *lab) rests(r *recorder) {
 	l.t.Helper()
 	kittest.Eventually(l.t, "the report to be what docker inspect says", func() error {
@@ -103,7 +103,7 @@ func TestRealStop(t *testing.T) {
 
 	l.Docker("kill", "-s", "HUP", l.Name("a"))
 	var stopped sync.WaitGroup
-	stopped.Go(func() { l.Docker("stop", l.Name("b")) }) // it comes after the signal of a
+	stopped.Go(func() { l.Docker("stop", l.Name("b")) }) // its signal comes after the signal of a
 	l.waitFor(r, "b", "")
 	if states, _ := l.states(r); !strings.HasSuffix(states["a"], " ready") {
 		t.Errorf("after SIGHUP a is reported as %q", states["a"])

@@ -5,20 +5,21 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"portolan.dev/registrar/internal/labels"
 )
 
 const (
-	// defaultStopTimeout is the time that the engine gives a container between the signal to stop and
-	// SIGKILL.
+	// defaultStopTimeout is the engine's default for the time between the signal to stop and SIGKILL.
 	defaultStopTimeout = 10 * time.Second
-	// stopMargin is added to the time to stop. A container that runs after that has ignored the signal.
+	// stopMargin is added to the time to stop. A container that still runs after both has ignored the signal.
 	stopMargin = 30 * time.Second
-	// longestStop bounds the container's own time to stop. It is the longest drain of package terms.
-	longestStop = time.Hour
+	// longestStop bounds the container's own time to stop, which becomes the drain of its workload.
+	longestStop = labels.MaxDrain
 )
 
-// signalNames are the names of Linux' signals, whose number is their index, on every architecture that
-// Docker engines run on.
+// signalNames are the names of Linux' signals. The index of a name is the signal's number on every
+// architecture that Docker engines run on.
 var signalNames = strings.Fields("- HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT CHLD CONT STOP TSTP TTIN TTOU URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS")
 
 const (
@@ -26,8 +27,8 @@ const (
 	terminate                = 15
 )
 
-// endings are the signals that people send to end a program. A program that handles another one, such as
-// HUP, mostly reads its configuration again.
+// endings are the signals that end a program. Other signals, such as HUP, mostly make a program read its
+// configuration again.
 var endings = []int{2, 3, 6, 9, terminate} // INT, QUIT, ABRT, KILL, TERM
 
 // signalNumber returns the number of a signal such as "15", "SIGTERM", "term" or "SIGRTMIN+3", or 0.
@@ -51,7 +52,7 @@ func signalNumber(text string) int {
 	return max(0, slices.Index(signalNames, name))
 }
 
-// stopSignal is the signal by which the engine asks the container to stop.
+// stopSignal returns the signal by which the engine asks the container to stop.
 func (c *container) stopSignal() int {
 	if signal := signalNumber(c.Config.StopSignal); signal != 0 {
 		return signal
@@ -59,7 +60,7 @@ func (c *container) stopSignal() int {
 	return terminate
 }
 
-// stopTimeout is the container's own time to stop; zero: it has none.
+// stopTimeout returns the container's own time to stop, or zero if it has none.
 func (c *container) stopTimeout() time.Duration {
 	if c.Config.StopTimeout == nil || *c.Config.StopTimeout <= 0 {
 		return 0
@@ -67,8 +68,8 @@ func (c *container) stopTimeout() time.Duration {
 	return time.Duration(min(*c.Config.StopTimeout, int(longestStop/time.Second))) * time.Second
 }
 
-// stopsUntil returns the time until which the container is taken for one that is about to end, because it
-// was asked to since it was started. The zero time: it was not asked.
+// stopsUntil returns the time until which the container counts as terminating. It is the zero time if the
+// container was not sent a signal that ends it since its start.
 func (s signals) stopsUntil(c *container, drain time.Duration) time.Time {
 	var last time.Time
 	for signal, at := range s[c.ID] {

@@ -12,38 +12,33 @@ import (
 	"portolan.dev/services/kit/obs"
 )
 
-// DefaultSocket is where engines listen.
-const DefaultSocket = "/var/run/docker.sock"
-
 // Options are the options of the source.
 type Options struct {
-	// Socket is the path of the engine's unix socket. Empty: DefaultSocket.
+	// Socket is the path of the engine's unix socket.
 	Socket string
-	// NodeAddresses are the addresses of this node for published ports, of which the first of each family
-	// is used. Empty: workloads with published ports have no addresses, which means the node's.
+	// NodeAddresses are the addresses of this node for published ports. The first address of each family is
+	// used. Empty: workloads with published ports have no addresses, which means the node's.
 	NodeAddresses []netip.Addr
-	// ComposeNames makes the names of Compose's service and project the defaults of the words service and
+	// ComposeNames makes the names of Compose's service and project the defaults of the labels service and
 	// namespace. Without it, containers of Compose need labels like all others.
 	ComposeNames bool
-	// NoServiceVariables switches registrator's variables off, such as SERVICE_NAME.
+	// NoServiceVariables ignores registrator's variables, such as SERVICE_NAME.
 	NoServiceVariables bool
-	// Network is the network of containers that are connected to several and do not name one. Empty: such
-	// containers are not registered.
+	// Network is the default of the label network for containers in several networks. Empty: such
+	// containers need the label.
 	Network string
-	// Relist is the time between two complete lists. Zero: 5 minutes.
-	Relist time.Duration
-	// Log must be given.
-	Log *slog.Logger
-	// Metrics must be given.
-	Metrics prometheus.Registerer
+	// Relist is the time between two complete lists. Required.
+	Relist  time.Duration
+	Log     *slog.Logger          // required
+	Metrics prometheus.Registerer // required
 }
 
 // pace is the timing of the source.
 type pace struct {
-	answer       time.Duration // how long the engine may take for an answer
-	ping         time.Duration // between two pings
-	retry        time.Duration // before the next list after a container could not be asked about
-	first, pause time.Duration // before the first and the later attempts to connect, at most
+	answer       time.Duration // limit of one request
+	ping         time.Duration // interval of pings
+	retry        time.Duration // before the next list, if the engine did not answer about a container
+	first, pause time.Duration // the shortest and the longest pause before an attempt to connect
 }
 
 var defaultPace = pace{answer: 10 * time.Second, ping: 5 * time.Second, retry: 30 * time.Second, first: 250 * time.Millisecond, pause: 15 * time.Second}
@@ -58,12 +53,6 @@ type Source struct {
 
 // New returns a source.
 func New(options Options) *Source {
-	if options.Socket == "" {
-		options.Socket = DefaultSocket
-	}
-	if options.Relist == 0 {
-		options.Relist = 5 * time.Minute
-	}
 	return &Source{
 		options: options, pace: defaultPace, metrics: newMetrics(options.Metrics),
 		outage: obs.Outage{Log: options.Log, Down: "the Docker engine cannot be asked; its workloads stay as they were", Up: "the Docker engine answers again"},

@@ -79,7 +79,7 @@ func TestSignals(t *testing.T) {
 			r := run(t, newSource(t, Options{Socket: e.socket}))
 			r.reports(t, "web1 ready")
 			e.signal(c.ID, test.signal)
-			e.set(web(2), "start") // the source has read the signal once it reports this one
+			e.set(web(2), "start") // the source reads events in order, so it has read the signal when it reports this container
 			if test.terminating {
 				r.reports(t, "web1 terminating", "web2 ready")
 			} else {
@@ -100,8 +100,8 @@ func TestSignalNumber(t *testing.T) {
 	}
 }
 
-// TestTerminatingIsReportedWithoutAQuestion checks that a container that stops is reported although the
-// engine does not answer about it: engines lock a container while they stop it.
+// TestTerminatingIsReportedWithoutAQuestion checks that a container is reported as terminating although the
+// engine does not answer about it. Engines lock a container while they stop it.
 func TestTerminatingIsReportedWithoutAQuestion(t *testing.T) {
 	e := newFakeEngine(t)
 	c := web(1)
@@ -145,8 +145,8 @@ func TestSurvivorOfItsStopSignal(t *testing.T) {
 	r.reports(t, "web1 ready")
 }
 
-// TestSignalsFromBeforeTheStart checks that a container that was told to stop while the source did not
-// run is terminating from the first report.
+// TestSignalsFromBeforeTheStart checks that a container that was asked to stop before the source started is
+// terminating in the first report.
 func TestSignalsFromBeforeTheStart(t *testing.T) {
 	e := newFakeEngine(t)
 	c := web(1)
@@ -218,8 +218,8 @@ func TestHangingEngine(t *testing.T) {
 	r.reports(t, "web1 ready")
 }
 
-// TestOneContainerHangs checks that a container that the engine does not answer about stays as it was,
-// that others are not affected, and that it is asked about again.
+// TestOneContainerHangs checks that a container about which the engine does not answer keeps its last state,
+// that other containers are not affected, and that the source inspects it again.
 func TestOneContainerHangs(t *testing.T) {
 	e := newFakeEngine(t)
 	e.set(web(1), "start")
@@ -322,8 +322,8 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestFewRequests checks that several events of one container become one question, and that events without
-// a change become no report.
+// TestFewRequests checks that several events about one container cause one request, and that events without
+// a change cause no report.
 func TestFewRequests(t *testing.T) {
 	e := newFakeEngine(t)
 	e.set(web(1), "start")

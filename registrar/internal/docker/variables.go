@@ -5,11 +5,11 @@ import (
 	"slices"
 	"strings"
 
-	"portolan.dev/registrar/internal/terms"
+	"portolan.dev/registrar/internal/labels"
 	"portolan.dev/registrar/source"
 )
 
-// variablePrefix is that of registrator's variables, which are labels or variables of the environment:
+// variablePrefix begins registrator's variables, which are labels or environment variables of a container:
 // https://gliderlabs.github.io/registrator/latest/user/services/.
 const variablePrefix = "SERVICE_"
 
@@ -19,7 +19,7 @@ const (
 	variableIgnore = "IGNORE"
 )
 
-// variableChecks are the checks of registrator with the address of the check that they become.
+// variableChecks returns, for each of registrator's checks, the value of the label ready.
 var variableChecks = map[string]func(port, value string) string{
 	"CHECK_HTTP":  func(port, path string) string { return "http://:" + port + "/" + strings.TrimPrefix(path, "/") },
 	"CHECK_HTTPS": func(port, path string) string { return "https://:" + port + "/" + strings.TrimPrefix(path, "/") },
@@ -28,13 +28,13 @@ var variableChecks = map[string]func(port, value string) string{
 
 // variable is one of registrator's variables.
 type variable struct {
-	name        string // as it was written
+	name        string // as the user wrote it
 	port, field string // 8000 and NAME of SERVICE_8000_NAME; port is empty in SERVICE_NAME
 	value       string
 }
 
-// variablesOf returns the variables of a container by name. Labels win over the environment, as in
-// registrator.
+// variablesOf returns registrator's variables of a container, sorted by name. Labels override the
+// environment, as in registrator.
 func variablesOf(c *container) []variable {
 	values := map[string]string{}
 	for _, assignment := range c.Config.Env {
@@ -58,12 +58,13 @@ func variablesOf(c *container) []variable {
 	return list
 }
 
-// readVariables reads registrator's variables. Registrator makes a service of each port, and a pod is a
-// backend of one service. Therefore SERVICE_8000_NAME is the name of the port, unless there is no name for
-// the container: then it is the name of the service, which has only this port. A container with the label
-// portolan.service is described by labels alone.
-func (w *words) readVariables(c *container, p *problems) {
-	if _, labelled := w.values[terms.Service]; labelled {
+// readVariables reads registrator's variables, unless the container has the label portolan.service.
+//
+// Registrator makes a service for each port, but a pod is a backend of one service. So with SERVICE_NAME,
+// SERVICE_8000_NAME is the name of the port. Without SERVICE_NAME, it is the name of the service, which has
+// only this port.
+func (l *labelSet) readVariables(c *container, p *problems) {
+	if _, labelled := l.values[labels.Service]; labelled {
 		return
 	}
 	variables := variablesOf(c)
@@ -74,26 +75,26 @@ func (w *words) readVariables(c *container, p *problems) {
 		case v.field == variableName && v.port != "":
 			named = append(named, v)
 		case v.field == variableName:
-			w.setDefault(terms.Service, v.value, v.name)
+			l.setDefault(labels.Service, v.value, v.name)
 		case v.field == variableIgnore && v.port != "":
-			w.skipped[v.port] = true
+			l.skipped[v.port] = true
 		case v.field == variableIgnore:
-			w.setDefault(wordIgnore, "true", v.name)
+			l.setDefault(labels.Ignore, "true", v.name)
 		}
 	}
-	if _, given := w.values[terms.Service]; !given {
-		named = w.serviceOfPorts(named, p)
+	if _, given := l.values[labels.Service]; !given {
+		named = l.serviceOfPorts(named, p)
 	}
-	if _, given := w.values[terms.Service]; !given {
+	if _, given := l.values[labels.Service]; !given {
 		return
 	}
-	w.namePorts(c, named, p)
-	w.readChecks(c, variables, p)
+	l.namePorts(c, named, p)
+	l.readChecks(c, variables, p)
 }
 
-// serviceOfPorts makes the service of the names of ports, which must agree, and returns the ports without
-// their names.
-func (w *words) serviceOfPorts(named []variable, p *problems) []variable {
+// serviceOfPorts takes the name of the service from the names of the ports, which must be equal. It returns
+// the ports without names.
+func (l *labelSet) serviceOfPorts(named []variable, p *problems) []variable {
 	var unnamed []variable
 	for _, v := range named {
 		if first := named[0]; v.value != first.value {
@@ -104,26 +105,27 @@ func (w *words) serviceOfPorts(named []variable, p *problems) []variable {
 		unnamed = append(unnamed, variable{name: v.name, port: v.port})
 	}
 	if len(named) > 0 {
-		w.set(terms.Service, named[0].value, named[0].name)
-		w.onlyNamed = true
+		l.set(labels.Service, named[0].value, named[0].name)
+		l.onlyNamed = true
 	}
 	return unnamed
 }
 
-// namePorts takes the ports of variables. They are not exposed a second time.
-func (w *words) namePorts(c *container, named []variable, p *problems) {
+// namePorts adds the ports of variables, and keeps exposed from adding them a second time.
+func (l *labelSet) namePorts(c *container, named []variable, p *problems) {
 	for _, v := range named {
-		ports, err := terms.Ports(v.value, v.port+"/"+protocolOf(c, v.port))
+		ports, err := labels.Ports(v.value, v.port+"/"+protocolOf(c, v.port))
 		if err != nil {
 			p.add(v.name, source.ReasonInvalid, "%s: %v", v.name, err)
 			continue
 		}
-		w.ports = append(w.ports, ports...)
-		w.skipped[v.port] = true
+		l.ports = append(l.ports, ports...)
+		l.skipped[v.port] = true
 	}
 }
 
-// protocolOf returns the protocol of an exposed port: TCP, unless only another one is exposed.
+// protocolOf returns the protocol of a port: TCP, unless the container exposes the port for other protocols
+// only.
 func protocolOf(c *container, port string) string {
 	if _, tcp := c.Config.ExposedPorts[port+"/tcp"]; tcp {
 		return "tcp"
@@ -136,25 +138,25 @@ func protocolOf(c *container, port string) string {
 	return "tcp"
 }
 
-// readChecks makes the check of readiness of registrator's, and reports the variables that have no effect.
-func (w *words) readChecks(c *container, variables []variable, p *problems) {
+// readChecks takes the label ready from registrator's checks, and reports the variables that have no effect.
+func (l *labelSet) readChecks(c *container, variables []variable, p *problems) {
 	for _, v := range variables {
 		address, known := variableChecks[v.field]
 		check := strings.HasPrefix(v.field, "CHECK_")
 		switch {
 		case v.value == "":
 		case known && v.port == "" && len(c.Config.ExposedPorts) != 1:
-			p.add(v.name, source.ReasonAmbiguous, "%s does not say which of several ports is checked: write SERVICE_PORT_%s, or %s%s",
-				v.name, v.field, prefix, terms.Ready)
+			p.add(v.name, source.ReasonAmbiguous, "%s does not say which of several ports is checked: write SERVICE_PORT_%s, or %s",
+				v.name, v.field, labelReady)
 		case known:
-			w.setDefault(terms.Ready, address(portOf(c, v), v.value), v.name)
+			l.setDefault(labels.Ready, address(portOf(c, v), v.value), v.name)
 		case check || v.field == "TAGS" || v.field == "ID":
 			p.add(v.name, reasonNoEffect, "%s has no effect in Portolan: %s", v.name, insteadOf(v.field))
 		}
 	}
 }
 
-// portOf returns the port of a variable, or the only exposed one.
+// portOf returns the port of a variable, or the only exposed port if the variable has none.
 func portOf(c *container, v variable) string {
 	if v.port != "" {
 		return v.port
@@ -166,13 +168,13 @@ func portOf(c *container, v variable) string {
 	return ""
 }
 
-// insteadOf says what to write instead of a variable without effect.
+// insteadOf returns the remedy for a variable without effect.
 func insteadOf(field string) string {
 	switch field {
 	case "TAGS":
-		return "write labels as " + prefix + terms.Label + "NAME"
+		return "write labels as " + labelPodLabel + "NAME"
 	case "ID":
 		return "the registrar makes the names of pods"
 	}
-	return "write the check as " + prefix + terms.Ready
+	return "write the check as " + labelReady
 }

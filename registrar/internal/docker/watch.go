@@ -13,12 +13,12 @@ import (
 	"portolan.dev/services/kit/app"
 )
 
-// history is how far back the engine is asked for events, and how long signals of containers that are not
-// known are kept. It is longer than containers take to stop.
+// history is the age of the oldest events that the engine is asked for, and the time for which signals of
+// containers that do not run are kept. Containers take less time to stop.
 const history = time.Hour
 
-// watcher keeps the view of the engine's containers true and reports it. All its methods run in the
-// goroutine of Run.
+// watcher follows the engine's running containers and reports them. All its methods run in the goroutine of
+// Source.Run.
 type watcher struct {
 	source  *Source
 	report  func(source.Report)
@@ -26,18 +26,19 @@ type watcher struct {
 
 	engine *engine
 	inbox  *inbox
-	// view are the containers that run, by ID. It stays when the connection is lost, for containers that
-	// the engine lists and does not answer about after it.
-	view map[string]*container
-	// unanswered are the errors of containers that the engine did not answer about, by ID.
+	// running are the containers that run, by ID. It outlives a connection: if the engine lists a container
+	// on the next connection and does not answer about it, its last state here is reported.
+	running map[string]*container
+	// unanswered are the errors of the containers about which the engine did not answer, by ID.
 	unanswered map[string]error
 	complete   bool           // all containers were listed on this connection
-	last       *source.Report // the report before; nil: none
+	last       *source.Report // the last report; nil: none
 	relist     time.Time      // when all containers are listed again
-	next       time.Time      // when a workload changes because time has passed; zero: none does
+	next       time.Time      // see reader.next
 }
 
-// connected watches the engine until the connection is lost, which is the error, or ctx is done.
+// connected connects to the engine and follows it until ctx is done or the connection is lost. It returns
+// the reason.
 func (w *watcher) connected(ctx context.Context) error {
 	client := newClient(w.source.options.Socket, w.source.pace.answer, w.source.metrics)
 	defer client.close()
@@ -50,15 +51,15 @@ func (w *watcher) connected(ctx context.Context) error {
 	var readers sync.WaitGroup
 	defer readers.Wait()
 	defer cancel(nil)
-	// The events begin before the list, and those of the last hour come again, so that none between both is
-	// lost.
+	// The stream of events begins before the first list, and repeats the last hour, so that no event between
+	// the connections or before the list is lost.
 	readers.Go(func() { cancel(engine.events(ctx, time.Now().Add(-history), w.inbox.put)) })
 	readers.Go(func() { cancel(w.source.keepAlive(ctx, engine)) })
 	return w.follow(ctx)
 }
 
-// keepAlive pings the engine until it does not answer. The stream of events says nothing for hours, whether
-// the engine is idle or hangs.
+// keepAlive pings the engine until ctx is done or a ping fails, and returns the error of the ping. The stream
+// of events does not show that an engine hangs, because it is silent for hours while an engine is idle.
 func (s *Source) keepAlive(ctx context.Context, e *engine) error {
 	for app.Pause(ctx, s.pace.ping) {
 		if err := e.ping(ctx); err != nil {
@@ -72,7 +73,7 @@ func (s *Source) keepAlive(ctx context.Context, e *engine) error {
 func (w *watcher) follow(ctx context.Context) error {
 	relist := time.NewTimer(0)
 	defer relist.Stop()
-	expiry := time.NewTimer(history) // it is set to the time that matters after each publication
+	expiry := time.NewTimer(history) // it is reset to w.next below
 	defer expiry.Stop()
 	for {
 		select {
@@ -84,7 +85,7 @@ func (w *watcher) follow(ctx context.Context) error {
 			}
 		case <-w.inbox.arrived:
 			if !w.complete {
-				continue // the first list is made first, and then takes the news
+				continue // the first list takes the news itself
 			}
 			if err := w.hear(ctx); err != nil {
 				return err
@@ -99,33 +100,33 @@ func (w *watcher) follow(ctx context.Context) error {
 	}
 }
 
-// list asks about all containers and reports them.
+// list lists and inspects all containers, and reports them.
 func (w *watcher) list(ctx context.Context) error {
 	ids, err := w.engine.list(ctx)
 	if err != nil {
-		return w.cause(ctx, err)
+		return cause(ctx, err)
 	}
-	view, unanswered := map[string]*container{}, map[string]error{}
+	running, unanswered := map[string]*container{}, map[string]error{}
 	for _, id := range ids {
 		c, err := w.ask(ctx, id)
 		switch {
 		case err != nil && !answered(err):
-			return w.cause(ctx, err)
+			return cause(ctx, err)
 		case err != nil:
 			unanswered[id] = err
-			c = w.view[id]
+			c = w.running[id]
 		}
 		if c != nil {
-			view[id] = c
+			running[id] = c
 		}
 	}
-	w.view, w.unanswered = view, unanswered
+	w.running, w.unanswered = running, unanswered
 	w.relist = time.Now().Add(w.source.options.Relist)
 	w.forget()
 	return w.hear(ctx)
 }
 
-// hear asks about the containers that events were about, and reports.
+// hear takes the news, inspects the containers that have changed, and reports.
 func (w *watcher) hear(ctx context.Context) error {
 	heard := w.inbox.take()
 	w.note(heard.signals)
@@ -137,13 +138,13 @@ func (w *watcher) hear(ctx context.Context) error {
 		delete(w.unanswered, id)
 		switch {
 		case err != nil && !answered(err):
-			return w.cause(ctx, err)
+			return cause(ctx, err)
 		case err != nil:
 			w.unanswered[id] = err
 		case c == nil:
-			delete(w.view, id)
+			delete(w.running, id)
 		default:
-			w.view[id] = c
+			w.running[id] = c
 		}
 	}
 	if soon := time.Now().Add(w.source.pace.retry); len(w.unanswered) > 0 && soon.Before(w.relist) {
@@ -154,8 +155,8 @@ func (w *watcher) hear(ctx context.Context) error {
 	return nil
 }
 
-// ask asks about one container. It returns nil if the container does not run. Signals that arrive
-// meanwhile are reported at once, because containers that stop must get no new connections.
+// ask inspects a container. It returns nil if the container does not run. It reports signals that arrive
+// while the engine answers, because a container that stops must get no new connections.
 func (w *watcher) ask(ctx context.Context, id string) (*container, error) {
 	c, err := w.engine.inspect(ctx, id)
 	if w.note(w.inbox.takeSignals()) && w.complete {
@@ -167,22 +168,22 @@ func (w *watcher) ask(ctx context.Context, id string) (*container, error) {
 	return c, nil
 }
 
-// answered reports whether an error is about one container only: engines hang with single containers. All
-// other errors end the connection.
+// answered reports whether an error is about one container only, because an engine can hang with single
+// containers. All other errors end the connection.
 func answered(err error) bool {
 	var one *answerError
 	return errors.As(err, &one)
 }
 
-// cause returns why the connection was ended, if it was, and err otherwise.
-func (w *watcher) cause(ctx context.Context, err error) error {
+// cause returns the reason why ctx was canceled, or err if it was not.
+func cause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	return err
 }
 
-// note records signals. It reports whether there were any.
+// note records signals, and reports whether there are any.
 func (w *watcher) note(more signals) bool {
 	for id, times := range more {
 		for signal, at := range times {
@@ -192,10 +193,10 @@ func (w *watcher) note(more signals) bool {
 	return len(more) > 0
 }
 
-// forget drops old signals of containers that do not run.
+// forget removes the signals of containers that do not run, if they are older than history.
 func (w *watcher) forget() {
 	maps.DeleteFunc(w.signals, func(id string, times map[int]time.Time) bool {
-		if w.view[id] != nil {
+		if w.running[id] != nil {
 			return false
 		}
 		maps.DeleteFunc(times, func(_ int, at time.Time) bool { return time.Since(at) > history })
@@ -203,12 +204,12 @@ func (w *watcher) forget() {
 	})
 }
 
-// publish reports the view, if it differs from the last report.
+// publish reports the running containers, if the report differs from the last one.
 func (w *watcher) publish() {
-	reader := &reader{options: &w.source.options, signals: w.signals, now: time.Now(), lookUp: func(id string) *container { return w.view[id] }}
+	reader := &reader{options: &w.source.options, signals: w.signals, now: time.Now(), lookUp: func(id string) *container { return w.running[id] }}
 	var now source.Report
-	for _, id := range slices.Sorted(maps.Keys(w.view)) {
-		load, wrong := reader.workload(w.view[id])
+	for _, id := range slices.Sorted(maps.Keys(w.running)) {
+		load, wrong := reader.workload(w.running[id])
 		if load != nil {
 			now.Workloads = append(now.Workloads, *load)
 		}
@@ -222,19 +223,19 @@ func (w *watcher) publish() {
 	w.send(now)
 }
 
-// silence is the problem of a container that the engine does not answer about.
+// silence returns the problem of a container about which the engine does not answer.
 func (w *watcher) silence(id string) source.Problem {
 	object := id[:min(len(id), 12)]
-	if c := w.view[id]; c != nil {
+	if c := w.running[id]; c != nil {
 		object = c.name()
 	}
 	return source.Problem{Object: object, Reason: reasonNoAnswer, Message: "the engine lists the container and does not answer about it, so it stays as it was: " + w.unanswered[id].Error()}
 }
 
-// lost reports that the engine cannot be asked.
+// lost reports that the connection to the engine is lost.
 func (w *watcher) lost(err error) { w.send(source.Report{Err: err}) }
 
-// send reports, unless nothing has changed since the last report.
+// send sends a report unless it equals the last one.
 func (w *watcher) send(now source.Report) {
 	if w.last != nil && reflect.DeepEqual(now, *w.last) {
 		return

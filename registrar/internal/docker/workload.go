@@ -3,64 +3,64 @@ package docker
 import (
 	"time"
 
-	"portolan.dev/registrar/internal/terms"
+	"portolan.dev/registrar/internal/labels"
 	"portolan.dev/registrar/source"
 )
 
-// reader makes workloads of containers.
+// reader turns containers into workloads.
 type reader struct {
 	options *Options
 	signals signals
 	now     time.Time
-	// lookUp returns a container that runs, or nil.
+	// lookUp returns a running container by its ID, or nil.
 	lookUp func(id string) *container
-	// next is the earliest time at which a workload changes because time has passed; zero: none does.
+	// next is the earliest time at which a terminating workload stops being so. Zero: there is none.
 	next time.Time
 }
 
-// workload returns the workload of a container, or nil if there is none, and what is wrong with it. The
-// problems of a workload are in it, too.
+// workload returns the workload of a container. It is nil if the container is not registered; the problems
+// are the reason then. The problems of a workload are in the workload itself.
 func (r *reader) workload(c *container) (*source.Workload, []source.Problem) {
 	p := &problems{object: c.name()}
-	w := r.options.wordsOf(c, p)
-	if !w.wanted(p) {
+	l := r.options.labelsOf(c, p)
+	if !l.wanted(p) {
 		return nil, p.found()
 	}
-	t, wrong := (&terms.Reader{Object: p.object, Spell: w.spell, Known: ownWords}).Read(w.values)
+	settings, wrong := (&labels.Reader{Object: p.object, Spelling: labels.Docker, Spell: l.spell}).Read(l.values)
 	p.list = append(p.list, wrong...)
-	_, namespaced := w.values[terms.Namespace]
-	if t.Service == "" || namespaced && t.Namespace == "" { // in another namespace it would be a backend of another service
+	_, namespaced := l.values[labels.Namespace]
+	if settings.Service == "" || namespaced && settings.Namespace == "" { // in another namespace it would be a backend of another service
 		return nil, p.found()
 	}
-	ports := w.portsOf(c, t.Ports, p)
+	ports := l.portsOf(c, settings.Ports, p)
 	if len(ports) == 0 {
 		return nil, p.found()
 	}
-	at, found := r.placeOf(c, w, ports, p)
+	at, found := r.placeOf(c, l, ports, p)
 	if !found {
 		return nil, p.found()
 	}
 	load := &source.Workload{
 		ID: c.ID, Name: p.object, Origin: originOf(c),
-		Namespace: t.Namespace, Service: t.Service,
+		Namespace: settings.Namespace, Service: settings.Service,
 		Ports: at.ports, Addresses: at.addresses, HostNetwork: at.hostNetwork,
-		Labels: t.Labels, Weight: t.Weight, Drain: t.Drain,
-		Probe: t.Probe, Terminating: r.terminating(c, t.Drain),
+		Labels: settings.Labels, Weight: settings.Weight, Drain: settings.Drain,
+		Probe: settings.Probe, Terminating: r.terminating(c, settings.Drain),
 	}
 	if load.Drain == 0 {
 		load.Drain = c.stopTimeout()
 	}
-	if at.published && !publishProbe(t.Probe, at.ports) {
-		t.NeverReady = w.spell(terms.Ready) + " checks a port that is not published"
+	if at.published && !publishProbe(settings.Probe, at.ports) {
+		settings.NeverReady = l.spell(labels.Ready) + " checks a port that is not published"
 		load.Probe = nil
-		p.add(w.spell(terms.Ready), reasonNotPublished, "%s, so it is never ready: publish the port", t.NeverReady)
+		p.add(l.spell(labels.Ready), reasonNotPublished, "%s, so it is never ready: publish the port", settings.NeverReady)
 	}
-	load.Ready, load.Reason = readiness(c, &t)
+	load.Ready, load.Reason = readiness(c, &settings)
 	load.Problems = p.found()
 	return load, nil
 }
 
-// originOf names what a container belongs to.
+// originOf returns the Compose project of a container as Workload.Origin.
 func originOf(c *container) string {
 	if project := c.Config.Labels[composeProject]; project != "" {
 		return "compose project " + shorten(project)
@@ -68,7 +68,7 @@ func originOf(c *container) string {
 	return ""
 }
 
-// terminating reports whether the container was asked to stop, and is about to.
+// terminating reports whether the container was asked to stop and still has time to do so.
 func (r *reader) terminating(c *container, drain time.Duration) bool {
 	until := r.signals.stopsUntil(c, drain)
 	if !until.After(r.now) {
@@ -80,11 +80,12 @@ func (r *reader) terminating(c *container, drain time.Duration) bool {
 	return true
 }
 
-// readiness reports whether a container is ready by what the engine knows, and why it is not.
-func readiness(c *container, t *terms.Terms) (ready bool, reason string) {
+// readiness reports whether a container is ready according to its labels and its state in the engine. It
+// returns the reason if it is not.
+func readiness(c *container, settings *labels.Settings) (ready bool, reason string) {
 	switch {
-	case t.NeverReady != "":
-		return false, t.NeverReady
+	case settings.NeverReady != "":
+		return false, settings.NeverReady
 	case c.paused():
 		return false, "the container is paused"
 	case c.State.Health == nil:

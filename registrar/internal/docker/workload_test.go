@@ -12,11 +12,11 @@ import (
 	"time"
 
 	corev1 "portolan.dev/api/core/v1"
-	"portolan.dev/registrar/internal/terms"
+	"portolan.dev/registrar/internal/labels"
 	"portolan.dev/registrar/source"
 )
 
-// read returns the workload of a container among others.
+// read returns the workload of a container. The others run beside it.
 func read(options Options, c *container, others ...*container) (*source.Workload, []source.Problem) {
 	r := &reader{options: &options, signals: signals{}, now: time.Now(), lookUp: func(id string) *container {
 		for _, other := range others {
@@ -33,7 +33,7 @@ func read(options Options, c *container, others ...*container) (*source.Workload
 	return load, wrong
 }
 
-// summary describes a workload on one line, for tables.
+// summary returns a workload as one line.
 func summary(load *source.Workload) string {
 	if load == nil {
 		return "none"
@@ -66,7 +66,7 @@ type row struct {
 	name   string
 	change []func(*container)
 	want   string
-	// problems are the field and reason of each, and parts of its message.
+	// problems are texts of the expected problems: field, reason and parts of the message.
 	problems []string
 }
 
@@ -140,7 +140,7 @@ func TestLabels(t *testing.T) {
 }
 
 func TestBadLabels(t *testing.T) {
-	many := make([]string, terms.MaxPorts+1)
+	many := make([]string, labels.MaxPorts+1)
 	for i := range many {
 		many[i] = fmt.Sprintf("%d/tcp", i+1)
 	}
@@ -351,7 +351,7 @@ func TestServiceChecks(t *testing.T) {
 		"SERVICE_5432_CHECK_TCP=true": "tcp://:5432", "SERVICE_CHECK_HTTP=/": "http://:8000/",
 	} {
 		var p problems
-		w := (&Options{}).wordsOf(web(1, unlabelled, variables("SERVICE_NAME=db", variable)), &p)
+		w := (&Options{}).labelsOf(web(1, unlabelled, variables("SERVICE_NAME=db", variable)), &p)
 		if got := w.values["ready"]; got != want || len(p.list) > 0 {
 			t.Errorf("%s becomes %q with problems %v, want %q", variable, got, p.list, want)
 		}

@@ -33,7 +33,7 @@ var (
 	problemsDesc  = prometheus.NewDesc("portolan_registrar_problems", "Problems of a source's workloads, which portolan registrar status lists.", []string{"source"}, nil)
 )
 
-// sourceCounts counts what sources report when metrics are read.
+// sourceCounts is the collector of the metrics about sources. It computes them from Status.
 type sourceCounts struct{ r *Reconciler }
 
 // Describe implements prometheus.Collector.

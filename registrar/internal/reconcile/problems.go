@@ -11,7 +11,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// problems are those that there are now. Each becomes an Event once, when it appears.
+// problems are the current problems. Each becomes an Event once, when it appears.
 type problems struct {
 	warn func(service object.Name, reason, message string)
 
@@ -23,8 +23,8 @@ func newProblems(warn func(object.Name, string, string)) *problems {
 	return &problems{warn: warn, scopes: map[string]map[source.Problem]bool{}}
 }
 
-// set replaces the problems of a scope: a source, or a pod. The Events are about a service, or about the
-// node.
+// set replaces the problems of a scope, which is a source or a pod. The Events are about a service, or about
+// the node if the name is empty.
 func (p *problems) set(scope string, about object.Name, found []source.Problem) {
 	var fresh []source.Problem
 	p.mu.Lock()
@@ -56,7 +56,8 @@ func (p *problems) of(scope string) []source.Problem {
 	return found
 }
 
-// named puts the source before the names of objects, as the reader of an Event knows no source.
+// named puts the name of the source before the objects of problems, because an Event has no field for the
+// source.
 func named(from string, found []source.Problem) []source.Problem {
 	for i := range found {
 		found[i].Object = from + " " + found[i].Object
@@ -64,11 +65,11 @@ func named(from string, found []source.Problem) []source.Problem {
 	return found
 }
 
-// ReasonRefused is that of a workload whose objects the registry does not accept.
+// ReasonRefused is the reason if the registry refuses an object of a workload.
 const ReasonRefused = "Refused"
 
-// refusal returns the problem of a write that fails because of what is written. That the registry does
-// not answer, or wants the registrar to write more slowly, is no problem of a workload.
+// refusal returns the problem of a workload if the registry refused a write because of its contents. It
+// returns none if the registry did not answer, or wants the registrar to write more slowly.
 func refusal(w *wanted, err error) []source.Problem {
 	if _, later := apierr.RetryAfter(err); later {
 		return nil

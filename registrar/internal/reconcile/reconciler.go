@@ -11,7 +11,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
-	"portolan.dev/registrar/internal/plan"
+	"portolan.dev/registrar/internal/objects"
 	"portolan.dev/registrar/internal/view"
 	"portolan.dev/registrar/source"
 	"portolan.dev/services/changes"
@@ -20,20 +20,20 @@ import (
 )
 
 const (
-	workers     = 8                // pods that are written at a time
-	callTimeout = 10 * time.Second // of all calls for one pod
+	workers     = 8                // pods that are written at the same time
+	callTimeout = 10 * time.Second // for all calls about one pod
 )
 
-// delays are the delays of the queue of pods. Quiet is zero, so that the registry hears at once of a
-// container that was asked to stop.
+// delays are the delays of the queue of pods. Quiet is zero, so that a container that was asked to stop gets
+// no new connections from then on.
 var delays = queue.Options{Longest: 500 * time.Millisecond, RetryMin: 200 * time.Millisecond, RetryMax: 30 * time.Second}
 
 // Config is the configuration of a [Reconciler].
 type Config struct {
-	Registrar plan.Registrar
+	Objects objects.Builder
 	// Bound is the only namespace in which the registrar may write; empty: all.
 	Bound string
-	// CreateServices says whether missing services and namespaces are made.
+	// CreateServices creates missing services and namespaces.
 	CreateServices bool
 	// Sources are the names of the configured sources.
 	Sources  []string
@@ -55,13 +55,13 @@ type Reconciler struct {
 	queue      *queue.Queue[object.Name]
 	problems   *problems
 	metrics    *metrics
-	read       chan struct{} // closed when the registry has been read
+	read       chan struct{} // closed after the first Apply
 	once       sync.Once
 
 	mu      sync.Mutex
 	sources map[string]*sourceState     // guarded by mu
-	wanted  map[object.Name]*wanted     // guarded by mu: workloads by their pods
-	written map[object.Name]*corev1.Pod // guarded by mu: pods that are newer than in the view
+	wanted  map[object.Name]*wanted     // guarded by mu: workloads by the names of their pods
+	written map[object.Name]*corev1.Pod // guarded by mu: pods as the registry answered to a write, until the view has them
 }
 
 // wanted is a workload with its source.
@@ -85,7 +85,7 @@ func New(cfg Config) *Reconciler {
 	return r
 }
 
-// Apply applies changes of the registry. It is the follower's.
+// Apply applies changes of the registry. The follower calls it.
 func (r *Reconciler) Apply(_ context.Context, batch []changes.Change, revision uint64) error {
 	pods, services := r.cfg.View.Apply(batch, revision)
 	r.mu.Lock()
@@ -101,7 +101,7 @@ func (r *Reconciler) Apply(_ context.Context, batch []changes.Change, revision u
 			changed[name] = true
 		}
 		for name, w := range r.wanted {
-			if changed[r.cfg.Registrar.ServiceName(w.workload)] {
+			if changed[r.cfg.Objects.ServiceName(w.workload)] {
 				due = append(due, name)
 			}
 		}
@@ -116,7 +116,7 @@ func (r *Reconciler) Apply(_ context.Context, batch []changes.Change, revision u
 
 func version(pod *corev1.Pod) uint64 { return pod.GetMetadata().GetResourceVersion() }
 
-// Run writes pods until ctx is done. It begins when the registry has been read.
+// Run writes pods until ctx is done. It begins after the first Apply, when the view is complete.
 func (r *Reconciler) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -143,7 +143,7 @@ func (r *Reconciler) work(ctx context.Context) {
 	}
 }
 
-// trySync syncs a pod, and makes a problem of an answer that will not change by itself.
+// trySync syncs a pod and records its problems, among them a refusal by the registry.
 func (r *Reconciler) trySync(ctx context.Context, name object.Name) error {
 	limited, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -158,7 +158,7 @@ func (r *Reconciler) trySync(ctx context.Context, name object.Name) error {
 	}
 	about := object.Name{}
 	if w != nil {
-		about = r.cfg.Registrar.ServiceName(w.workload)
+		about = r.cfg.Objects.ServiceName(w.workload)
 	}
 	r.problems.set("pod "+name.String(), about, found)
 	return err
@@ -170,7 +170,7 @@ func (r *Reconciler) want(name object.Name) *wanted {
 	return r.wanted[name]
 }
 
-// pod returns the newest known state of a pod, or nil.
+// pod returns the newest known version of a pod, or nil.
 func (r *Reconciler) pod(name object.Name) *corev1.Pod {
 	seen := r.cfg.View.Pod(name)
 	r.mu.Lock()
@@ -181,7 +181,7 @@ func (r *Reconciler) pod(name object.Name) *corev1.Pod {
 	return seen
 }
 
-// wrote records what the registry answered to a write.
+// wrote records a pod as the registry answered to a write.
 func (r *Reconciler) wrote(pod *corev1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

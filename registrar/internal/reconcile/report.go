@@ -7,20 +7,20 @@ import (
 	"slices"
 	"time"
 
-	"portolan.dev/registrar/internal/plan"
+	"portolan.dev/registrar/internal/objects"
 	"portolan.dev/registrar/source"
 	"portolan.dev/services/object"
 )
 
-// sourceState is what a source reported last.
+// sourceState has the last report of a source.
 type sourceState struct {
 	reported time.Time // of the last report without an error; zero: none yet
 	err      error     // of the last report
 	pods     map[object.Name]*source.Workload
-	problems []source.Problem // of workloads that are not registered
+	problems []source.Problem // of containers and units that are not registered
 }
 
-// Report takes a report of a source.
+// Report replaces the workloads of a source.
 func (r *Reconciler) Report(from string, report source.Report) {
 	r.mu.Lock()
 	state := r.sources[from]
@@ -40,28 +40,28 @@ func (r *Reconciler) Report(from string, report source.Report) {
 		r.wanted[name] = &wanted{from: from, workload: w}
 	}
 	state.pods, state.reported, state.err = pods, time.Now(), nil
-	found := slices.Concat(state.problems, partsLeftOut(pods), shared(&r.cfg.Registrar, pods))
+	found := slices.Concat(state.problems, workloadProblems(pods), shared(&r.cfg.Objects, pods))
 	r.mu.Unlock()
 
 	r.problems.set(from, object.Name{}, named(from, found))
 	if first {
-		due = append(due, r.cfg.View.Pods()...) // those without a workload are ghosts
+		due = append(due, r.cfg.View.Pods()...) // pods without a workload are ghosts
 	}
 	for _, name := range due {
 		r.queue.Add(name, 1)
 	}
 }
 
-// sort returns the workloads of a report by the names of their pods, and the problems of those that may
-// not be registered.
+// sort returns the workloads of a report by the names of their pods. It returns a problem for each workload
+// that may not be registered.
 func (r *Reconciler) sort(from string, report source.Report) (map[object.Name]*source.Workload, []source.Problem) {
 	pods := make(map[object.Name]*source.Workload, len(report.Workloads))
 	var refused []source.Problem
 	for i := range report.Workloads {
 		w := &report.Workloads[i]
-		name := r.cfg.Registrar.PodName(from, w)
+		name := r.cfg.Objects.PodName(from, w)
 		if r.cfg.Bound != "" && name.Namespace != r.cfg.Bound {
-			refused = append(refused, source.Problem{Object: w.Name, Reason: plan.ReasonOtherNamespace, Message: fmt.Sprintf(
+			refused = append(refused, source.Problem{Object: w.Name, Reason: objects.ReasonOtherNamespace, Message: fmt.Sprintf(
 				"wants the namespace %s, and this registrar is bound to %s: leave out the namespace, or give the registrar a certificate for all namespaces", name.Namespace, r.cfg.Bound)})
 			continue
 		}
@@ -70,7 +70,7 @@ func (r *Reconciler) sort(from string, report source.Report) (map[object.Name]*s
 	return pods, refused
 }
 
-// changed returns the names whose workloads differ.
+// changed returns the names of the pods with different workloads before and now.
 func changed(before, now map[object.Name]*source.Workload) []object.Name {
 	var names []object.Name
 	for name, w := range now {
@@ -86,8 +86,8 @@ func changed(before, now map[object.Name]*source.Workload) []object.Name {
 	return names
 }
 
-// partsLeftOut returns the problems of workloads that are registered all the same.
-func partsLeftOut(pods map[object.Name]*source.Workload) []source.Problem {
+// workloadProblems returns the problems of registered workloads.
+func workloadProblems(pods map[object.Name]*source.Workload) []source.Problem {
 	var found []source.Problem
 	for _, w := range pods {
 		found = append(found, w.Problems...)
@@ -95,11 +95,11 @@ func partsLeftOut(pods map[object.Name]*source.Workload) []source.Problem {
 	return found
 }
 
-// shared returns a problem for each service that workloads of several origins want.
-func shared(registrar *plan.Registrar, pods map[object.Name]*source.Workload) []source.Problem {
-	origins := map[object.Name]map[string]string{} // by service: an object of each origin
+// shared returns a problem for each service with backends of several origins.
+func shared(builder *objects.Builder, pods map[object.Name]*source.Workload) []source.Problem {
+	origins := map[object.Name]map[string]string{} // by service: the name of one workload of each origin
 	for _, w := range pods {
-		service := registrar.ServiceName(w)
+		service := builder.ServiceName(w)
 		if w.Origin == "" {
 			continue
 		}
@@ -111,14 +111,14 @@ func shared(registrar *plan.Registrar, pods map[object.Name]*source.Workload) []
 		}
 	}
 	var found []source.Problem
-	for service, objects := range origins {
-		if len(objects) < 2 {
+	for service, workloads := range origins {
+		if len(workloads) < 2 {
 			continue
 		}
-		names := slices.Sorted(maps.Keys(objects))
-		found = append(found, source.Problem{Object: objects[names[1]], Reason: plan.ReasonServiceShared, Message: fmt.Sprintf(
+		names := slices.Sorted(maps.Keys(workloads))
+		found = append(found, source.Problem{Object: workloads[names[1]], Reason: objects.ReasonServiceShared, Message: fmt.Sprintf(
 			"is of the %s, and %s of the %s, and both are backends of the service %s: unless that is wanted, give one of them another service or namespace",
-			names[1], objects[names[0]], names[0], service)})
+			names[1], workloads[names[0]], names[0], service)})
 	}
 	return found
 }

@@ -18,7 +18,7 @@ type Source struct {
 	Err       error
 	Reported  time.Time // of the last report without an error; zero: none yet
 	Workloads []Workload
-	// Problems are those of workloads that are not registered, and those between workloads.
+	// Problems are the problems of containers and units that are not registered.
 	Problems []source.Problem
 }
 
@@ -27,7 +27,7 @@ type Workload struct {
 	*source.Workload
 	PodName object.Name
 	Pod     *corev1.Pod // nil: not registered
-	// Problems are all of the workload: of its terms, its service and its pod.
+	// Problems are all problems of the workload: with its labels, its service and its pod.
 	Problems []source.Problem
 }
 

@@ -11,17 +11,18 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
-	"portolan.dev/registrar/internal/plan"
+	"portolan.dev/registrar/internal/objects"
 	"portolan.dev/registrar/internal/view"
 	"portolan.dev/registrar/source"
 	"portolan.dev/services/object"
 )
 
-// attempts is how often a pod is read and written again because somebody else has written it meanwhile,
-// such as the node agent its readiness.
+// attempts limits how often a write of a pod is repeated because of a conflict, such as with the node agent,
+// which writes the readiness.
 const attempts = 3
 
-// sync makes a pod as its workload needs it, and returns what is wrong with the workload.
+// sync makes a pod equal to its workload, and returns the problems of the workload. If w is nil, the pod has no
+// workload, and is removed.
 func (r *Reconciler) sync(ctx context.Context, name object.Name, w *wanted) ([]source.Problem, error) {
 	if w == nil {
 		return nil, r.remove(ctx, name)
@@ -30,11 +31,11 @@ func (r *Reconciler) sync(ctx context.Context, name object.Name, w *wanted) ([]s
 	if err != nil {
 		return nil, err
 	}
-	want := r.cfg.Registrar.Pod(w.from, w.workload, service)
-	return named(w.from, r.cfg.Registrar.Check(w.workload, service)), r.register(ctx, name, w.workload, want)
+	want := r.cfg.Objects.Pod(w.from, w.workload, service)
+	return named(w.from, r.cfg.Objects.Check(w.workload, service)), r.register(ctx, name, w.workload, want)
 }
 
-// remove deletes a pod whose workload is gone.
+// remove deletes a pod without a workload.
 func (r *Reconciler) remove(ctx context.Context, name object.Name) error {
 	pod := r.pod(name)
 	if pod == nil || !r.isKnownToBeGone(pod) {
@@ -43,7 +44,8 @@ func (r *Reconciler) remove(ctx context.Context, name object.Name) error {
 	return r.delete(ctx, pod, proto.Int64(0))
 }
 
-// isKnownToBeGone reports whether the source of a pod without a workload has reported everything.
+// isKnownToBeGone reports whether the source of a pod without a workload has reported all workloads, or is not
+// configured.
 func (r *Reconciler) isKnownToBeGone(pod *corev1.Pod) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -51,7 +53,7 @@ func (r *Reconciler) isKnownToBeGone(pod *corev1.Pod) bool {
 	return !configured || !state.reported.IsZero()
 }
 
-// delete deletes a pod. The grace period is nil for the pod's own, in which it drains.
+// delete deletes a pod. With grace nil, the pod drains for its own grace period.
 func (r *Reconciler) delete(ctx context.Context, pod *corev1.Pod, grace *int64) error {
 	meta := pod.GetMetadata()
 	res, err := r.pods.DeletePod(ctx, &registryv1.DeletePodRequest{
@@ -70,7 +72,8 @@ func (r *Reconciler) delete(ctx context.Context, pod *corev1.Pod, grace *int64) 
 	return fmt.Errorf("pod %s: %w", object.NameOf(pod), err)
 }
 
-// register makes a pod as the workload needs it.
+// register makes the pod equal to want, or deletes it if the workload is terminating. It replaces a pod that
+// is terminating although its workload runs.
 func (r *Reconciler) register(ctx context.Context, name object.Name, w *source.Workload, want *corev1.Pod) error {
 	pod := r.pod(name)
 	switch terminating := pod.GetMetadata().GetDeletionTimestamp() != nil; {
@@ -101,8 +104,8 @@ func (r *Reconciler) register(ctx context.Context, name object.Name, w *source.W
 	return errors.New("others write the pod at the same time")
 }
 
-// create creates a pod, or returns the one that is there if it is the registrar's own. Its status is
-// not written yet.
+// create creates a pod without its status. If the pod exists and belongs to this registrar, create returns the
+// existing pod.
 func (r *Reconciler) create(ctx context.Context, want *corev1.Pod) (*corev1.Pod, error) {
 	res, err := r.pods.CreatePod(ctx, &registryv1.CreatePodRequest{Pod: want})
 	if err == nil {
@@ -117,13 +120,13 @@ func (r *Reconciler) create(ctx context.Context, want *corev1.Pod) (*corev1.Pod,
 	if getErr != nil {
 		return nil, getErr
 	}
-	if pod == nil || !view.OwnedBy(pod, r.cfg.Registrar.Owner) {
+	if pod == nil || !view.OwnedBy(pod, r.cfg.Objects.Owner) {
 		return nil, err
 	}
 	return pod, nil
 }
 
-// get reads a pod. It returns nil if there is none that the registrar may read.
+// get reads a pod. It returns nil if the pod does not exist or the registrar may not read it.
 func (r *Reconciler) get(ctx context.Context, name object.Name) (*corev1.Pod, error) {
 	res, err := r.pods.GetPod(ctx, &registryv1.GetPodRequest{Namespace: name.Namespace, Name: name.Name})
 	if status.Code(err) == codes.NotFound {
@@ -132,9 +135,9 @@ func (r *Reconciler) get(ctx context.Context, name object.Name) (*corev1.Pod, er
 	return res.GetPod(), err
 }
 
-// update writes what differs from the pod that is wanted.
+// update writes the differences between pod and want. It returns the pod after the writes.
 func (r *Reconciler) update(ctx context.Context, pod, want *corev1.Pod, w *source.Workload) (*corev1.Pod, error) {
-	merged, changed, statusChanged := plan.Merge(pod, want, w)
+	merged, changed, statusChanged := objects.Merge(pod, want, w)
 	if changed {
 		res, err := r.pods.UpdatePod(ctx, &registryv1.UpdatePodRequest{Pod: merged})
 		if err != nil {
@@ -154,14 +157,14 @@ func (r *Reconciler) update(ctx context.Context, pod, want *corev1.Pod, w *sourc
 	return res.GetPod(), nil
 }
 
-// service returns the service of a workload. If there is none, it makes one on demand, otherwise it
-// returns nil.
+// service returns the service of a workload. If it does not exist, service creates it, or returns nil if
+// services are not created.
 func (r *Reconciler) service(ctx context.Context, w *source.Workload) (*corev1.Service, error) {
-	name := r.cfg.Registrar.ServiceName(w)
+	name := r.cfg.Objects.ServiceName(w)
 	if svc := r.cfg.View.Service(name); svc != nil || !r.cfg.CreateServices || w.Terminating {
 		return svc, nil
 	}
-	svc := r.cfg.Registrar.Service(w)
+	svc := r.cfg.Objects.Service(w)
 	err := r.createService(ctx, svc)
 	if status.Code(err) == codes.NotFound && r.cfg.Bound == "" {
 		if err = r.createNamespace(ctx, name.Namespace); err == nil {
@@ -174,8 +177,8 @@ func (r *Reconciler) service(ctx context.Context, w *source.Workload) (*corev1.S
 	return svc, nil
 }
 
-// createService creates a service. One that another workload or node has created at the same time makes
-// the pod due again, as soon as the registrar hears of it.
+// createService creates a service. If it exists already, because another workload or node has created it at
+// the same time, there is no error: the pod becomes due again when the view gets the service.
 func (r *Reconciler) createService(ctx context.Context, svc *corev1.Service) error {
 	_, err := r.services.CreateService(ctx, &registryv1.CreateServiceRequest{Service: svc})
 	if err == nil {
@@ -185,7 +188,7 @@ func (r *Reconciler) createService(ctx context.Context, svc *corev1.Service) err
 }
 
 func (r *Reconciler) createNamespace(ctx context.Context, name string) error {
-	_, err := r.namespaces.CreateNamespace(ctx, &registryv1.CreateNamespaceRequest{Namespace: r.cfg.Registrar.NewNamespace(name)})
+	_, err := r.namespaces.CreateNamespace(ctx, &registryv1.CreateNamespaceRequest{Namespace: r.cfg.Objects.NewNamespace(name)})
 	return unlessThere(err)
 }
 

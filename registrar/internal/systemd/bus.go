@@ -23,8 +23,8 @@ const (
 	serviceInterface    = "org.freedesktop.systemd1.Service"
 )
 
-// defaultTimeout bounds one call, and the attempt to connect. systemd does not answer while it reloads
-// its units, which takes seconds with thousands of them. 25 s is the default of D-Bus' own libraries.
+// defaultTimeout limits one call, and one attempt to connect. systemd does not answer while it reloads its
+// units, which takes seconds with thousands of units. 25 s is the default of D-Bus' own libraries.
 const defaultTimeout = 25 * time.Second
 
 var (
@@ -33,8 +33,8 @@ var (
 	errGone   = errors.New("the unit is not loaded")
 )
 
-// rules select the signals that become hints. systemd sends PropertiesChanged for the interface Unit
-// with each change of a unit, so the one for the interface Service is not needed.
+// rules select the signals that become hints. With each change of a unit, systemd sends PropertiesChanged for
+// the interface Unit. So its PropertiesChanged for the interface Service is not needed.
 var rules = [][]dbus.MatchOption{
 	{
 		dbus.WithMatchSender(systemdName), dbus.WithMatchInterface(propertiesInterface), dbus.WithMatchMember("PropertiesChanged"),
@@ -44,7 +44,7 @@ var rules = [][]dbus.MatchOption{
 	{dbus.WithMatchSender(busInterface), dbus.WithMatchInterface(busInterface), dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(0, systemdName)},
 }
 
-// bus is a connection to systemd by a message bus.
+// bus is a connection to systemd over a message bus.
 type bus struct {
 	conn    *dbus.Conn
 	timeout time.Duration // of a call
@@ -60,11 +60,10 @@ type listed struct {
 	JobPath                                                        dbus.ObjectPath
 }
 
-// connect connects to the source's bus, and delivers systemd's signals to hints. The connection ends
-// with ctx.
+// connect connects to the bus, and delivers systemd's signals to hints. The connection ends when ctx is done.
 func (s *Source) connect(ctx context.Context, hints *hints) (*bus, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	// The library does not bound the handshake, but ends it with the context.
+	// The library has no timeout for the handshake, but ends it when the context is done.
 	late := time.AfterFunc(s.timeout, func() { cancel(errSilent) })
 	conn, err := dbus.Connect(s.options.Address, dbus.WithContext(ctx), dbus.WithSignalHandler(hints))
 	late.Stop()
@@ -93,13 +92,14 @@ func (b *bus) match(ctx context.Context, rule []dbus.MatchOption) error {
 	return b.conn.AddMatchSignalContext(ctx, rule...)
 }
 
-// close ends the connection. It ignores the error of closing, because the connection has nothing left to write.
+// close ends the connection. It ignores the error, because nothing is left to write.
 func (b *bus) close() { _ = b.conn.Close() }
 
 // ended returns a channel that is closed when the connection has ended.
 func (b *bus) ended() <-chan struct{} { return b.conn.Context().Done() }
 
-// subscribe asks systemd to send signals. systemd forgets subscribers when it leaves the bus.
+// subscribe asks systemd to send signals. It is needed again after systemd has left the bus, because systemd
+// forgets its subscribers then.
 func (b *bus) subscribe(ctx context.Context) error {
 	err := b.call(ctx, managerPath, managerInterface+".Subscribe", nil)
 	if remote := (dbus.Error{}); errors.As(err, &remote) && remote.Name == systemdName+".AlreadySubscribed" {
@@ -114,8 +114,8 @@ func (b *bus) list(ctx context.Context, patterns []string) ([]listed, error) {
 	return units, b.call(ctx, managerPath, managerInterface+".ListUnitsByPatterns", &units, []string{}, patterns)
 }
 
-// property reads a property of a unit. It returns the zero value if this version of systemd has no such
-// property, and errGone if there is no such unit, because it was unloaded meanwhile.
+// property reads a property of a unit. It returns the zero value if this version of systemd does not have the
+// property, and errGone if the unit was unloaded meanwhile.
 func property[T any](ctx context.Context, b *bus, path dbus.ObjectPath, iface, name string) (T, error) {
 	var value T
 	var variant dbus.Variant
@@ -135,7 +135,7 @@ func property[T any](ctx context.Context, b *bus, path dbus.ObjectPath, iface, n
 	return value, err
 }
 
-// call calls a method of systemd and stores its result, if result is not nil.
+// call calls a method of systemd. It stores the answer in result, unless result is nil.
 func (b *bus) call(ctx context.Context, path dbus.ObjectPath, method string, result any, args ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, b.timeout)
 	defer cancel()

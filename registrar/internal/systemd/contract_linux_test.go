@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"portolan.dev/registrar/internal/systemd"
 	"portolan.dev/registrar/source"
 	"portolan.dev/registrar/sourcetest"
@@ -18,7 +20,7 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// world is a real systemd as a place that workloads are started in.
+// world is a real systemd in which the suite starts units.
 type world struct {
 	*systemdtest.Machine
 	t       *testing.T
@@ -26,19 +28,19 @@ type world struct {
 }
 
 func (w *world) Source() source.Source {
-	return systemd.New(systemd.Options{Address: w.BusAddress(), Root: w.Root(), Relist: never, Log: kittest.Logger(w.t)})
+	return systemd.New(systemd.Options{Address: w.BusAddress(), Root: w.Root(), Relist: never, Log: kittest.Logger(w.t), Metrics: prometheus.NewRegistry()})
 }
 
-// Start starts a unit with the words as keys. When it stops, it goes on until a file appears.
-func (w *world) Start(words map[string]string) string {
+// Start starts a unit with labels as keys. After Stop, the unit runs until Finish writes a file.
+func (w *world) Start(labels map[string]string) string {
 	w.t.Helper()
 	w.started++
 	id := fmt.Sprintf("contract%d.service", w.started)
 	var content strings.Builder
 	content.WriteString("[Service]\nExecStart=sleep infinity\n")
 	content.WriteString(`ExecStop=sh -c 'test -z "$MAINPID" || until test -e /run/finish/%n; do sleep 0.02; done'` + "\n")
-	for word, value := range words {
-		content.WriteString(systemd.Spell(word) + "=" + value + "\n")
+	for label, value := range labels {
+		content.WriteString(systemd.Spell(label) + "=" + value + "\n")
 	}
 	w.WriteUnit(id, content.String())
 	w.Systemctl("start", id)

@@ -2,13 +2,13 @@ package systemd
 
 import "time"
 
-// Spell returns the key of a word.
+// Spell returns the key of a label.
 var Spell = spell
 
-// SetTimeout sets the time after which a bus that does not answer is given up.
+// SetTimeout sets the timeout of calls.
 func (s *Source) SetTimeout(d time.Duration) { s.timeout = d }
 
-// LastValue returns the last value of a key in a section of a unit file, with its specifiers replaced.
+// LastValue returns the last value of a key in a section of a unit file, with specifiers replaced.
 func LastValue(content, section, key, unit string) (string, error) {
 	last := ""
 	for _, a := range assignments(content) {

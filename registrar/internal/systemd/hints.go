@@ -15,8 +15,8 @@ import (
 // suffix is the end of the names of services. Units of other types are not registered.
 const suffix = ".service"
 
-// hints collects what signals say has changed, until it is read. It implements dbus.SignalHandler. Its
-// size is bounded by the number of units.
+// hints collects the units that have changed according to signals, until take is called. It implements
+// dbus.SignalHandler. Its size is bounded by the number of units.
 type hints struct {
 	wake wake.Signal // is sent when there is a hint
 
@@ -24,17 +24,17 @@ type hints struct {
 	changed changed
 }
 
-// changed is what has to be read again.
+// changed are the units to read again.
 type changed struct {
-	all   bool
-	names map[string]bool // unit names
+	all   bool            // all units
+	names map[string]bool // these units
 }
 
 func newHints() *hints {
 	return &hints{wake: wake.New(), changed: changed{names: map[string]bool{}}}
 }
 
-// take returns the hints, and forgets them.
+// take returns the hints and removes them.
 func (h *hints) take() changed {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -60,8 +60,8 @@ func (h *hints) add(unit string) {
 	h.wake.Send()
 }
 
-// DeliverSignal turns a signal into a hint. The library calls it from the goroutine that reads the
-// connection, so it never waits.
+// DeliverSignal turns a signal into a hint. It never blocks, because the library calls it in the goroutine
+// that reads the connection.
 func (h *hints) DeliverSignal(_, _ string, signal *dbus.Signal) {
 	switch signal.Name {
 	case propertiesInterface + ".PropertiesChanged":
@@ -83,8 +83,8 @@ func (h *hints) DeliverSignal(_, _ string, signal *dbus.Signal) {
 	}
 }
 
-// patterns returns the patterns that match what has changed. Names of units have none of the special
-// characters of patterns, and systemd takes a backslash literally.
+// patterns returns patterns for ListUnitsByPatterns that match the changed units. The names of units need no
+// escaping: they have no special characters of patterns, and systemd takes a backslash literally.
 func (c changed) patterns() []string {
 	if c.all {
 		return []string{"*" + suffix}
@@ -92,7 +92,7 @@ func (c changed) patterns() []string {
 	return slices.Sorted(maps.Keys(c.names))
 }
 
-// text returns a string of a message's body, and "" if there is none.
+// text returns the string at a position of a signal's body, or "" if there is none.
 func text(body []any, at int) string {
 	if at >= len(body) {
 		return ""
@@ -101,8 +101,8 @@ func text(body []any, at int) string {
 	return s
 }
 
-// unitOfPath returns the name of the unit of a path such as /org/freedesktop/systemd1/unit/web_2eservice.
-// In paths each byte other than a letter or digit is an underscore and two hexadecimal digits.
+// unitOfPath returns the name of the unit with a path such as /org/freedesktop/systemd1/unit/web_2eservice.
+// In a path, each byte except letters and digits is written as an underscore and two hexadecimal digits.
 func unitOfPath(path dbus.ObjectPath) (string, bool) {
 	label, ok := strings.CutPrefix(string(path), unitPaths+"/")
 	if !ok {

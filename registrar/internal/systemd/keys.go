@@ -8,89 +8,56 @@ import (
 	"slices"
 	"strings"
 
-	"portolan.dev/registrar/internal/terms"
+	"portolan.dev/registrar/internal/labels"
 	"portolan.dev/registrar/source"
 )
 
-const (
-	// prefix is the beginning of all keys.
-	prefix = "X-Portolan-"
-	// section is the section of unit files that has the keys.
-	section = "Service"
-	// address is the word for the unit's addresses, which only this source has.
-	address = "address"
-)
+// section is the section of unit files that has the keys.
+const section = "Service"
 
-// keyOfWord is the key of each word. Keys that end in a dash are followed by a name, as words are that
-// end in a dot.
-var keyOfWord = map[string]string{
-	terms.Service: prefix + "Service", terms.Namespace: prefix + "Namespace", terms.Port: prefix + "Port-", terms.Label: prefix + "Label-",
-	terms.Weight: prefix + "Weight", terms.Ready: prefix + "Ready", terms.Drain: prefix + "Drain", address: prefix + "Address",
-}
+// spell returns the key of a label, for messages.
+func spell(label string) string { return labels.Systemd.Spell(label) }
 
-// spell returns the key of a word, for messages. A word without a key is a key that is not known.
-func spell(word string) string {
-	if key, ok := keyOfWord[word]; ok {
-		return key
-	}
-	kind, name, _ := strings.Cut(word, ".")
-	if key, ok := keyOfWord[kind+"."]; ok {
-		return key + name
-	}
-	return word
-}
-
-// wordOf returns the word of a key, and the key itself if it has none. Case matters, as in all keys of
-// systemd.
-func wordOf(key string) string {
-	for word, known := range keyOfWord {
-		if name, ok := strings.CutPrefix(key, known); ok && (name == "" || strings.HasSuffix(word, ".")) {
-			return word + name
-		}
-	}
-	return key
-}
-
-// description is what a unit's files say about its registration.
+// description has the values of the keys in a unit's files.
 type description struct {
-	terms.Terms
+	labels.Settings
 	addresses []string
 	problems  []source.Problem
-	// refused says that there may be no workload, because X-Portolan-Address cannot be read and the
-	// node's own address is not the unit's.
+	// refused is true if the unit is not registered, because its X-Portolan-Address cannot be read. The
+	// node's own address would be wrong.
 	refused bool
 }
 
-// describe reads the keys of a unit from its files' assignments, in the order in which systemd reads
-// them. As in all settings of systemd that have one value, the last assignment wins, and an empty one
-// removes what was assigned before.
+// describe reads the keys of a unit from the assignments in its files, in the order in which systemd reads
+// them. As for all settings of systemd with one value, the last assignment wins, and an empty value removes
+// the assignments before it.
 func describe(unit string, all []assignment) description {
-	r := &reader{unit: unit, words: map[string]string{}}
-	given := false // X-Portolan-Service
+	r := &reader{unit: unit, values: map[string]string{}}
+	given := false // X-Portolan-Service is assigned
 	for _, a := range all {
-		if !strings.HasPrefix(strings.ToLower(a.key), strings.ToLower(prefix)) {
+		if !strings.HasPrefix(strings.ToLower(a.key), strings.ToLower(labels.Systemd.Prefix)) {
 			continue
 		}
 		if a.section != section {
 			r.problem(a.key, "it is in section [%s]; move it to [%s]", a.section, section)
 			continue
 		}
-		word := wordOf(a.key)
-		given = given || word == terms.Service
-		r.words[word] = a.value
+		label := labels.Systemd.Name(a.key)
+		given = given || label == labels.Service
+		r.values[label] = a.value
 	}
-	if given && r.words[terms.Service] == "" {
-		return description{} // a drop-in has taken the unit out
+	if given && r.values[labels.Service] == "" {
+		return description{} // a drop-in removes the registration
 	}
-	maps.DeleteFunc(r.words, func(_, value string) bool { return value == "" })
+	maps.DeleteFunc(r.values, func(_, value string) bool { return value == "" })
 	return r.read()
 }
 
 // reader turns the keys of one unit into a description.
 type reader struct {
-	unit  string
-	words map[string]string // values by word
-	out   description
+	unit   string
+	values map[string]string // by the names of package labels
+	out    description
 }
 
 func (r *reader) problem(key, format string, args ...any) {
@@ -98,19 +65,19 @@ func (r *reader) problem(key, format string, args ...any) {
 }
 
 func (r *reader) read() description {
-	if len(r.words) > 0 && r.words[terms.Service] == "" {
-		r.problem(spell(terms.Service), "is missing, so the unit's other keys have no effect; name the service that the unit belongs to")
+	if len(r.values) > 0 && r.values[labels.Service] == "" {
+		r.problem(spell(labels.Service), "is missing, so the unit's other keys have no effect; name the service that the unit belongs to")
 	}
 	neverReady := r.expand()
-	t := terms.Reader{Object: r.unit, Spell: spell, Known: []string{address}}
-	read, problems := t.Read(r.words)
-	r.out.Terms = read
+	l := labels.Reader{Object: r.unit, Spelling: labels.Systemd, Spell: spell}
+	read, problems := l.Read(r.values)
+	r.out.Settings = read
 	r.out.NeverReady = cmp.Or(r.out.NeverReady, neverReady)
 	r.out.problems = append(r.out.problems, problems...)
-	if text, ok := r.words[address]; ok {
+	if text, ok := r.values[labels.Address]; ok {
 		addresses, err := parseAddresses(text)
 		if err != nil {
-			r.problem(spell(address), "%v", err)
+			r.problem(spell(labels.Address), "%v", err)
 			r.out.refused = true
 		}
 		r.out.addresses = addresses
@@ -118,26 +85,26 @@ func (r *reader) read() description {
 	return r.out
 }
 
-// expand replaces the specifiers in all values. Values in which it cannot are left out. It returns why
-// the unit may never become ready, if that is so.
+// expand replaces the specifiers in all values, and removes the values in which it cannot. If one of them is
+// the check of readiness, expand returns the reason why the unit never becomes ready.
 func (r *reader) expand() (neverReady string) {
-	for _, word := range slices.Sorted(maps.Keys(r.words)) {
-		value, err := expand(r.words[word], r.unit)
+	for _, label := range slices.Sorted(maps.Keys(r.values)) {
+		value, err := expand(r.values[label], r.unit)
 		if err == nil {
-			r.words[word] = value
+			r.values[label] = value
 			continue
 		}
-		r.problem(spell(word), "%v", err)
-		delete(r.words, word)
-		if word == terms.Ready {
-			neverReady = fmt.Sprintf("%s cannot be read: %v", spell(word), err)
+		r.problem(spell(label), "%v", err)
+		delete(r.values, label)
+		if label == labels.Ready {
+			neverReady = fmt.Sprintf("%s cannot be read: %v", spell(label), err)
 		}
-		r.out.refused = r.out.refused || word == address
+		r.out.refused = r.out.refused || label == labels.Address
 	}
 	return neverReady
 }
 
-// parseAddresses reads one address, or one of each family, separated by spaces.
+// parseAddresses reads one address, or one address of each family separated by spaces.
 func parseAddresses(text string) ([]string, error) {
 	var list []string
 	families := map[bool]bool{} // by Is4

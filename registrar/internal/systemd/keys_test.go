@@ -6,26 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"portolan.dev/registrar/internal/terms"
+	"portolan.dev/registrar/internal/labels"
 	"portolan.dev/registrar/source"
 )
 
-func TestKeysAndWords(t *testing.T) {
-	for key, word := range map[string]string{
-		"X-Portolan-Service": "service", "X-Portolan-Port-http": "port.http", "X-Portolan-Label-example.com/tier": "labels.example.com/tier",
-		"X-Portolan-Drain": "drain", "X-Portolan-Address": "address",
-		"X-Portolan-service": "X-Portolan-service", "X-Portolan-Services": "X-Portolan-Services", "X-Portolan-A.b": "X-Portolan-A.b",
-	} {
-		if got := wordOf(key); got != word {
-			t.Errorf("%s is the word %s, want %s", key, got, word)
-		}
-		if got := spell(word); got != key {
-			t.Errorf("%s is the key %s, want %s", word, got, key)
-		}
-	}
-}
-
-// describeText describes a unit web@8000.service with one file.
+// describeText returns the description of a unit web@8000.service with one file.
 func describeText(content string) description {
 	return describe("web@8000.service", assignments(content))
 }
@@ -83,7 +68,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestUnreadableCheck checks that a unit whose check has an unknown specifier is never ready.
+// TestUnreadableCheck checks that a unit is never ready if its check has an unknown specifier.
 func TestUnreadableCheck(t *testing.T) {
 	u := unit{listed: listed{Name: "web.service", ActiveState: active}, description: describeText("[Service]\nX-Portolan-Service=web\nX-Portolan-Port-http=80\nX-Portolan-Ready=http://:80/%z\n")}
 	w, problem := u.workload()
@@ -99,7 +84,7 @@ func TestUnusablePorts(t *testing.T) {
 		u := unit{listed: listed{Name: "web.service", ActiveState: active}, description: describeText("[Service]\nX-Portolan-Service=web\n" + text)}
 		w, problem := u.workload()
 		if reason == "" {
-			if problem != nil || len(w.Ports) != terms.MaxPorts {
+			if problem != nil || len(w.Ports) != labels.MaxPorts {
 				t.Errorf("%s: %+v, %d ports", text, problem, len(w.Ports))
 			}
 		} else if problem == nil || problem.Reason != reason || problem.Object != "web.service" || problem.Field != "X-Portolan-Port-NAME" {
@@ -108,19 +93,19 @@ func TestUnusablePorts(t *testing.T) {
 	}
 }
 
-// FuzzUnitFile reads any file as a unit file.
+// FuzzUnitFile describes a unit with any file.
 func FuzzUnitFile(f *testing.F) {
 	f.Add("[Service]\nX-Portolan-Service=web\nX-Portolan-Port-http=%i\n")
 	f.Add("[Service]\nX-Portolan-Service=\\\n# web\n web\nX-Portolan-Address=10.0.0.7 fd00::7\nX-Portolan-Drain=5%")
 	f.Fuzz(func(t *testing.T, content string) {
 		d := describeText(content)
 		for _, p := range d.problems {
-			if !strings.HasPrefix(strings.ToLower(p.Field), strings.ToLower(prefix)) || p.Message == "" {
+			if !strings.HasPrefix(strings.ToLower(p.Field), strings.ToLower(labels.Systemd.Prefix)) || p.Message == "" {
 				t.Errorf("%+v", p)
 			}
 		}
-		// The same assignments, written without comments and continued lines, mean the same. The blank
-		// at the end keeps a backslash from continuing the line.
+		// The same assignments without comments and continued lines give the same description. The blank at
+		// the end of a line keeps a backslash from continuing it.
 		var plain strings.Builder
 		for _, a := range assignments(content) {
 			plain.WriteString("[" + a.section + "]\n" + a.key + "=" + a.value + " \n")

@@ -6,15 +6,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// newCalls returns the counter of calls, registered if there is a registry.
+// newCalls returns the counter of calls.
 func newCalls(metrics prometheus.Registerer) *prometheus.CounterVec {
 	calls := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "portolan_registrar_systemd_calls_total",
 		Help: "Calls of systemd over D-Bus, by method. At rest there are some every few minutes, when all units are listed.",
 	}, []string{"method"})
-	if metrics != nil {
-		metrics.MustRegister(calls)
-	}
+	metrics.MustRegister(calls)
 	return calls
 }
 

@@ -17,33 +17,30 @@ import (
 )
 
 const (
-	// name is the source's name.
+	// name is the name of the source.
 	name = "systemd"
 	// defaultAddress is the address of the system bus.
 	defaultAddress = "unix:path=/run/dbus/system_bus_socket"
-	defaultRelist  = 5 * time.Minute
-	// settle is the time in which signals are collected before the units are read. A start or a stop
+	// settle is the time between the first signal and the reading of the units. A start or a stop of a unit
 	// sends about ten signals within a few milliseconds.
 	settle = 10 * time.Millisecond
-	// The pauses between attempts to connect double from the first to the last.
+	// The pause between attempts to connect doubles from firstPause to lastPause.
 	firstPause = 100 * time.Millisecond
 	lastPause  = 15 * time.Second
 )
 
-// Options are the options of a Source.
+// Options are the options of a Source. All fields except Address are required.
 type Options struct {
 	// Address is the D-Bus address of the system bus of this node, a unix socket. Empty:
 	// unix:path=/run/dbus/system_bus_socket.
 	Address string
-	// Root is the folder in which the node's unit files are found, for a registrar in a container that
-	// has the node's files mounted there. Symbolic links with absolute paths are followed outside of
-	// it. Empty: /.
+	// Root is the folder that has the node's unit files at their usual paths. It differs from / for a
+	// registrar in a container with the node's files mounted there. Symbolic links with absolute paths lead
+	// out of it.
 	Root string
-	// Relist is the interval at which all units are read again. Zero: 5 min.
-	Relist time.Duration
-	// Log is the log. Nil: slog.Default.
-	Log *slog.Logger
-	// Metrics is where the source registers its metrics. Nil: nowhere.
+	// Relist is the interval at which all units are read again.
+	Relist  time.Duration
+	Log     *slog.Logger
 	Metrics prometheus.Registerer
 }
 
@@ -57,17 +54,14 @@ type Source struct {
 // New returns a source. It connects to systemd in Run.
 func New(options Options) *Source {
 	options.Address = cmp.Or(options.Address, defaultAddress)
-	options.Root = cmp.Or(options.Root, "/")
-	options.Relist = cmp.Or(options.Relist, defaultRelist)
-	options.Log = cmp.Or(options.Log, slog.Default())
 	return &Source{options: options, timeout: defaultTimeout, calls: newCalls(options.Metrics)}
 }
 
 // Name returns "systemd".
 func (s *Source) Name() string { return name }
 
-// Run reports the units until ctx is done, see source.Source. It returns an error if the address of the
-// bus is none of a unix socket.
+// Run reports the units until ctx is done, see source.Source. It returns an error if the address of the bus is
+// not a unix socket.
 func (s *Source) Run(ctx context.Context, report func(source.Report)) error {
 	if !strings.HasPrefix(s.options.Address, "unix:") {
 		return fmt.Errorf("systemd: bus address %q: want the address of a unix socket, such as %s", s.options.Address, defaultAddress)

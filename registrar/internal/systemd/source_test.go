@@ -8,22 +8,24 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"portolan.dev/registrar/internal/systemd"
 	"portolan.dev/registrar/source"
 	"portolan.dev/services/kit/kittest"
 )
 
 func TestAddressOfTheBus(t *testing.T) {
-	err := systemd.New(systemd.Options{Address: "/run/dbus/system_bus_socket"}).Run(context.Background(), func(source.Report) { t.Error("a report") })
+	err := systemd.New(systemd.Options{Address: "/run/dbus/system_bus_socket", Metrics: prometheus.NewRegistry()}).Run(context.Background(), func(source.Report) { t.Error("a report") })
 	if err == nil || !strings.Contains(err.Error(), "want the address of a unix socket, such as unix:path=") {
 		t.Error(err)
 	}
 }
 
-// firstError returns the error of the first report of a source at an address, and ends the source.
+// firstError returns the error of the first report of a source that connects to an address.
 func firstError(t *testing.T, address string) error {
 	t.Helper()
-	s := systemd.New(systemd.Options{Address: address, Log: kittest.Logger(t)})
+	s := systemd.New(systemd.Options{Address: address, Relist: time.Hour, Log: kittest.Logger(t), Metrics: prometheus.NewRegistry()})
 	s.SetTimeout(50 * time.Millisecond)
 	ctx, cancel := context.WithCancel(context.Background())
 	reports, ended := make(chan source.Report, 100), make(chan error, 1)
@@ -52,7 +54,7 @@ func TestNoBus(t *testing.T) {
 	}
 }
 
-// TestSilentBus connects to a socket that nobody answers at.
+// TestSilentBus connects to a socket without a server.
 func TestSilentBus(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bus")
 	l, err := net.Listen("unix", path)

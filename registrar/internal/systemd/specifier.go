@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// expand replaces the specifiers of systemd.unit(5) that come from the name of the unit. The others are
-// errors.
+// expand replaces the specifiers of systemd.unit(5) that depend on the name of the unit only. It returns an
+// error for other specifiers.
 func expand(value, unit string) (string, error) {
 	var out strings.Builder
 	for {
@@ -28,7 +28,7 @@ func expand(value, unit string) (string, error) {
 	}
 }
 
-// specifier returns the value of the specifier with a letter.
+// specifier returns the value of a specifier by its letter.
 func specifier(letter byte, unit string) (text string, ok bool) {
 	base := strings.TrimSuffix(unit, suffix)
 	prefix, instance, _ := strings.Cut(base, "@")

@@ -32,8 +32,8 @@ type fixture struct {
 	reports []source.Report
 }
 
-// start boots a systemd with units and runs a source. The periodic list is off, unless relist is given,
-// so that tests show that signals are enough.
+// start boots a systemd with units and runs a source. With relist = never, there is no periodic list, so the
+// test shows that signals are enough.
 func start(t *testing.T, relist time.Duration, units map[string]string) *fixture {
 	t.Helper()
 	t.Parallel() // the tests wait most of the time
@@ -68,7 +68,7 @@ func (f *fixture) receive(r source.Report) {
 	f.reports = append(f.reports, r)
 }
 
-// history returns the reports that came after the first n.
+// history returns the reports after the first n.
 func (f *fixture) history(n int) []source.Report {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -90,7 +90,7 @@ func (f *fixture) wait(what string, check func(source.Report) error) source.Repo
 	return last
 }
 
-// waitFor waits until the workloads are those of the given lines, as line writes them.
+// waitFor waits until the newest report has the workloads want, in the form of line.
 func (f *fixture) waitFor(want ...string) source.Report {
 	f.t.Helper()
 	return f.wait("workloads "+strings.Join(want, ", "), func(r source.Report) error {
@@ -109,8 +109,7 @@ func lines(r source.Report) []string {
 	return all
 }
 
-// line writes a workload as "ID SERVICE STATE", where STATE is ready, unready or terminating, the
-// last with /ready if it is ready still.
+// line returns a workload as "ID SERVICE STATE". STATE is ready, unready, terminating, or terminating/ready.
 func line(w source.Workload) string {
 	state := "unready"
 	switch {
@@ -162,7 +161,7 @@ func TestStartAndStop(t *testing.T) {
 	f.waitFor("web.service web ready")
 }
 
-// TestStopDrains stops a unit as docs/systemd.md advises: its program goes on while ExecStop waits.
+// TestStopDrains stops a unit with the ExecStop of docs/systemd.md, during which the program goes on.
 func TestStopDrains(t *testing.T) {
 	const unit = web + "X-Portolan-Drain=5s\n" + `ExecStop=sh -c 'test -z "$MAINPID" || until test -e /run/drained; do sleep 0.02; done'` + "\nRestart=on-failure\n"
 	f := start(t, never, map[string]string{"web.service": unit})
@@ -195,7 +194,7 @@ func mainPID(f *fixture, unit string) string {
 	return strings.TrimSpace(f.Systemctl("show", "--value", "--property=MainPID", unit))
 }
 
-// TestStoppingWithoutMainProcess stops a unit whose program ends at once, while ExecStopPost goes on.
+// TestStoppingWithoutMainProcess checks that a unit is not ready while only its ExecStopPost runs.
 func TestStoppingWithoutMainProcess(t *testing.T) {
 	const unit = web + "ExecStopPost=sh -c 'until test -e /run/done; do sleep 0.02; done'\n"
 	f := start(t, never, map[string]string{"web.service": unit})
@@ -210,7 +209,7 @@ func TestStoppingWithoutMainProcess(t *testing.T) {
 	f.waitFor()
 }
 
-// TestQueuedStop checks that a unit terminates when its stop is queued behind that of another unit.
+// TestQueuedStop checks that a unit is terminating while its stop waits for the stop of another unit.
 func TestQueuedStop(t *testing.T) {
 	f := start(t, never, map[string]string{
 		"database.service": web,
@@ -228,7 +227,7 @@ func TestQueuedStop(t *testing.T) {
 	f.waitFor()
 }
 
-// notifies is a unit that becomes ready, reloads and is ready again when files appear.
+// notifies is a unit that becomes ready, reloads, and is ready again when the test writes files.
 const notifies = `[Service]
 Type=notify
 NotifyAccess=all
@@ -305,8 +304,8 @@ func TestDropIns(t *testing.T) {
 	f.waitFor()
 }
 
-// TestEditWithoutReload checks that an edited file has no effect before systemd has read it, even if
-// units are listed meanwhile.
+// TestEditWithoutReload checks that an edited file has no effect before systemd has read it, although the
+// source lists the units meanwhile.
 func TestEditWithoutReload(t *testing.T) {
 	f := start(t, 20*time.Millisecond, map[string]string{"web.service": web})
 	f.Systemctl("start", "web.service")
@@ -391,8 +390,8 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestReexecution lets systemd execute itself again, which forgets its connection to the bus, and
-// checks that changes after it are seen.
+// TestReexecution checks that the source sees changes after systemd has executed itself again, which drops
+// systemd's connection to the bus.
 func TestReexecution(t *testing.T) {
 	f := start(t, never, map[string]string{"web.service": web, "other.service": web})
 	f.Systemctl("start", "web.service")
@@ -404,7 +403,7 @@ func TestReexecution(t *testing.T) {
 	f.waitFor("other.service web ready")
 }
 
-// TestBusRestart stops the bus, changes units meanwhile, and starts the bus again.
+// TestBusRestart checks that the source sees changes that were made while the bus was stopped.
 func TestBusRestart(t *testing.T) {
 	f := start(t, never, map[string]string{"web.service": web, "other.service": web})
 	f.Systemctl("start", "web.service")
@@ -424,8 +423,8 @@ func TestBusRestart(t *testing.T) {
 	f.waitFor()
 }
 
-// TestRandomSequence does random things with 20 units and compares the workloads with what systemctl
-// shows, whenever systemd rests.
+// TestRandomSequence runs random operations on 20 units. After each round it compares the workloads with the
+// output of systemctl.
 func TestRandomSequence(t *testing.T) {
 	const units, rounds, stepsOfRound = 20, 8, 12
 	seed := uint64(time.Now().UnixNano())
@@ -465,7 +464,7 @@ func TestRandomSequence(t *testing.T) {
 	}
 }
 
-// shown returns the lines of the units that match a pattern, by systemctl and the files.
+// shown returns the expected lines of the units that match a pattern, from systemctl and the unit files.
 func shown(f *fixture, pattern string) []string {
 	f.t.Helper()
 	var units []struct{ Unit, Active string }
@@ -503,7 +502,7 @@ func TestRest(t *testing.T) {
 		return nil
 	}
 	f.wait("500 workloads", all)
-	f.Systemctl("start", names[2]) // returns when no job is left of those above
+	f.Systemctl("start", names[2]) // systemctl waits for the jobs above, too
 	f.quiet()
 
 	before := f.calls()
@@ -535,8 +534,7 @@ func (f *fixture) quiet() {
 	})
 }
 
-// TestPrivileges makes the source's calls as an unprivileged user, with the policy that systemd installs
-// for the bus.
+// TestPrivileges makes the source's calls as an unprivileged user, under the bus policy that systemd installs.
 func TestPrivileges(t *testing.T) {
 	m := systemdtest.Start(t)
 	m.WriteUnit("web.service", web)
@@ -558,8 +556,8 @@ func TestPrivileges(t *testing.T) {
 	}
 }
 
-// TestSyntax checks that systemd reads unit files and specifiers as this package does. It shows how
-// systemd has read the description of a unit.
+// TestSyntax checks that systemd reads unit files and specifiers as this package does, by the description of
+// a unit, which systemd returns.
 func TestSyntax(t *testing.T) {
 	m := systemdtest.Start(t)
 	const unit = `web-a\x2db@eu-1.service`
@@ -585,7 +583,7 @@ func TestSyntax(t *testing.T) {
 	}
 }
 
-// TestExamples runs the units of docs/systemd.md, with another program, and checks what becomes of them.
+// TestExamples runs the units of docs/systemd.md with another program, and checks their workloads.
 func TestExamples(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "testdata", "repository", "docs", "systemd.md"))
 	if err != nil {

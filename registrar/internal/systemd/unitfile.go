@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// maxFileBytes is the longest unit file that is read. systemd's limit for one line is the same.
+// maxFileBytes is the size of the largest unit file that is read. It is also systemd's limit for one line.
 const maxFileBytes = 1 << 20
 
 // stamp identifies a version of a file.
@@ -19,7 +19,7 @@ type stamp struct {
 	modified time.Time
 }
 
-// stampOf returns the stamp of a file below root. A file that cannot be found has an empty version.
+// stampOf returns the stamp of a file below root. If the file cannot be found, size and time are zero.
 func stampOf(root, path string) stamp {
 	s := stamp{path: path}
 	if info, err := os.Stat(filepath.Join(root, path)); err == nil {
@@ -28,9 +28,9 @@ func stampOf(root, path string) stamp {
 	return s
 }
 
-// readUnitFile returns the text of a unit file below root. A file that does not exist, or is no regular
-// file, is empty: the fragment of a masked unit is /dev/null, and the file of a running unit may have
-// been deleted.
+// readUnitFile returns the text of a unit file below root. It returns "" for a file that does not exist or is
+// not a regular file, because the fragment of a masked unit is /dev/null, and the file of a running unit may
+// have been deleted.
 func readUnitFile(root, path string) (string, error) {
 	file := filepath.Join(root, path)
 	info, err := os.Stat(file)
@@ -58,12 +58,12 @@ type assignment struct{ section, key, value string }
 // blanks are the characters around keys and values.
 const blanks = " \t"
 
-// lineEnds replaces the other ends of lines that systemd knows.
+// lineEnds replaces other line ends that systemd accepts by a newline.
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\x00", "\n")
 
-// assignments returns the assignments of a unit file in their order. It reads the file as systemd.syntax(7)
-// says: a line that ends in a backslash is continued by the next one that is no comment. Lines
-// that systemd cannot read are left out, because systemd reports them.
+// assignments returns the assignments of a unit file in their order. It reads the file according to
+// systemd.syntax(7): a line that ends in a backslash continues on the next line that is not a comment. Lines
+// that systemd cannot read are ignored, because systemd reports them.
 func assignments(content string) []assignment {
 	var found []assignment
 	section, begun := "", ""

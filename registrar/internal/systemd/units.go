@@ -11,24 +11,24 @@ import (
 	"portolan.dev/registrar/source"
 )
 
-// reasonUnreadable is the reason of a problem with a unit whose files cannot be read.
+// reasonUnreadable is the reason if the files of a unit cannot be read.
 const reasonUnreadable = "UnreadableUnit"
 
-// units is the state of all services of systemd that run.
+// units has the state of all running services of systemd.
 type units struct {
 	bus  *bus
 	root string // folder of the unit files
 	byID map[string]*unit
 }
 
-// unit is a service that runs.
+// unit is a running service.
 type unit struct {
 	listed
-	files       []stamp // of the files that description was read from
+	files       []stamp // the files from which description was read
 	description description
-	// isolated says that the unit has a network namespace of its own.
+	// isolated is true if the unit has a network namespace of its own.
 	isolated bool
-	// mainPID is the unit's main process. It is read only while the unit stops.
+	// mainPID is the unit's main process. It is known only while the unit stops.
 	mainPID uint32
 }
 
@@ -63,8 +63,8 @@ func (u *units) read(ctx context.Context, c changed) error {
 	return nil
 }
 
-// readUnit stores the state of a unit. It reads its files only if the unit is new, or if its files have
-// to be compared.
+// readUnit stores the state of a unit. It looks at the unit's files only if the unit is new or compare is
+// true.
 func (u *units) readUnit(ctx context.Context, l listed, compare bool) error {
 	known, ok := u.byID[l.Name]
 	next := &unit{listed: l}
@@ -87,9 +87,9 @@ func (u *units) readUnit(ctx context.Context, l listed, compare bool) error {
 	return nil
 }
 
-// compare reads a unit's files again if they are others than those that its description comes from.
-// Changes that wait for a daemon-reload are left alone. If the unit is new to a registrar that has just
-// started, the text that systemd has read is not to be had, and the files are read as they are.
+// compare reads a unit's files if they differ from the files from which its description was read. For a known
+// unit, it ignores changes that wait for a daemon-reload. A unit that is not known is described by its files
+// as they are, because systemd does not return the text that it has read.
 func (u *units) compare(ctx context.Context, next *unit, known bool) error {
 	fragment, err := property[string](ctx, u.bus, next.Path, unitInterface, "FragmentPath")
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package view holds what the registrar needs of the registry: its own pods, and of each service what
-// its backends must have. A registrar on a node with ten containers follows all services of an
-// installation, so of a service it keeps its selector and its ports and nothing else.
+// Package view holds the objects of the registry that the registrar needs: its own pods, and the selector and
+// the ports of each service. The other fields of services are removed, because a registrar with ten containers
+// follows all services of an installation.
 package view

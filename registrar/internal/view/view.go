@@ -11,8 +11,8 @@ import (
 // Kinds returns the kinds that the daemon follows.
 func Kinds() []string { return []string{"Pod", "Service"} }
 
-// Keep returns a function that reports whether the daemon needs an object: services, and the pods of
-// an owner, which is the path of its identity.
+// Keep returns a function that reports whether the daemon needs an object: a service, or a pod of the
+// registrar owner, which is the path of the registrar's identity.
 func Keep(owner string) func(object.Object) bool {
 	return func(o object.Object) bool {
 		pod, ok := o.(*corev1.Pod)
@@ -20,7 +20,7 @@ func Keep(owner string) func(object.Object) bool {
 	}
 }
 
-// OwnedBy reports whether a pod is a registrar's own.
+// OwnedBy reports whether a pod belongs to the registrar owner.
 func OwnedBy(pod *corev1.Pod, owner string) bool {
 	return pod.GetMetadata().GetAnnotations()[object.AnnotationWorkload] == owner
 }
@@ -39,13 +39,13 @@ func Trim(o object.Object) {
 	svc.Status = nil
 }
 
-// View is the view. Its methods are safe for concurrent use.
+// View is a view of the registry. Its methods are safe for concurrent use.
 type View struct {
 	mu       sync.Mutex
 	pods     map[object.Name]*corev1.Pod     // guarded by mu
 	services map[object.Name]*corev1.Service // guarded by mu
 	revision uint64                          // guarded by mu
-	synced   bool                            // guarded by mu: the registry has been read
+	synced   bool                            // guarded by mu: Apply was called
 }
 
 // New returns an empty view.
@@ -104,7 +104,8 @@ func (v *View) Service(name object.Name) *corev1.Service {
 	return v.services[name]
 }
 
-// Revision returns the revision of the registry that the view has, and whether it has one.
+// Revision returns the revision of the registry up to which changes were applied. It returns false before the
+// first Apply.
 func (v *View) Revision() (uint64, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -1,4 +1,3 @@
-// Package compile compiles the contract for the generator and for the linter.
 package compile
 
 import (

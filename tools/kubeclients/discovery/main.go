@@ -66,14 +66,14 @@ func run() error {
 	}
 }
 
-// job is an item of scrape_configs, as far as it concerns discovery.
+// job is an item of scrape_configs, without the fields for scraping.
 type job struct {
 	Name      string            `yaml:"job_name"`
 	Discovery discovery.Configs `yaml:"-"`
 }
 
-// UnmarshalYAML implements yaml.Unmarshaler. The names of the fields of Discovery are those of the kinds
-// of discovery that are linked.
+// UnmarshalYAML implements yaml.Unmarshaler. Each linked kind of discovery has a field of its own in the
+// item, such as kubernetes_sd_configs.
 func (j *job) UnmarshalYAML(unmarshal func(any) error) error {
 	return discovery.UnmarshalYAMLWithInlineConfigs(j, unmarshal)
 }

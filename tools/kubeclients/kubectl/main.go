@@ -1,5 +1,5 @@
-// Command kubectl is kubectl of the version of kubeapi's types, which distributions do not have. The tests
-// of kubeapi build it (portolan/e2e/kubeapi).
+// Command kubectl is kubectl in the version of the types that kubeapi links. Distributions have older ones.
+// The tests of kubeapi build it (portolan/e2e/kubeapi).
 package main
 
 import (

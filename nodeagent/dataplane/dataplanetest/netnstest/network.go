@@ -165,7 +165,7 @@ func (n *Network) ListenNode(t testing.TB, v6 bool) net.Listener {
 	return lis
 }
 
-// ClientAddr returns the address of the n-th client at a vantage.
+// ClientAddr returns the address of the n-th client at a location.
 func (n *Network) ClientAddr(from dataplanetest.ClientLocation, client int, v6 bool) netip.Addr {
 	switch from {
 	case dataplanetest.Inside:
@@ -176,7 +176,7 @@ func (n *Network) ClientAddr(from dataplanetest.ClientLocation, client int, v6 b
 	return nodeAddr(0, v6)
 }
 
-// Dial connects from a vantage. The kernel chooses the source address of the node's own programs.
+// Dial connects from a location. The kernel chooses the source address of the node's own programs.
 func (n *Network) Dial(ctx context.Context, from dataplanetest.ClientLocation, source netip.AddrPort, p plan.Protocol, to netip.AddrPort) (net.Conn, error) {
 	if from == dataplanetest.Node {
 		source = netip.AddrPortFrom(unspecified(to.Addr().Is6()), source.Port())

@@ -114,7 +114,7 @@ func (r *Rig) Damage(t testing.TB) {
 	}
 }
 
-// Cleanup implements dataplanetest.Rig. It compares the inventory of the namespace with the one
+// Cleanup implements dataplanetest.Rig. It compares the inventory of the namespace with the inventory from
 // before the plane was opened.
 func (r *Rig) Cleanup(t testing.TB) error {
 	t.Helper()

@@ -21,8 +21,8 @@ const (
 	counterBytesOut    = 5
 )
 
-// Counters are the kernel's counters of a service. The library reads the ones of 32 bits, in which
-// packets overflow within the hour.
+// Counters are the kernel's counters of a service, of 64 bits. The library reads the kernel's older counters of
+// 32 bits, in which packets overflow within the hour.
 type Counters struct {
 	Connections           uint64
 	PacketsIn, PacketsOut uint64

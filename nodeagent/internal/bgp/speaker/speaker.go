@@ -61,7 +61,7 @@ func Open(o machine.SpeakerOptions) (machine.Speaker, error) {
 }
 
 func (s *Speaker) start(ctx context.Context) error {
-	// Without families the library makes tables of all that it knows.
+	// Without Families, the library makes a table for each family that it supports.
 	global := &api.Global{Asn: s.opts.AS, RouterId: s.opts.RouterID.String(), ListenPort: -1, Families: []uint32{ipv4Unicast, ipv6Unicast}}
 	if err := s.server.StartBgp(ctx, &api.StartBgpRequest{Global: global}); err != nil {
 		return err
@@ -83,7 +83,7 @@ func (s *Speaker) start(ctx context.Context) error {
 	return nil
 }
 
-// refuseRoutes makes the server take no other routes than those of this speaker.
+// refuseRoutes makes the server refuse the routes of peers.
 func (s *Speaker) refuseRoutes(ctx context.Context) error {
 	own := &api.Policy{Name: "own", Statements: []*api.Statement{{
 		Name:       "own",
@@ -111,8 +111,8 @@ func (s *Speaker) Change(advertise, withdraw []netip.Addr) error {
 	return errors.Join(errs...)
 }
 
-// Close implements machine.Speaker. A server that keeps the routes is not stopped as a whole, because
-// that would be a second end of its sessions: it leaves an idle goroutine behind, in a process that ends.
+// Close implements machine.Speaker. If the routes are kept, Close does not stop the whole server, because that
+// would end the sessions a second time. An idle goroutine stays, until the process ends.
 func (s *Speaker) Close(keep bool) {
 	s.unwind()
 	if !keep {
@@ -151,7 +151,7 @@ func reason(established bool, text string) string {
 	return text
 }
 
-// onlyWarnings drops what the library says about each step of a session.
+// onlyWarnings drops log lines below Warn, because the library logs each step of a session.
 type onlyWarnings struct{ slog.Handler }
 
 // Enabled implements slog.Handler.

@@ -19,7 +19,7 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-// peer is a router that writes down what it is told. Its sessions have the routes of one family.
+// peer is a router that records the messages of the speaker. Its sessions have the routes of one family.
 type peer struct {
 	t       *testing.T
 	lis     net.Listener
@@ -62,7 +62,7 @@ func startPeerOf(t *testing.T, as uint16, at string, restart bool) *peer {
 	return p
 }
 
-// end ends the session without a word.
+// end ends the session without a message.
 func (p *peer) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,14 +77,14 @@ func (p *peer) say(text string) {
 	p.said = append(p.said, text)
 }
 
-// heard returns what happened so far.
+// heard returns the recorded events.
 func (p *peer) heard() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.said)
 }
 
-// await waits until the last things that happened are these.
+// await waits until the last recorded events are the given ones.
 func (p *peer) await(want ...string) {
 	p.t.Helper()
 	kittest.Eventually(p.t, fmt.Sprint(want), func() error {
@@ -164,7 +164,7 @@ func receive(in io.Reader) (*bgp.BGPMessage, error) {
 	return bgp.ParseBGPMessage(append(header, rest...))
 }
 
-// update writes down an update: its routes with the attributes, and the routes that are withdrawn.
+// update records an update: its routes with their attributes, and the withdrawn routes.
 func (p *peer) update(u *bgp.BGPUpdate) {
 	if end, _ := u.IsEndOfRib(); end {
 		p.say("end of routes")
@@ -269,8 +269,8 @@ func TestRoutesInsideTheAS(t *testing.T) {
 	p.await("connected", "+ 203.0.113.1/32 via 127.0.0.1 {AsPath: } {LocalPref: 100}")
 }
 
-// TestEndOfSessions checks that a session ends with a notification, which makes a router drop the
-// routes, except if it is to keep them.
+// TestEndOfSessions checks that a session ends with a notification, which makes a router drop the routes,
+// unless the router should keep them.
 func TestEndOfSessions(t *testing.T) {
 	const cease = "notification 6"
 	for _, c := range []struct {
@@ -310,8 +310,8 @@ func TestEndOfSessions(t *testing.T) {
 	}
 }
 
-// TestRoutesDoNotWaitForAnotherPeer checks that a router which has kept routes gets them, with the end
-// of them, although another router cannot be reached.
+// TestRoutesDoNotWaitForAnotherPeer checks that a router gets the routes and the end of routes although
+// another router cannot be reached.
 func TestRoutesDoNotWaitForAnotherPeer(t *testing.T) {
 	gone, err := net.Listen("tcp", "127.0.0.2:0")
 	if err != nil {
@@ -381,7 +381,7 @@ func TestRoutesOfPeersAreRefused(t *testing.T) {
 	quiet.await("connected", "+ 203.0.113.1/32 via 127.0.0.1 {AsPath: 64512}", "+ 203.0.113.2/32 via 127.0.0.1 {AsPath: 64512}")
 }
 
-// prefixesOfUpdate is the number of routes that a message has room for.
+// prefixesOfUpdate is the number of routes that fit into one message.
 const prefixesOfUpdate = 500
 
 // advertise sends routes to the speaker.

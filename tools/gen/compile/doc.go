@@ -1,0 +1,2 @@
+// Package compile compiles the contract for the generator and for the linter.
+package compile
