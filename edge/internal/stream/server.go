@@ -116,7 +116,7 @@ func (s *Server) prepare(conn *net.TCPConn, client *listen.Conn, settings *Setti
 		return conn, nil
 	}
 	secure := tls.Client(conn, settings.BackendTLS)
-	conn.SetDeadline(time.Now().Add(s.opts.HandshakeTimeout)) //nolint:errcheck // the handshake fails too
+	conn.SetDeadline(time.Now().Add(handshakeTimeout)) //nolint:errcheck // the handshake fails too
 	// The deadline ends the handshake. A context would need a goroutine.
 	if err := secure.HandshakeContext(context.Background()); err != nil {
 		return nil, err
