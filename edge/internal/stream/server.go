@@ -165,13 +165,13 @@ func (s *Server) remove(c *connection) {
 }
 
 // Shutdown resets new connections, and waits until the established ones have ended. When ctx is done, it resets the
-// remaining ones. It must be called once.
+// remaining ones. It may be called several times, for example with an earlier end for ctx.
 func (s *Server) Shutdown(ctx context.Context) {
 	s.mu.Lock()
-	s.stopped = true
-	if len(s.open) == 0 {
-		close(s.drained)
+	if !s.stopped && len(s.open) == 0 {
+		close(s.drained) // otherwise remove closes it
 	}
+	s.stopped = true
 	s.mu.Unlock()
 	select {
 	case <-s.drained:

@@ -278,6 +278,11 @@ func TestShutdown(t *testing.T) {
 			}
 		})
 	})
+	t.Run("twice", func(t *testing.T) {
+		w := start(t, stream.Settings{}, listen.Settings{}, echo)
+		w.server.Shutdown(t.Context())
+		w.shutdown(0)
+	})
 	t.Run("a connection stays", func(t *testing.T) {
 		w := start(t, stream.Settings{}, listen.Settings{}, echo)
 		conn := w.dial()
