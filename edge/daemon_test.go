@@ -158,6 +158,48 @@ func TestLayerChanges(t *testing.T) {
 	})
 }
 
+// TestADeletedServiceKeepsConnectionsOfBothLayers checks that a port counts its connections until the last one has
+// ended, if the service is deleted after a change of its layer.
+func TestADeletedServiceKeepsConnectionsOfBothLayers(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	frontend := w.service("web", nil, backend(t, greet("web")))
+	c := dial(t, frontend)
+	if line, err := c.line(); err != nil || line != "web" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	svc := w.object("web", frontend, annotations{"backend-protocol": "http", "check": "false"})
+	w.log.Put(svc)
+	kittest.Eventually(t, "requests are read", func() error {
+		if status, body := fetch(t, browser(nil), "http://"+frontend.String()); status != http.StatusBadGateway {
+			return fmt.Errorf("status %d, %q", status, body) // the backend speaks no HTTP
+		}
+		return nil
+	})
+	w.log.Delete(object.KeyOf(svc))
+	kittest.Eventually(t, "the end of the port", func() error {
+		if _, err := w.port(frontend); err == nil {
+			return errors.New("it is open")
+		}
+		return nil
+	})
+	for range 50 { // the port must not be forgotten soon after it was closed, either
+		if !goesOn(c) {
+			t.Fatal("the connection of layer 4 has ended")
+		}
+	}
+	if got := w.metric("portolan_edge_connections"); got != 1 {
+		t.Errorf("%g connections are counted, want 1", got)
+	}
+	c.Close()
+	kittest.Eventually(t, "the end of the connection", func() error {
+		if got := w.metric("portolan_edge_connections"); got != 0 {
+			return fmt.Errorf("%g connections", got)
+		}
+		return nil
+	})
+}
+
 // TestStatus checks the arguments of the API, and that a service has only its own ports.
 func TestStatus(t *testing.T) {
 	w := newWorld(t)

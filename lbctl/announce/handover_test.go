@@ -99,6 +99,58 @@ func (w *world) expectHandOver(addr netip.Addr, to string) {
 	}
 }
 
+// TestNoHandOverToANodeThatHandsOver checks that a node gets no hand-over from a previous node while that node itself
+// sends packets for the address on, because packets could return to it.
+func TestNoHandOverToANodeThatHandsOver(t *testing.T) {
+	addr, now := netip.MustParseAddr("192.0.2.10"), time.Now()
+	a := NewAssigner(Options{})
+	a.Begin(now)
+	a.SetWanted(now, []Wanted{{Address: addr, Nodes: map[string]bool{"n1": true, "n2": true}}})
+	sequences := map[string]uint64{}
+	subnets := map[string]netip.Prefix{"n1": netip.MustParsePrefix("192.0.2.1/24"), "n2": netip.MustParsePrefix("192.0.2.2/24")}
+	// say sends a message of a node that has followed all answers.
+	say := func(node string, draining bool, handOvers []HandOver, addrs ...netip.Addr) Answer {
+		t.Helper()
+		stream := map[string]uint64{"n1": 1, "n2": 2}[node]
+		followed := uint64(greeting)
+		if n := a.nodes[node]; n != nil {
+			followed = n.answer
+		}
+		sequences[node]++
+		m := Message{
+			Node: node, Instance: node, Sequence: sequences[node], Followed: followed, Addresses: addrs, HandOvers: handOvers,
+			State: State{Ready: true, Stays: true, Draining: draining, Subnets: []netip.Prefix{subnets[node]}},
+		}
+		if err := a.Receive(now, stream, m); err != nil {
+			t.Fatal(err)
+		}
+		answer, ok := a.Answer(now, node, stream)
+		if !ok {
+			t.Fatalf("no answer for %s", node)
+		}
+		return answer
+	}
+	say("n1", false, nil)
+	say("n2", false, nil)
+	now = now.Add(DefaultValidity + DefaultValidity/8)
+	first, second := "n1", "n2"
+	say(first, false, nil)
+	say(second, false, nil)
+	a.Tick(now)
+	if len(say(first, false, nil).Addresses) == 0 {
+		first, second = second, first
+	}
+	say(first, false, nil, addr) // it announces the address
+	say(first, true, nil)        // and drains, so that the address moves
+	if got := say(second, false, nil, addr).HandOvers; len(got) != 1 || got[0].Node != first || got[0].Address != addr {
+		t.Errorf("hand-overs %v, want one from %s", got, first)
+	}
+	say(first, true, []HandOver{{Address: addr, Node: second}})
+	if got := say(second, false, nil, addr).HandOvers; len(got) > 0 {
+		t.Errorf("%s hands over to %s, which hands over itself: %v", second, first, got)
+	}
+}
+
 // TestOwnersOutliveTheirRights checks that addresses and hand-overs stay where they are when there was
 // no leader for longer than the rights last.
 func TestOwnersOutliveTheirRights(t *testing.T) {

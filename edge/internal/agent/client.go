@@ -84,10 +84,9 @@ func (c *Client) Drain() {
 func (c *Client) update(change func() bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !change() {
-		return
+	if change() {
+		c.wake.Send()
 	}
-	c.wake.Send()
 }
 
 // IsLocal reports whether an address belongs to the node, so that a socket can be bound to it.

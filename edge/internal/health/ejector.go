@@ -57,7 +57,7 @@ func NewEjector(s EjectionSettings, changed func(backend netip.AddrPort, until t
 }
 
 // Set sets the backends. Backends that were there keep their state. If more than half of the backends would be
-// ejected, the ejections with the earliest ends are ended until half of the backends are left.
+// ejected, Set ends the ejections with the earliest ends until at most half of the backends are ejected.
 func (e *Ejector) Set(backends []netip.AddrPort) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -1,15 +1,12 @@
 package listen_test
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net"
 	"net/netip"
-	"os"
 	"sync"
 	"syscall"
 	"testing"
@@ -116,21 +113,4 @@ func (w *world) expectRefused(want map[listen.Reason]int) {
 		}
 		return nil
 	})
-}
-
-// certificates returns a server's configuration and one for its clients.
-func certificates(t *testing.T) (server, client *tls.Config) {
-	t.Helper()
-	files := kittest.NewCertificates(t).Issue("edge/n1", time.Hour, "127.0.0.1")
-	cert, err := tls.LoadX509KeyPair(files.Cert, files.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pem, err := os.ReadFile(files.CA)
-	if err != nil {
-		t.Fatal(err)
-	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(pem)
-	return &tls.Config{Certificates: []tls.Certificate{cert}}, &tls.Config{RootCAs: roots, ServerName: "127.0.0.1"}
 }

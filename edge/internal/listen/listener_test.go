@@ -64,8 +64,8 @@ func TestTakenAndForeignAddresses(t *testing.T) {
 // TestCertificatesChange checks that a new certificate is for new connections, and that established
 // ones continue.
 func TestCertificatesChange(t *testing.T) {
-	server, client := certificates(t)
-	nextServer, nextClient := certificates(t)
+	server, client := kittest.LoopbackTLS(t)
+	nextServer, nextClient := kittest.LoopbackTLS(t)
 	var config atomic.Pointer[tls.Config]
 	config.Store(server)
 	w := start(t, listen.Options{}, listen.Settings{TLS: config.Load})
@@ -88,7 +88,7 @@ func TestCertificatesChange(t *testing.T) {
 
 // TestFailedHandshakeIsExplained checks that the client gets TLS's alert and not a reset.
 func TestFailedHandshakeIsExplained(t *testing.T) {
-	server, client := certificates(t)
+	server, client := kittest.LoopbackTLS(t)
 	server.MinVersion, client.MaxVersion = tls.VersionTLS13, tls.VersionTLS12
 	w := start(t, listen.Options{}, listen.Settings{TLS: func() *tls.Config { return server }})
 	var alert *net.OpError
@@ -99,7 +99,7 @@ func TestFailedHandshakeIsExplained(t *testing.T) {
 }
 
 func TestSilentTLSClientEnds(t *testing.T) {
-	server, _ := certificates(t)
+	server, _ := kittest.LoopbackTLS(t)
 	w := start(t, listen.Options{HandshakeTimeout: time.Millisecond}, listen.Settings{TLS: func() *tls.Config { return server }})
 	if data, err := io.ReadAll(w.dial("\x16\x03\x01")); err == nil && len(data) > 0 {
 		t.Errorf("read %q", data)
@@ -165,7 +165,7 @@ func TestLimits(t *testing.T) {
 // TestLimitsCountTheNamedClient checks that connections through a load balancer in front count for
 // the client that the header names, and that a failed handshake no longer counts.
 func TestLimitsCountTheNamedClient(t *testing.T) {
-	server, client := certificates(t)
+	server, client := kittest.LoopbackTLS(t)
 	w := start(t, listen.Options{}, listen.Settings{ProxyFrom: loopback, MaxPerClient: 1, TLS: func() *tls.Config { return server }})
 	connect := func(header string) net.Conn { return tls.Client(&prefixed{Conn: w.dial(""), prefix: header}, client) }
 	io.ReadAll(w.dial("PROXY TCP4 192.0.2.1 198.51.100.1 1 2\r\nnot TLS")) //nolint:errcheck // it ends in any case

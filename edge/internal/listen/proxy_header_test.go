@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"portolan.dev/edge/internal/listen"
+	"portolan.dev/services/kit/kittest"
 )
 
 const signature = "\r\n\r\n\x00\r\nQUIT\n"
@@ -179,7 +180,7 @@ func TestSourceRanges(t *testing.T) {
 // TestProxyHeaderBeforeTLS checks that a header comes before TLS, and that TLS gets the bytes that
 // were read together with the header.
 func TestProxyHeaderBeforeTLS(t *testing.T) {
-	server, client := certificates(t)
+	server, client := kittest.LoopbackTLS(t)
 	w := start(t, listen.Options{}, listen.Settings{ProxyFrom: loopback, TLS: func() *tls.Config { return server }})
 	conn := tls.Client(&prefixed{Conn: w.dial(""), prefix: version2(1, 0x11, v4)}, client)
 	if got, err := bufio.NewReader(conn).ReadString('\n'); got != "192.0.2.1:40000 198.51.100.1:443\n" {

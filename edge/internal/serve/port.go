@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -43,7 +44,8 @@ type handler interface {
 	update(p *plan.Port)
 	// removed is called after a backend was removed from the pool.
 	removed(backend netip.AddrPort)
-	// shutdown waits until the connections have ended. When ctx ends, it ends the remaining connections.
+	// shutdown waits until the connections have ended. When ctx ends, it ends the remaining connections. It may
+	// be called again while it runs, or later.
 	shutdown(ctx context.Context)
 }
 
@@ -148,9 +150,11 @@ func (p *port) close(limit time.Duration) {
 	}
 	handlers := append(slices.Clone(p.former), p.handler)
 	p.server.drain(limit, func(ctx context.Context) {
+		var all sync.WaitGroup
 		for _, h := range handlers {
-			h.shutdown(ctx)
+			all.Go(func() { h.shutdown(ctx) })
 		}
+		all.Wait()
 	}, func() {
 		delete(p.server.draining, p)
 		p.pool.Replace(nil)

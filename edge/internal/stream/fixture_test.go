@@ -4,12 +4,10 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -191,21 +189,4 @@ func say(conn io.ReadWriter) error {
 		err = fmt.Errorf("got %q", line)
 	}
 	return err
-}
-
-// certificates returns a server's configuration and one for its clients.
-func certificates(t *testing.T) (server, client *tls.Config) {
-	t.Helper()
-	files := kittest.NewCertificates(t).Issue("edge/n1", time.Hour, "127.0.0.1")
-	cert, err := tls.LoadX509KeyPair(files.Cert, files.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pem, err := os.ReadFile(files.CA)
-	if err != nil {
-		t.Fatal(err)
-	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(pem)
-	return &tls.Config{Certificates: []tls.Certificate{cert}}, &tls.Config{RootCAs: roots, ServerName: "127.0.0.1"}
 }

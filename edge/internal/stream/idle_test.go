@@ -11,11 +11,12 @@ import (
 
 	"portolan.dev/edge/internal/listen"
 	"portolan.dev/edge/internal/stream"
+	"portolan.dev/services/kit/kittest"
 )
 
 // TestIdleConnectionsEnd checks that both sides of a silent connection are reset.
 func TestIdleConnectionsEnd(t *testing.T) {
-	server, client := certificates(t)
+	server, client := kittest.LoopbackTLS(t)
 	for _, secure := range []bool{false, true} {
 		b, l := startBackend(t), listen.Settings{}
 		if secure {

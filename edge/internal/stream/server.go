@@ -116,7 +116,7 @@ func (s *Server) prepare(conn *net.TCPConn, client *listen.Conn, settings *Setti
 		return conn, nil
 	}
 	secure := tls.Client(conn, settings.BackendTLS)
-	conn.SetDeadline(time.Now().Add(s.opts.HandshakeTimeout)) //nolint:errcheck // the handshake fails too
+	conn.SetDeadline(time.Now().Add(handshakeTimeout)) //nolint:errcheck // the handshake fails too
 	// The deadline ends the handshake. A context would need a goroutine.
 	if err := secure.HandshakeContext(context.Background()); err != nil {
 		return nil, err
@@ -165,13 +165,13 @@ func (s *Server) remove(c *connection) {
 }
 
 // Shutdown resets new connections, and waits until the established ones have ended. When ctx is done, it resets the
-// remaining ones. It must be called once.
+// remaining ones. It may be called several times, for example with an earlier end for ctx.
 func (s *Server) Shutdown(ctx context.Context) {
 	s.mu.Lock()
-	s.stopped = true
-	if len(s.open) == 0 {
-		close(s.drained)
+	if !s.stopped && len(s.open) == 0 {
+		close(s.drained) // otherwise remove closes it
 	}
+	s.stopped = true
 	s.mu.Unlock()
 	select {
 	case <-s.drained:

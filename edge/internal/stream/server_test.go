@@ -28,7 +28,7 @@ type closeWriter interface {
 // TestBytesArriveWhole sends random bytes through every combination of TLS, both ways at once, and
 // checks that each direction ends by itself.
 func TestBytesArriveWhole(t *testing.T) {
-	server, client := certificates(t)
+	server, client := kittest.LoopbackTLS(t)
 	for _, c := range []struct{ clientTLS, backendTLS bool }{{false, false}, {true, false}, {false, true}, {true, true}} {
 		t.Run(fmt.Sprintf("TLS of the client %t, of the backend %t", c.clientTLS, c.backendTLS), func(t *testing.T) {
 			b := startBackend(t)
@@ -147,7 +147,7 @@ func TestUntrustedHeaderIsPassedOn(t *testing.T) {
 
 // TestProxyHeaderComesBeforeTLS checks a backend that expects a PROXY header before TLS.
 func TestProxyHeaderComesBeforeTLS(t *testing.T) {
-	server, client := certificates(t)
+	server, client := kittest.LoopbackTLS(t)
 	b := startBackend(t)
 	w := start(t, stream.Settings{Header: stream.V1, BackendTLS: client}, listen.Settings{}, b.addr())
 	conn := w.dial()
@@ -164,8 +164,8 @@ func TestProxyHeaderComesBeforeTLS(t *testing.T) {
 
 // TestBadBackendsAreLeft checks that a client is served by the backend that works.
 func TestBadBackendsAreLeft(t *testing.T) {
-	server, client := certificates(t)
-	otherServer, _ := certificates(t)
+	server, client := kittest.LoopbackTLS(t)
+	otherServer, _ := kittest.LoopbackTLS(t)
 	for _, c := range []struct {
 		name string
 		bad  netip.AddrPort
@@ -277,6 +277,11 @@ func TestShutdown(t *testing.T) {
 				return errors.New("not yet")
 			}
 		})
+	})
+	t.Run("twice", func(t *testing.T) {
+		w := start(t, stream.Settings{}, listen.Settings{}, echo)
+		w.server.Shutdown(t.Context())
+		w.shutdown(0)
 	})
 	t.Run("a connection stays", func(t *testing.T) {
 		w := start(t, stream.Settings{}, listen.Settings{}, echo)

@@ -20,13 +20,14 @@ const (
 	V2       Header = 2
 )
 
+// handshakeTimeout is the longest time for the TLS handshake with a backend.
+const handshakeTimeout = 5 * time.Second
+
 // Options configure a Server for its life. The zero value of a field selects its default.
 type Options struct {
 	Log    *slog.Logger // default: discard
 	Pool   *backends.Pool
 	Dialer backends.Dialer
-	// HandshakeTimeout is the longest time for the TLS handshake with a backend. Default 5 s.
-	HandshakeTimeout time.Duration
 	// Finished is called with each connection that has ended. Default: nothing.
 	Finished func(*Record)
 }
@@ -34,9 +35,6 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.HandshakeTimeout == 0 {
-		o.HandshakeTimeout = 5 * time.Second
 	}
 	if o.Finished == nil {
 		o.Finished = func(*Record) {}

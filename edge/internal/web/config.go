@@ -30,8 +30,6 @@ type Config struct {
 	HeaderTimeout time.Duration
 	// MaxHeaderBytes is the largest head of a request or a response. Default 64 KiB.
 	MaxHeaderBytes int
-	// MaxIdlePerBackend is the number of unused connections that are kept for each backend. Default 512.
-	MaxIdlePerBackend int
 	// Dialer dials backends. Its default for MaxAttempts is 3 here.
 	Dialer backends.Dialer
 
@@ -47,7 +45,6 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.IdleTimeout, time.Minute)
 	setDefault(&c.HeaderTimeout, 10*time.Second)
 	setDefault(&c.MaxHeaderBytes, 64<<10)
-	setDefault(&c.MaxIdlePerBackend, 512)
 	setDefault(&c.Dialer.MaxAttempts, 3)
 	return c
 }

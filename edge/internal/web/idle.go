@@ -29,7 +29,6 @@ const sweepEvery = 5 * time.Second
 
 // idleConns holds the idle connections to one backend.
 type idleConns struct {
-	limit   int
 	timeout time.Duration
 
 	mu     sync.Mutex
@@ -56,7 +55,7 @@ func (c *idleConns) take() *link {
 func (c *idleConns) put(l *link, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed || len(c.links) >= c.limit {
+	if c.closed || len(c.links) >= maxIdlePerBackend {
 		l.Close() //nolint:errcheck // nothing is under way
 		return
 	}

@@ -12,6 +12,9 @@ import (
 	"portolan.dev/services/backends"
 )
 
+// maxIdlePerBackend is the number of unused connections that are kept for each backend.
+const maxIdlePerBackend = 512
+
 // upstreams holds the connections to all backends.
 type upstreams struct {
 	config Config
@@ -47,7 +50,7 @@ func (u *upstreams) getOrAdd(addr netip.AddrPort) (up *upstream, added bool) {
 		return up, false
 	}
 	up = &upstream{transport: newTransport(&u.config, addr)}
-	up.idle.limit, up.idle.timeout = u.config.MaxIdlePerBackend, u.config.IdleTimeout
+	up.idle.timeout = u.config.IdleTimeout
 	if u.closed {
 		up.close()
 		return up, false
@@ -89,8 +92,8 @@ func newTransport(c *Config, addr netip.AddrPort) *http.Transport {
 		DisableCompression:     true,
 		ExpectContinueTimeout:  time.Second,
 		IdleConnTimeout:        c.IdleTimeout,
-		MaxIdleConns:           c.MaxIdlePerBackend,
-		MaxIdleConnsPerHost:    c.MaxIdlePerBackend,
+		MaxIdleConns:           maxIdlePerBackend,
+		MaxIdleConnsPerHost:    maxIdlePerBackend,
 		MaxResponseHeaderBytes: int64(c.MaxHeaderBytes),
 		Protocols:              new(http.Protocols),
 	}

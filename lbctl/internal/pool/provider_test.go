@@ -286,6 +286,21 @@ func TestSharesSurviveARestart(t *testing.T) {
 	w.keep(service("copy", shared("edge", 80)), "192.0.2.1")
 }
 
+// TestAMemberWithFewerAddresses checks that a service of one family leaves the addresses of both families to a share
+// in which another service has both, and that the last member gives back an address that it does not use.
+func TestAMemberWithFewerAddresses(t *testing.T) {
+	w := newWorld(t, "192.0.2.0/29", "2001:db8::/125")
+	both := func(svc *corev1.Service) { svc.Spec.IpFamilies = []corev1.IPFamily{ipv4, ipv6} }
+	web := w.keep(service("web", both, shared("edge", 80)), "192.0.2.1", "2001:db8::1")
+	dns := w.keep(service("dns", shared("edge", 53)), "192.0.2.1")
+	owner := spec.OwnerOfAddresses(web).UID
+	w.allocator.want(t, "192.0.2.1 "+owner+" loadBalancer/ipv4", "2001:db8::1 "+owner+" loadBalancer/ipv6")
+	w.delete(web)
+	w.put("web", nil)
+	w.keep(dns, "192.0.2.1")
+	w.allocator.want(t, "192.0.2.1 "+owner+" loadBalancer/ipv4")
+}
+
 // TestAMemberWhoseStatusIsNotWrittenYet admits a service to a share. Before its status shows the address, another
 // service requests a different address for the share, and must be refused.
 func TestAMemberWhoseStatusIsNotWrittenYet(t *testing.T) {
