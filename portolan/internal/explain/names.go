@@ -3,6 +3,7 @@ package explain
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	corev1 "portolan.dev/api/core/v1"
 	dnsv1 "portolan.dev/api/dns/v1"
@@ -23,7 +24,7 @@ func (c *explainer) names(ctx context.Context) Step {
 			step.addLine("and %d more records", len(answer.GetAnswer())-maxShown)
 			break
 		}
-		step.addLine("%s", record)
+		step.addLine("%s", strings.ReplaceAll(record, "\t", " ")) // a tab would be shown as \t
 	}
 	for _, line := range answer.GetExplanation() {
 		step.addLine("%s", line)
