@@ -105,7 +105,7 @@ func (v *View) remove(key object.Key) (old object.Object) {
 
 // replace makes the view equal to a snapshot and returns the differences: the created and changed
 // objects in the snapshot's order, then the deleted ones. An object that is equal to the stored one
-// is no difference. versionsTell is whether objects with the same version are equal, which holds within
+// is no difference. versionsTell is set if objects with the same version are equal, which is true within
 // one epoch unless a change was forged.
 func (v *View) replace(snapshot []object.Object, revision uint64, versionsTell bool) []Change {
 	var diff []Change

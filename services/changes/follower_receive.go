@@ -40,8 +40,8 @@ func (f *Follower) drain(ctx context.Context, m *nats.Msg, msgs <-chan *nats.Msg
 
 // receive processes one message: a bookmark or a change. It checks all fields, because any client
 // with permission to publish on the subjects could have sent the message. An invalid message is
-// dropped, and the follower later finds that its revision is missing. A valid one is believed until
-// the next comparison with the registry's log.
+// dropped, and the follower later finds that its revision is missing. A valid message is used, and is
+// verified at the next comparison with the registry's log.
 func (f *Follower) receive(ctx context.Context, m *nats.Msg) error {
 	if f.ignoresNATS(time.Now()) {
 		return nil
@@ -180,7 +180,7 @@ func (f *Follower) bookmark(ctx context.Context, m *nats.Msg) error {
 }
 
 // readMissing reads the missing changes up to a revision from the registry's log. It does nothing while an
-// earlier request is due to be repeated, because the answer to that one has these changes too.
+// failed request waits for its repetition, because the answer to that request has these changes too.
 func (f *Follower) readMissing(ctx context.Context, upTo uint64) error {
 	if f.need != nothing {
 		return nil

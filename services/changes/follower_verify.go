@@ -10,14 +10,14 @@ import (
 	registryv1 "portolan.dev/api/registry/v1"
 )
 
-// toldHead is a head of the log that the registry told the follower.
+// toldHead is a head of the log in an answer of the registry.
 type toldHead struct {
 	head uint64
 	at   time.Time // arrival of the registry's answer
 }
 
-// verifyDue reports whether the changes from NATS are to be compared with the log now. Without such
-// changes the comparison tells the log's head, so that suppressed changes are noticed.
+// verifyDue reports whether the changes from NATS are to be compared with the log now. The comparison is
+// also due without such changes, because its answer has the log's head, which shows suppressed changes.
 func (f *Follower) verifyDue(now time.Time) bool {
 	switch {
 	case f.cfg.NATS == nil || !f.synced.Load() || f.need == aSnapshot:
@@ -28,8 +28,8 @@ func (f *Follower) verifyDue(now time.Time) bool {
 	return !now.Before(f.nextVerifyAt) || f.verifyFailures == 0 && len(f.unverified.taken) > MaxVerify/2
 }
 
-// ignoresNATS reports whether the follower takes nothing from NATS, because something that it
-// received was forged, or because the registry has not verified its changes for a long time.
+// ignoresNATS reports whether the follower takes no changes from NATS, because it received a forged
+// message, or because the registry has not verified its changes for a long time.
 func (f *Follower) ignoresNATS(now time.Time) bool {
 	return now.Before(f.distrustedUntil) || !f.unverified.isEmpty() && now.Sub(f.unverified.since) > f.cfg.StaleAfter
 }
@@ -99,7 +99,7 @@ func (f *Follower) takeSnapshot(ctx context.Context) error {
 	return err
 }
 
-// noteHead records the log's head that the registry has told.
+// noteHead records the log's head in an answer of the registry.
 func (f *Follower) noteHead(told toldHead) {
 	if f.revision >= f.behind.head {
 		f.behind = told
@@ -109,20 +109,20 @@ func (f *Follower) noteHead(told toldHead) {
 	}
 }
 
-// lacksTold reports whether the view has not reached a head that the registry told at least one
-// bookmark period ago. Its messages are lost, late or suppressed.
+// lacksTold reports whether the view has not reached a head that the registry reported at least one
+// bookmark period ago. Then messages are lost, late or suppressed.
 func (f *Follower) lacksTold(now time.Time) bool {
 	return f.revision < f.behind.head && now.Sub(f.behind.at) >= f.cfg.BookmarkEvery
 }
 
-// contradictsTold reports whether a bookmark names an earlier head than the registry did more than
+// contradictsTold reports whether a bookmark names an earlier head than the registry reported more than
 // StaleAfter before the bookmark arrived. Such a bookmark is repeated or forged, to hide that changes
-// are suppressed. A younger one may be late.
+// are suppressed. If the difference of the times is smaller, the bookmark may be late.
 func (f *Follower) contradictsTold(head uint64) bool {
 	return head < f.longTold.head && f.queueEmptyAt.Sub(f.longTold.at) > f.cfg.StaleAfter
 }
 
-// distrust records that NATS delivered something forged. From now on the follower ignores messages
+// distrust records that NATS delivered a forged message. From now on the follower ignores messages
 // for DistrustFor and reads the registry's log, because otherwise an attacker could send the next
 // forged message after each repair.
 //

@@ -71,7 +71,7 @@ type Relay struct {
 	verifiedIn string
 	refusals   refusals
 	cautious   bool     // the last batch failed
-	patience   patience // with questions about the stream
+	patience   patience // timeout of requests about the stream
 }
 
 // NewRelay returns a relay. Run starts it.

@@ -109,12 +109,12 @@ func (r *Relay) getStream(ctx context.Context) (jetstream.Stream, error) {
 	return stream, err
 }
 
-// firstPatience is the timeout of the first question.
+// firstPatience is the timeout of the first request.
 const firstPatience = 500 * time.Millisecond
 
-// patience is the timeout of a question that may be repeated. A server that is starting, or that
-// has no leader yet, never answers questions it received too early. The timeout therefore starts
-// short, and doubles while there is no answer, for the sake of slow servers.
+// patience is the timeout of a request that may be repeated. A server that is starting, or that has no
+// leader yet, never answers requests that it received too early. Therefore the timeout is short at first.
+// It doubles while there is no answer, because a server may be slow.
 type patience struct {
 	most    time.Duration
 	current time.Duration

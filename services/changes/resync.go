@@ -18,17 +18,17 @@ type comparisonResult struct {
 }
 
 // Check compares the changes that the follower took from NATS since the last comparison with the
-// registry's log. If they differ, the view is repaired before Check returns. An error says why they
-// could not be compared, such as a registry that does not answer.
+// registry's log. If they differ, the view is repaired before Check returns. Check returns an error if
+// they cannot be compared, for example because no registry answers.
 func (f *Follower) Check(ctx context.Context) error {
 	_, err := f.request(ctx, false)
 	return err
 }
 
 // Resync compares all objects of the view with a snapshot of the registry, and passes the difference
-// to Apply before it returns. It returns the number of objects in which the view was wrong, which
-// does not include changes that were still under way. An error says why they could not be compared.
-// With VersionsOnly, all objects count as wrong after a forged change.
+// to Apply before it returns. It returns the number of objects in which the view was wrong. Changes that
+// were still under way do not count. It returns an error if they cannot be compared. With VersionsOnly,
+// all objects count as wrong after a forged change.
 func (f *Follower) Resync(ctx context.Context) (corrected int, err error) {
 	return f.request(ctx, true)
 }

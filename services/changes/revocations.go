@@ -58,10 +58,10 @@ func (f *Follower) takeRevocations(batch []Change) []Change {
 	return others
 }
 
-// readFollowed reads a snapshot of the followed kinds, of the given revision or a later one. A registry of the previous release does not
-// know the kind Revocation and refuses to list it. The follower then reads the other kinds, because
-// the allocator is upgraded before the registries, and takes another snapshot every StaleAfter until
-// a registry knows the kind.
+// readFollowed reads a snapshot of the followed kinds, of the given revision or a later one. A registry of
+// an earlier release refuses to list the kind Revocation, because it does not have the kind. The allocator
+// is upgraded before the registries, so the follower then reads the other kinds, and takes another snapshot
+// every StaleAfter until a registry has the kind.
 func (f *Follower) readFollowed(ctx context.Context, minRevision uint64) (snapshot, error) {
 	snap, err := f.readSnapshot(ctx, f.cfg.Kinds, minRevision)
 	f.revocationsDue = time.Time{}

@@ -13,8 +13,8 @@ const DefaultPrefix = "portolan"
 const headerEpoch = "Portolan-Epoch"
 
 // headerEncoding has the version of the encoding of changes. A follower takes no change of another
-// version from a message, because the registry would not have the same bytes for it: while an
-// installation is upgraded, relays of two versions may run.
+// version from a message, because its bytes would differ from the registry's. During an upgrade of an
+// installation, relays of two versions may run.
 const (
 	headerEncoding = "Portolan-Encoding"
 	encoding       = "1"

@@ -98,9 +98,9 @@ func specialKind(addr netip.Addr) string {
 	return ""
 }
 
-// NodeAddressProblem returns why no node of the installation may have an address, or "" if one may.
-// With NodeAddresses the operator also allows special addresses, because an installation on one
-// machine has nodes at loopback addresses. One with LoopbackEndpoints is such an installation.
+// NodeAddressProblem returns the reason why no node of the installation may have an address, or "" if
+// nodes may have it. Special addresses, such as loopback, are allowed in the ranges of NodeAddresses and of
+// LoopbackEndpoints, for installations on one machine.
 func NodeAddressProblem(addr netip.Addr, rules Rules) string {
 	kind := specialKind(addr)
 	switch {

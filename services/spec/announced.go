@@ -11,9 +11,9 @@ import (
 // Announced is the state of one load-balancer address on the networks of the nodes.
 type Announced struct {
 	Address string
-	// Node announces the address; "": none does.
+	// Node is the node that announces the address; "": no node does.
 	Node string
-	// Why is the reason why no node does.
+	// Why is the reason if no node does.
 	Why string
 }
 

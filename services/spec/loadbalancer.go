@@ -37,8 +37,9 @@ const (
 	deletedTaint = "ToBeDeletedByClusterAutoscaler"
 )
 
-// TakesBalancerTraffic reports whether load balancers may send traffic to a node. A node that is not
-// ready may get it: health checks and agents know better how long it takes traffic.
+// TakesBalancerTraffic reports whether load balancers may send traffic to a node. It does not depend on
+// the node's readiness, because the health checks of load balancers detect earlier when a node stops and
+// starts to take traffic.
 func TakesBalancerTraffic(node *corev1.Node) bool {
 	if _, excluded := node.GetMetadata().GetLabels()[excludeLabel]; excluded {
 		return false

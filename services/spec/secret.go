@@ -47,8 +47,8 @@ func ValidateSecret(secret *corev1.Secret, _ Rules) apierr.Violations {
 	return c.found
 }
 
-// ValidateSecretUpdate checks a Secret that is to replace another. A type that could change would take
-// a certificate away from edges without a trace.
+// ValidateSecretUpdate checks a Secret that is to replace another. The type cannot change, because edges
+// would lose a certificate without an error.
 func ValidateSecretUpdate(updated, old *corev1.Secret, rules Rules) apierr.Violations {
 	var c checks
 	if updated.GetType() != old.GetType() {

@@ -11,8 +11,8 @@ import (
 // Lease that is renewed about every second, so more shards would keep the registry busy.
 const MaxControllerShards = 64
 
-// ControllerShard returns the shard of a service, of a number of shards. All releases return the same
-// one, because replicas of different releases share the services.
+// ControllerShard returns the shard of a service, from 0 to shards-1. It must return the same shard in all
+// releases, because replicas of different releases share the services.
 func ControllerShard(service object.Name, shards int) int {
 	if shards <= 1 {
 		return 0

@@ -11,12 +11,12 @@ import (
 	"portolan.dev/services/kit/identity"
 )
 
-// TokenRoles lists the roles that a Token can stand for: those that may use the API of Kubernetes.
+// TokenRoles lists the roles that a Token can have: the roles that may use the API of Kubernetes.
 func TokenRoles() []identity.Role {
 	return []identity.Role{identity.Operator, identity.Viewer, identity.Workload}
 }
 
-// DefaultToken makes sure that there is a spec. The registry sets the default of the end.
+// DefaultToken sets an empty spec if there is none. The registry sets the default of the end.
 func DefaultToken(t *corev1.Token) {
 	if t.Spec == nil {
 		t.Spec = &corev1.TokenSpec{}

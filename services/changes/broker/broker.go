@@ -118,8 +118,8 @@ type message struct {
 
 func (m message) size() int64 { return int64(len(m.subject) + len(m.header) + len(m.data)) }
 
-// publish handles a message of a client: one for the stream, a question about the stream, or one
-// for subscribers.
+// publish handles a message of a client, which is for the stream, a request about the stream, or for
+// subscribers.
 func (b *Broker) publish(m message) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -141,7 +141,7 @@ func (b *Broker) route(m message) {
 	}
 }
 
-// matches reports whether a subject is one of those that a pattern with * and > stands for.
+// matches reports whether a subject matches a pattern with * and >.
 func matches(pattern, subject string) bool {
 	for {
 		p, patternRest, morePattern := strings.Cut(pattern, ".")

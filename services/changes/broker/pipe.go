@@ -59,8 +59,8 @@ func (b *bytes) close() {
 	b.arrived.Broadcast()
 }
 
-// end is one end of a connection. Deadlines are not kept: no write waits, and the NATS client
-// notices a server that is silent by its pings.
+// end is one end of a connection. It ignores deadlines, because no write waits, and the NATS client
+// detects a silent server by its pings.
 type end struct{ in, out *bytes }
 
 func (e *end) Read(p []byte) (int, error)  { return e.in.read(p) }

@@ -32,7 +32,7 @@ func (s *stream) keep(m message) {
 func (s *stream) drop(n int) {
 	for i := range s.messages[:n] {
 		s.size -= s.messages[i].size()
-		s.messages[i] = message{} // the array behind the slice holds on to nothing
+		s.messages[i] = message{} // so that its memory is freed
 	}
 	s.messages = s.messages[n:]
 	s.first += uint64(n)
@@ -57,7 +57,7 @@ func (b *Broker) Stored() (first uint64, data [][]byte) {
 	return b.stream.first, data
 }
 
-// Codes of the errors that the change stream tells apart.
+// Codes of the errors that the change stream distinguishes.
 const (
 	noStream         = 10059
 	wrongSequence    = 10071
@@ -91,7 +91,7 @@ func (b *Broker) refuse(m message, code, errCode int, text string) {
 
 func (b *Broker) malformed(m message) { b.refuse(m, 400, malformedRequest, "invalid JSON") }
 
-// answer answers a question about the stream. The caller holds mu.
+// answer answers a request about the stream. The caller holds mu.
 func (b *Broker) answer(m message, api string) {
 	verb := api[:max(strings.LastIndexByte(api, '.'), 0)]
 	if b.stream == nil && verb != "STREAM.CREATE" {
@@ -174,7 +174,7 @@ func (b *Broker) get(m message) {
 	b.route(message{subject: m.reply, header: b.stamped(stored, request.Seq), data: stored.data})
 }
 
-// stamped returns the headers of a stored message with those that say where it is stored.
+// stamped returns the headers of a stored message, with the headers for its stream and sequence.
 func (b *Broker) stamped(m message, sequence uint64) []byte {
 	header := "NATS/1.0\r\n"
 	if len(m.header) > 0 {

@@ -20,8 +20,8 @@ import (
 // with their own TLS.
 func (s *Source) TLS(role Role) *tls.Config { return s.clientTLS(ID{Role: role}) }
 
-// clientTLS returns the settings of a client that connects to the given server. A server without a
-// name is any of its role.
+// clientTLS returns the settings of a client that connects to the given server. If server has no name,
+// the client accepts every server of its role.
 func (s *Source) clientTLS(server ID) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,
@@ -251,7 +251,7 @@ type caller struct {
 	err    error // the reason why it has no identity
 	cert   certificate
 	denied *DenyList
-	// allowedBy is the set of denials that was last found not to have the certificate.
+	// allowedBy is the last set of denials that did not deny the certificate.
 	allowedBy atomic.Pointer[denySet]
 }
 

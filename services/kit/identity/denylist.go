@@ -66,13 +66,13 @@ func certificateOf(cert *x509.Certificate, id ID) certificate {
 	return certificate{path: id.Path(), serial: SerialOf(cert), lineage: Lineage(cert), issued: IssuedAt(cert).Unix()}
 }
 
-// IssuedAt returns when a certificate was issued: ClockSkew after its NotBefore, or a tenth of the
-// lifetime after it if that is less, which is an eleventh of the time from NotBefore to NotAfter. Of
-// an authority that sets NotBefore less far back, it returns up to ClockSkew more.
+// IssuedAt returns the time at which a certificate was issued. This is ClockSkew after its NotBefore, or
+// a tenth of the lifetime after it if that is less, which is an eleventh of the time from NotBefore to
+// NotAfter. If another authority sets NotBefore less far back, the result is too late by up to ClockSkew.
 //
-// A rule without ClockSkew would be exact for such an authority. But of Portolan's own authority it
-// would deny each certificate that was issued within five minutes after the denial, which is when
-// people replace a stolen one.
+// A rule without ClockSkew would be exact for such an authority. But with certificates of Portolan's own
+// authority it would deny each certificate that was issued within five minutes after the denial, for
+// example the replacement of a stolen one.
 func IssuedAt(cert *x509.Certificate) time.Time {
 	return cert.NotBefore.Add(min(ClockSkew, cert.NotAfter.Sub(cert.NotBefore)/11))
 }
@@ -108,8 +108,8 @@ func (l *DenyList) Len() int {
 	return len(l.entries)
 }
 
-// Update adds denials under their names, in the place of those that have the names, and removes
-// others. Streams and connections of certificates that are denied from now on end at once.
+// Update adds denials, or replaces those with the same names, and removes the denials with the names in
+// removed. Streams and connections of certificates that are denied from now on end at once.
 func (l *DenyList) Update(added map[string]Denial, removed []string) {
 	if l == nil || len(added)+len(removed) == 0 {
 		return
@@ -125,7 +125,7 @@ func (l *DenyList) Update(added map[string]Denial, removed []string) {
 	l.apply()
 }
 
-// Replace makes the list consist of the given denials, by name.
+// Replace replaces all denials by the given ones, by name.
 func (l *DenyList) Replace(all map[string]Denial) {
 	if l == nil {
 		return

@@ -25,7 +25,7 @@ type reloader struct {
 	reloading sync.Mutex // guards the fields below
 	// seen is the checksum of the contents that were unusable at the last check.
 	seen [sha256.Size]byte
-	// refused reports whether that has been logged.
+	// refused reports whether these contents have been refused, which is logged once.
 	refused bool
 }
 

@@ -26,9 +26,9 @@ type Audit struct {
 	// failed; of a stream, the messages are the first ones, and either may be nil. Object is
 	// required if there is a log.
 	Object func(method string, request, response any) audit.Object
-	// Operations, if not nil, returns the operations of a call that is several in one. Each is
-	// recorded like a call of its own, instead of the call. It returns nil for other calls, and for
-	// calls that failed as a whole. The response is nil if the call failed.
+	// Operations, if not nil, returns the operations of a bulk call. Each operation is recorded like a
+	// call of its own, and the bulk call is not recorded. Operations returns nil for other calls, and
+	// for calls that failed as a whole. The response is nil if the call failed.
 	Operations func(method string, request, response any) []Operation
 }
 
@@ -43,8 +43,8 @@ type Operation struct {
 }
 
 // isRefusal reports whether a call with the code is recorded even if it only reads. NOT_FOUND is
-// one, because it is also the answer for objects that the caller may not read. The other codes are
-// results of time: the client went away, or it tries again.
+// among these codes, because it is also the answer for objects that the caller may not read. Codes of
+// temporary errors are not, because the client has left or tries again.
 func isRefusal(code codes.Code) bool {
 	switch code {
 	case codes.OK, codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.OutOfRange, codes.Aborted:
@@ -97,7 +97,7 @@ func (s *Server) recordOperations(of audit.Entry, operations []Operation) {
 	}
 }
 
-// operationsOf returns the operations of a call. A panic is counted, and then there are none.
+// operationsOf returns the operations of a call. It returns nil after a panic, which it counts.
 func (s *Server) operationsOf(c call) (operations []Operation) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -107,7 +107,7 @@ func (s *Server) operationsOf(c call) (operations []Operation) {
 	return c.operations()
 }
 
-// objectOf returns the object of a call. A panic is counted, and then there is none.
+// objectOf returns the object of a call. It returns an empty object after a panic, which it counts.
 func (s *Server) objectOf(c call) (o audit.Object) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -12,10 +12,10 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// ClientLeft reports whether the other side of a call's connection has closed it. The kernel of the
-// client's machine does so as well when the client's process dies. It is false if the server itself
-// has closed the connection, also because nothing was heard of the client for some time. The answer
-// is known when the call's context ends, and the call must be one that this package's server serves.
+// ClientLeft reports whether the client has closed the connection of a call. When the client's process
+// dies, the kernel of its machine closes the connection too. ClientLeft returns false if the server has
+// closed the connection, for example because the client was silent for some time. The answer is known when
+// the call's context ends. The call must be served by the server of this package.
 func ClientLeft(ctx context.Context) bool {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
@@ -37,14 +37,14 @@ func (d departures) Accept() (net.Conn, error) {
 	return &departing{Conn: conn}, nil
 }
 
-// departing is a connection that notes whether the other side has closed it. Its address carries the
-// note to the calls, because an address is all that gRPC passes on of a connection.
+// departing is a connection that records whether the other side has closed it. Calls read the record
+// from the connection's address, because gRPC passes only the address of a connection to calls.
 type departing struct {
 	net.Conn
 	left atomic.Bool
 }
 
-// clientAddr is the address of a client with the note of its connection.
+// clientAddr is the address of a client with the record of its connection.
 type clientAddr struct {
 	net.Addr
 	left *atomic.Bool
@@ -67,8 +67,9 @@ func (d *departing) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// note takes the error of a read or write. The errors that count are answers of the other side's
-// kernel. A connection that times out, or that this process closes, has other ones.
+// note records whether the error of a read or write means that the other side has closed the connection.
+// Only errors that come from the other side's kernel do. A timeout, or a close by this process, gives
+// other errors.
 func (d *departing) note(err error) {
 	if err != nil && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)) {
 		d.left.Store(true)

@@ -13,8 +13,8 @@ import (
 	"portolan.dev/services/kit/identity"
 )
 
-// streamLimits counts the open streams of a server, in all and of each identity, and refuses those
-// beyond its limits. An open stream holds messages that its client has not read yet.
+// streamLimits counts the open streams of a server, in all and of each client, and refuses streams beyond
+// its limits, because an open stream holds messages that its client has not read yet.
 type streamLimits struct {
 	inAll, perIdentity int
 	refused            *prometheus.CounterVec // by limit

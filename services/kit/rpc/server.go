@@ -84,8 +84,8 @@ type ServerOptions struct {
 	MaxStreamsPerIdentity int
 	// MaxConnectionAge is the time after which clients must connect again, give or take a tenth; 0
 	// means 1 h. Calls that are under way finish, and streams have a sixth of this time to end. It
-	// is not used without an identity. Clients that connect again show the certificate that they
-	// have by then, and spread over the replicas anew.
+	// is not used without an identity. Clients that connect again send their current certificate, and
+	// are distributed over the replicas again.
 	MaxConnectionAge time.Duration
 	// Audit is the audit log. The zero value records nothing.
 	Audit Audit
@@ -118,9 +118,9 @@ func (o ServerOptions) withDefaults() ServerOptions {
 	return o
 }
 
-// keepalive returns the times after which the server looks whether a client is still there, and
-// after which it ends a connection. With certificates of a short lifetime, connections end several
-// times in it, so that clients show their renewed certificates long before the old ones expire.
+// keepalive returns the times after which the server checks whether a client is still there, and
+// after which it ends a connection. If certificates have a short lifetime, a connection lasts only a part
+// of it, so that clients send their renewed certificates long before the old ones expire.
 func (o ServerOptions) keepalive() keepalive.ServerParameters {
 	params := keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}
 	if o.Identity != nil {

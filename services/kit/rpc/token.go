@@ -10,9 +10,9 @@ import (
 	"portolan.dev/services/kit/token"
 )
 
-// openServices begin the names of the methods that need no token. Health says whether the daemon is
-// ready, as its HTTP health checks do, and reflection has the contract, which is public. With them
-// open, supervisors and tools such as grpcurl list need no secret.
+// openServices has the beginnings of the names of methods that need no token. Health reports whether the
+// daemon is ready, as the open HTTP health checks do, and reflection returns the contract, which is public.
+// So supervisors and tools such as grpcurl list need no secret.
 var openServices = []string{"/grpc.health.v1.Health/", "/grpc.reflection.v1.ServerReflection/", "/grpc.reflection.v1alpha.ServerReflection/"}
 
 // checkToken returns an error unless a call has the token or needs none. Calls over a pipe of a
