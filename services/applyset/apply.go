@@ -5,12 +5,10 @@ import (
 	"strings"
 	"sync"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/client"
-	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 )
 
@@ -99,13 +97,9 @@ func (r *Run) applyEach(ctx context.Context, objects []object.Object) {
 	})
 }
 
-// applyMany applies objects by one call. Registries of earlier releases have no such call.
+// applyMany applies objects by one call.
 func (r *Run) applyMany(ctx context.Context, objects []object.Object) {
 	results, err := r.Registry.ApplyMany(ctx, objects, r.DryRun)
-	if apierr.Code(err) == codes.Unimplemented {
-		r.applyEach(ctx, objects)
-		return
-	}
 	for i, o := range objects {
 		if err != nil {
 			r.applied(o, 0, nil, err)

@@ -143,9 +143,6 @@ type Follower struct {
 	expected      expectedHead
 	// queueEmptyAt is when the queue was last seen empty. Every waiting message arrived after it.
 	queueEmptyAt time.Time
-	// revocationsDue is the time of the next snapshot, if the last one had no Revocations because the
-	// registry does not know the kind. It is zero otherwise.
-	revocationsDue time.Time
 	// epochTrustedUntil is the time until which the view's epoch counts as the registry's, so that messages
 	// of other epochs are ignored.
 	epochTrustedUntil time.Time
@@ -338,9 +335,6 @@ func (f *Follower) nextRequest(now time.Time) need {
 	}
 	if f.need != nothing {
 		return f.need
-	}
-	if !f.revocationsDue.IsZero() && now.After(f.revocationsDue) {
-		return aSnapshot
 	}
 	if f.ignoresNATS(now) || f.lacksTold(now) {
 		return theLog

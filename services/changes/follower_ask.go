@@ -166,7 +166,7 @@ func (f *Follower) applySnapshot(ctx context.Context) error {
 	asked := time.Now()
 	minRevision := f.minSnapshotRevision
 	f.minSnapshotRevision = 0
-	snap, err := f.readFollowed(ctx, minRevision)
+	snap, err := f.readSnapshot(ctx, minRevision)
 	if err != nil {
 		return err
 	}
@@ -223,15 +223,15 @@ type snapshot struct {
 	objects  []object.Object
 }
 
-// readSnapshot reads a whole snapshot of the given kinds, of the given revision or a later one.
-func (f *Follower) readSnapshot(ctx context.Context, kinds []string, minRevision uint64) (snapshot, error) {
+// readSnapshot reads a whole snapshot of the followed kinds, of the given revision or a later one.
+func (f *Follower) readSnapshot(ctx context.Context, minRevision uint64) (snapshot, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// The timeout applies to each batch, because a large snapshot may take long, while a registry
 	// that hangs must be noticed.
 	watchdog := time.AfterFunc(f.cfg.CallTimeout, cancel)
 	defer watchdog.Stop()
-	stream, err := f.registry.Snapshot(ctx, &registryv1.SnapshotRequest{Kinds: kinds, MinRevision: minRevision})
+	stream, err := f.registry.Snapshot(ctx, &registryv1.SnapshotRequest{Kinds: f.cfg.Kinds, MinRevision: minRevision})
 	if err != nil {
 		return snapshot{}, fmt.Errorf("snapshot: %w", err)
 	}

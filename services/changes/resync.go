@@ -84,7 +84,7 @@ func (f *Follower) compareObjects(ctx context.Context) error {
 		return err
 	}
 	asked := time.Now()
-	snap, err := f.readFollowed(ctx, f.revision)
+	snap, err := f.readSnapshot(ctx, f.revision)
 	if err != nil {
 		return err
 	}

@@ -1,12 +1,7 @@
 package changes
 
 import (
-	"context"
 	"slices"
-	"time"
-
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/kit/identity"
@@ -56,26 +51,4 @@ func (f *Follower) takeRevocations(batch []Change) []Change {
 	}
 	f.cfg.Revocations.Update(added, removed)
 	return others
-}
-
-// readFollowed reads a snapshot of the followed kinds, of the given revision or a later one. A registry of
-// an earlier release refuses to list the kind Revocation, because it does not have the kind. The allocator
-// is upgraded before the registries, so the follower then reads the other kinds, and takes another snapshot
-// every StaleAfter until a registry has the kind.
-func (f *Follower) readFollowed(ctx context.Context, minRevision uint64) (snapshot, error) {
-	snap, err := f.readSnapshot(ctx, f.cfg.Kinds, minRevision)
-	f.revocationsDue = time.Time{}
-	if f.cfg.Revocations == nil || len(f.cfg.Kinds) == 0 || status.Code(err) != codes.InvalidArgument {
-		return snap, err
-	}
-	f.revocationsDue = time.Now().Add(f.cfg.StaleAfter)
-	kinds := slices.DeleteFunc(slices.Clone(f.cfg.Kinds), func(kind string) bool { return kind == revocationKind })
-	if snap, err = f.readSnapshot(ctx, kinds, minRevision); err != nil {
-		return snap, err
-	}
-	f.cfg.Log.Warn("the registry is of an earlier release and has no revocations", "revision", snap.revision)
-	if snap.epoch == f.epoch { // revocations from another replica stay in force
-		snap.objects = append(snap.objects, f.view.List(revocationKind)...)
-	}
-	return snap, nil
 }

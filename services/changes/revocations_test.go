@@ -3,16 +3,11 @@ package changes_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	corev1 "portolan.dev/api/core/v1"
@@ -97,68 +92,5 @@ func TestRevocationsComeFromTheRegistryOnly(t *testing.T) {
 			}
 			d.at(next)
 		})
-	}
-}
-
-// earlierRelease is a connection to a registry that does not know the kind Revocation while old is
-// set.
-type earlierRelease struct {
-	grpc.ClientConnInterface
-	old atomic.Bool
-}
-
-// NewStream implements grpc.ClientConnInterface.
-func (c *earlierRelease) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	stream, err := c.ClientConnInterface.NewStream(ctx, desc, method, opts...)
-	return &earlierStream{ClientStream: stream, conn: c}, err
-}
-
-type earlierStream struct {
-	grpc.ClientStream
-	conn    *earlierRelease
-	refused bool
-}
-
-// SendMsg implements grpc.ClientStream.
-func (s *earlierStream) SendMsg(m any) error {
-	request, ok := m.(*registryv1.SnapshotRequest)
-	s.refused = ok && s.conn.old.Load() && slices.Contains(request.GetKinds(), "Revocation")
-	return s.ClientStream.SendMsg(m)
-}
-
-// RecvMsg implements grpc.ClientStream.
-func (s *earlierStream) RecvMsg(m any) error {
-	if s.refused {
-		return status.Error(codes.InvalidArgument, `unknown kind "Revocation"`)
-	}
-	return s.ClientStream.RecvMsg(m)
-}
-
-// TestFollowARegistryWithoutRevocations follows a registry of the previous release, as the allocator
-// does during an upgrade, until the registry is upgraded too.
-func TestFollowARegistryWithoutRevocations(t *testing.T) {
-	log, list := changestest.New(t), kittest.NewCertificates(t).Source("allocator").DenyList()
-	conn := &earlierRelease{ClientConnInterface: log.Conn()}
-	conn.old.Store(true)
-	log.Put(service("a", 1), revocation("first", "nodeagent/n1"))
-	follower := log.Follow(fast(changes.FollowerConfig{Registry: conn, Kinds: []string{"Service"}, Revocations: list, StaleAfter: 50 * time.Millisecond}))
-	log.WaitFor(follower)
-	if services := follower.View().List("Service"); len(services) != 1 || list.Len() != 0 {
-		t.Fatalf("%d services, %d denials", len(services), list.Len())
-	}
-	conn.old.Store(false)
-	denies := func() error {
-		if list.Len() != 1 {
-			return fmt.Errorf("the list has %d", list.Len())
-		}
-		return nil
-	}
-	kittest.Eventually(t, "the Revocations of the upgraded registry", denies)
-	conn.old.Store(true) // another replica, which is not upgraded yet, answers
-	log.Put(service("b", 1))
-	log.Prune(log.Revision()) // so that the follower needs a snapshot
-	log.WaitFor(follower)
-	if err := denies(); err != nil {
-		t.Errorf("after a snapshot without Revocations: %v", err)
 	}
 }

@@ -26,8 +26,7 @@
 // after the other anyway.
 //
 // A call has one trace. If its writes belong to several traced changes, the others' traces end with
-// the sync in this daemon. A registry of the previous release, which does not have the call, gets
-// single writes.
+// the sync in this daemon.
 //
 // # Work for one change
 //

@@ -4,9 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/batch"
@@ -36,15 +33,14 @@ type queued struct {
 
 // writer makes the writes of one leadership, many with each call. It is safe for concurrent use.
 type writer struct {
-	bulk   registryv1.BulkServiceClient
-	single *singleWriter
-	group  *batch.Group[queued, stored]
+	bulk  registryv1.BulkServiceClient
+	group *batch.Group[queued, stored]
 }
 
 // newWriter returns a writer for the time in which this replica leads the shard. The context leading
 // carries the epoch of the Lease, and the registry refuses writes of an older epoch.
 func (c *shard) newWriter(leading context.Context) *writer {
-	w := &writer{bulk: registryv1.NewBulkServiceClient(c.cfg.Registry), single: newSingleWriter(c.cfg.Registry)}
+	w := &writer{bulk: registryv1.NewBulkServiceClient(c.cfg.Registry)}
 	w.group = batch.New(batch.Options[queued]{
 		MaxItems: maxCallWrites, MaxBytes: maxCallBytes, Size: func(q queued) int { return q.operation.SizeVT() },
 		Timeout: c.cfg.SyncTimeout, Observe: c.metrics.called,
@@ -67,19 +63,14 @@ func (w *writer) makeWrites(ctx context.Context, writes []write) []batch.Outcome
 	return w.group.DoMany(ctx, all)
 }
 
-// call makes the writes of one batch. A registry of the previous release does not have the call; it
-// gets each write by itself. A batch asks anew whether it does, so that nothing has to be forgotten
-// when the registry is upgraded.
+// call makes the writes of one batch.
 func (w *writer) call(ctx context.Context, all []queued) []batch.Outcome[stored] {
 	request := &registryv1.WriteRequest{Brief: true, Operations: make([]*registryv1.WriteOperation, len(all))}
 	for i := range all {
 		request.Operations[i] = all[i].operation
 	}
 	response, err := w.bulk.Write(ctx, request)
-	switch {
-	case status.Code(err) == codes.Unimplemented:
-		return w.single.makeWrites(ctx, all)
-	case err == nil && len(response.GetResults()) != len(all):
+	if err == nil && len(response.GetResults()) != len(all) {
 		err = fmt.Errorf("the registry returned %d results for %d writes", len(response.GetResults()), len(all))
 	}
 	if err != nil {

@@ -6,13 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/kit/apierr"
-	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
 
 	"portolan.dev/endpointctl/internal/registrytest"
@@ -57,23 +54,6 @@ func TestAllWritesOfAServiceAreOneCall(t *testing.T) {
 	}
 	if got := d.registry.Calls(); !slices.Equal(got, []int{4, 2}) {
 		t.Errorf("the calls have %d writes, want 3 slices and the Endpoints, then one of each", got)
-	}
-}
-
-// TestARegistryWithoutBulkCallsGetsSingleWrites checks the writes to a registry of the previous
-// release: creates, updates and deletions of both kinds.
-func TestARegistryWithoutBulkCallsGetsSingleWrites(t *testing.T) {
-	d := newManual(t, service(), pod("p1", "10.0.0.1"), pod("p2", "10.0.0.2"), external())
-	d.useConn(kittest.Conn(t, d.registry.RegisterWithoutBulk))
-	d.deliver(2)
-	d.wantAddresses("after the first pod", "10.0.0.1 / 10.0.0.1")
-	d.deliver(1)
-	d.wantAddresses("after the second pod", "10.0.0.1 10.0.0.2 / 10.0.0.1 10.0.0.2")
-	d.wantAddresses("without a change", "10.0.0.1 10.0.0.2 / 10.0.0.1 10.0.0.2")
-	d.deliver(1)
-	d.wantAddresses("of an external name", " / ")
-	if got := d.registry.Calls(); len(got) > 0 {
-		t.Errorf("there are bulk calls with %d writes", got)
 	}
 }
 
@@ -169,10 +149,4 @@ func TestAPostponedEndpointsKeepsTheTimeOfItsFirstChange(t *testing.T) {
 	if got := p.trigger(web, "third"); got != "third" {
 		t.Errorf("the trigger is %q after a write, want the third", got)
 	}
-}
-
-// useConn makes the controller write to another connection.
-func (d *manualController) useConn(conn *grpc.ClientConn) {
-	d.cfg.Registry = conn
-	d.writer = d.newWriter(metadata.AppendToOutgoingContext(d.t.Context(), "portolan-fence", "default/l=1"))
 }

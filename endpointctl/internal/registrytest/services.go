@@ -11,64 +11,11 @@ import (
 
 // Register serves the services that the controller uses.
 func (r *Registry) Register(server grpc.ServiceRegistrar) {
-	r.RegisterWithoutBulk(server)
-	registryv1.RegisterBulkServiceServer(server, bulkServer{r: r})
-}
-
-// RegisterWithoutBulk serves the services of a registry that has no BulkService.
-func (r *Registry) RegisterWithoutBulk(server grpc.ServiceRegistrar) {
 	r.Log.Register(server)
-	registryv1.RegisterEndpointSliceServiceServer(server, sliceServer{r: r})
-	registryv1.RegisterEndpointsServiceServer(server, endpointsServer{r: r})
+	registryv1.RegisterBulkServiceServer(server, bulkServer{r: r})
 	registryv1.RegisterLeaseServiceServer(server, leaseServer{r: r})
 	registryv1.RegisterEventServiceServer(server, eventServer{r: r})
 	registryv1.RegisterNodeServiceServer(server, nodeServer{r: r})
-}
-
-type sliceServer struct {
-	registryv1.UnimplementedEndpointSliceServiceServer
-	r *Registry
-}
-
-func (s sliceServer) CreateEndpointSlice(ctx context.Context, req *registryv1.CreateEndpointSliceRequest) (*registryv1.CreateEndpointSliceResponse, error) {
-	o, err := create(ctx, s.r, req.GetEndpointSlice())
-	o, err = respond(s.r, "create", o, err)
-	return &registryv1.CreateEndpointSliceResponse{EndpointSlice: o}, err
-}
-
-func (s sliceServer) UpdateEndpointSlice(ctx context.Context, req *registryv1.UpdateEndpointSliceRequest) (*registryv1.UpdateEndpointSliceResponse, error) {
-	o, err := update(ctx, s.r, req.GetEndpointSlice())
-	o, err = respond(s.r, "update", o, err)
-	return &registryv1.UpdateEndpointSliceResponse{EndpointSlice: o}, err
-}
-
-func (s sliceServer) DeleteEndpointSlice(ctx context.Context, req *registryv1.DeleteEndpointSliceRequest) (*registryv1.DeleteEndpointSliceResponse, error) {
-	o, err := remove[*corev1.EndpointSlice](ctx, s.r, "EndpointSlice", req)
-	o, err = respond(s.r, "delete", o, err)
-	return &registryv1.DeleteEndpointSliceResponse{EndpointSlice: o}, err
-}
-
-type endpointsServer struct {
-	registryv1.UnimplementedEndpointsServiceServer
-	r *Registry
-}
-
-func (s endpointsServer) CreateEndpoints(ctx context.Context, req *registryv1.CreateEndpointsRequest) (*registryv1.CreateEndpointsResponse, error) {
-	o, err := create(ctx, s.r, req.GetEndpoints())
-	o, err = respond(s.r, "create", o, err)
-	return &registryv1.CreateEndpointsResponse{Endpoints: o}, err
-}
-
-func (s endpointsServer) UpdateEndpoints(ctx context.Context, req *registryv1.UpdateEndpointsRequest) (*registryv1.UpdateEndpointsResponse, error) {
-	o, err := update(ctx, s.r, req.GetEndpoints())
-	o, err = respond(s.r, "update", o, err)
-	return &registryv1.UpdateEndpointsResponse{Endpoints: o}, err
-}
-
-func (s endpointsServer) DeleteEndpoints(ctx context.Context, req *registryv1.DeleteEndpointsRequest) (*registryv1.DeleteEndpointsResponse, error) {
-	o, err := remove[*corev1.Endpoints](ctx, s.r, "Endpoints", req)
-	o, err = respond(s.r, "delete", o, err)
-	return &registryv1.DeleteEndpointsResponse{Endpoints: o}, err
 }
 
 type leaseServer struct {

@@ -24,7 +24,6 @@ import (
 type applyServer struct {
 	registryv1.UnimplementedApplyServiceServer
 	registryv1.UnimplementedBulkServiceServer
-	older bool // of a release without bulk calls
 
 	mu    sync.Mutex
 	calls []int // objects of each call; guarded by mu
@@ -59,9 +58,7 @@ func (s *applyServer) run(t *testing.T, objects []object.Object) (out, errOut st
 	t.Helper()
 	conn := kittest.Conn(t, func(server grpc.ServiceRegistrar) {
 		registryv1.RegisterApplyServiceServer(server, s)
-		if !s.older {
-			registryv1.RegisterBulkServiceServer(server, s)
-		}
+		registryv1.RegisterBulkServiceServer(server, s)
 	})
 	var o, e bytes.Buffer
 	r := newApplyRun(&bulkOperation{out: &o, errOut: &e, total: len(objects), verb: "applied"}, client.New(conn), true)
@@ -82,18 +79,16 @@ func namespaces(n int, prefix, annotation string) []object.Object {
 func TestManyObjectsAreAppliedTogether(t *testing.T) {
 	for name, c := range map[string]struct {
 		objects []object.Object
-		older   bool
 		want    []int
 	}{
-		"few":             {namespaces(3, "n", ""), false, []int{1, 1, 1}},
-		"many":            {namespaces(1100, "n", ""), false, []int{100, 500, 500}},
-		"large":           {namespaces(10, "n", strings.Repeat("x", 900_000)), false, []int{2, 2, 2, 2, 2}},
-		"several kinds":   {append(namespaces(12, "n", ""), &corev1.Node{Metadata: &corev1.ObjectMeta{Name: "n"}}), false, []int{1, 12}},
-		"older registry":  {namespaces(12, "n", ""), true, slices.Repeat([]int{1}, 12)},
-		"nothing at hand": {nil, false, nil},
+		"few":             {namespaces(3, "n", ""), []int{1, 1, 1}},
+		"many":            {namespaces(1100, "n", ""), []int{100, 500, 500}},
+		"large":           {namespaces(10, "n", strings.Repeat("x", 900_000)), []int{2, 2, 2, 2, 2}},
+		"several kinds":   {append(namespaces(12, "n", ""), &corev1.Node{Metadata: &corev1.ObjectMeta{Name: "n"}}), []int{1, 12}},
+		"nothing at hand": {nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := &applyServer{older: c.older}
+			server := &applyServer{}
 			out, errOut, err := server.run(t, c.objects)
 			if err != nil {
 				t.Fatalf("%v\n%s", err, errOut)
