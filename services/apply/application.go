@@ -11,7 +11,7 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Application is a manifest that is applied by ApplyService. It is for one goroutine at a time.
+// Application is the application of a manifest by ApplyService. It is for one goroutine at a time.
 type Application struct {
 	manifest object.Object
 	fields   *fieldpath.Set
@@ -20,9 +20,9 @@ type Application struct {
 	owners []*owner
 }
 
-// New returns the application of a manifest. The manifest is given as the client sent it, before
-// defaults, because a default is not an applied field. Later changes of the manifest's defaults do
-// not change its fields.
+// New returns the application of a manifest. The caller passes the manifest as the client sent it,
+// without defaults, because a default is not an applied field. The fields stay the same if defaults are
+// set in the manifest later.
 func New(manifest object.Object) *Application {
 	return &Application{manifest: manifest, fields: FieldsOf(manifest)}
 }
@@ -35,7 +35,7 @@ func (a *Application) ownersOf(stored object.Object) []*owner {
 	return a.owners
 }
 
-// IsFirst reports whether ApplyService has never applied anything to a stored object.
+// IsFirst reports whether ApplyService owns no fields of a stored object.
 func (a *Application) IsFirst(stored object.Object) bool { return find(a.ownersOf(stored)) == nil }
 
 // find returns ApplyService among owners, or nil.

@@ -7,12 +7,12 @@ import (
 	"portolan.dev/services/object"
 )
 
-// isEarlier reports whether an earlier release wrote an entry. Such a release knows only the manager
-// of ApplyService, and paths of its own.
+// isEarlier reports whether an earlier release wrote an entry. Such a release has only the manager of
+// ApplyService, and another format of paths.
 func isEarlier(entry *corev1.ManagedFields) bool { return len(entry.GetFieldsV1()) == 0 }
 
-// earlierFields returns the fields of an object that an entry of an earlier release lists. A field
-// that the object no longer has is left out, because nothing can be removed or taken there.
+// earlierFields returns the fields in an entry of an earlier release. It leaves out fields that the
+// object no longer has, because they cannot be removed from it.
 func earlierFields(o object.Object, entry *corev1.ManagedFields) *fieldpath.Set {
 	listed := make(map[string]bool, len(entry.GetFields()))
 	for _, path := range entry.GetFields() {
@@ -30,7 +30,7 @@ func earlierFields(o object.Object, entry *corev1.ManagedFields) *fieldpath.Set 
 	return fields
 }
 
-// earlier returns the place as earlier releases wrote it, such as "spec.ports[80/TCP].nodePort".
+// earlier returns the place in the format of earlier releases, such as "spec.ports[80/TCP].nodePort".
 func (p place) earlier() string {
 	path := ""
 	for i, step := range p {

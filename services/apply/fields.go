@@ -103,8 +103,8 @@ func collectBelow(m protoreflect.Message, at place, add func(place)) {
 	}
 }
 
-// keyed is an item of a list with its key: as earlier releases wrote it, such as "main" or "80/TCP",
-// and as a path element.
+// keyed is an item of a list with its key in two forms: the format of earlier releases, such as "main" or
+// "80/TCP", and a path element.
 type keyed struct {
 	key     string
 	element fieldpath.PathElement
@@ -130,8 +130,8 @@ func keyOf(m protoreflect.Message) keyed {
 	return one
 }
 
-// keyField returns the value of a field of a key, as a text and as a path element has it. A protocol
-// that is not set is TCP.
+// keyField returns the value of a field of a key, as a text and as a value for a path element. It returns
+// TCP for a protocol that is not set.
 func keyField(m protoreflect.Message, field protoreflect.FieldDescriptor) (text string, typed any) {
 	switch {
 	case field.Enum() != nil:

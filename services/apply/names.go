@@ -26,9 +26,9 @@ func apiVersionOf(o object.Object) string {
 	return "v1"
 }
 
-// elsewhere are the paths of the fields that Kubernetes has at another place. A field that only
-// Portolan has is the annotation that stands for it in a manifest. The codecs of kubeapi have the same
-// annotations; a test there compares them.
+// elsewhere has the paths of the fields that Kubernetes has at another place. A field that Kubernetes
+// lacks has the path of the annotation that represents it in a manifest. The codecs of kubeapi have the
+// same annotations; a test there compares them.
 var elsewhere = map[protoreflect.FullName]fieldpath.Path{
 	nameOf(&corev1.ServiceSpec{}).Append("scheduler"):             annotation("scheduler"),
 	nameOf(&corev1.ServiceSpec{}).Append("scheduler_flags"):       annotation("scheduler-flags"),

@@ -63,7 +63,7 @@ func IsApplied(o object.Object) bool {
 	return slices.ContainsFunc(o.GetMetadata().GetManagedFields(), isOfApply)
 }
 
-// lose takes fields, and all below them, from an owner.
+// lose removes fields, and all fields below them, from the fields of an owner.
 func (o *owner) lose(fields *fieldpath.Set) { o.fields = o.fields.RecursiveDifference(fields) }
 
 // entry returns the entry to store: the stored one if the fields are the same. It returns nil if the

@@ -6,8 +6,8 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 )
 
-// Violations returns the problems for which a service is refused: values that are not valid, of the
-// class of the edge. Other classes ignore them, and manifests of clouds must be accepted.
+// Violations returns the problems for which a service is refused. These are invalid values of a service
+// with the edge's class. Other classes ignore the annotations, and manifests of clouds must be accepted.
 func Violations(svc *corev1.Service) []Problem {
 	if !isBalancer(svc) || ClassOf(svc) != ClassEdge {
 		return nil
@@ -35,7 +35,7 @@ func Ignored(svc *corev1.Service) []Problem {
 	return p.problems
 }
 
-// ignoredByPool returns the annotations of a service that nodes do not act on.
+// ignoredByPool returns the problems of a service's annotations that have no effect with ClassPool.
 func ignoredByPool(svc *corev1.Service) []Problem {
 	p := parser{svc: svc}
 	for i := range table {

@@ -25,7 +25,8 @@ func ClassOf(svc *corev1.Service) string {
 
 // Annotation is a row of the table.
 type Annotation struct {
-	// Name is Portolan's own name of the annotation; "": it has none, because nothing acts on it.
+	// Name is Portolan's own name of the annotation; "": there is none, because Portolan ignores the
+	// annotation.
 	Name    string
 	Aliases []Alias
 	// Values is the syntax, Default the meaning of a service without the annotation, and Effect one
@@ -86,9 +87,9 @@ func (a *Annotation) given(annotations map[string]string) []given {
 	return found
 }
 
-// Internal returns the annotation by which a service asks for an internal load balancer, which only the
-// own network reaches, or "" if it does not ask for one. Portolan's own annotation decides if it is
-// there; otherwise one of any cloud is enough.
+// Internal returns the name of the annotation by which a service asks for an internal load balancer, which
+// only clients of the internal network reach, or "" if it does not ask for one. If the service has
+// Portolan's own annotation, it decides. Otherwise the annotation of any cloud is enough.
 func Internal(svc *corev1.Service) string {
 	for _, g := range internal.given(svc.GetMetadata().GetAnnotations()) {
 		var s Settings

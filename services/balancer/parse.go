@@ -12,9 +12,9 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Problem is a setting that a service does not get as its annotations ask for it.
+// Problem is an annotation that has no effect, or another effect than its value.
 type Problem struct {
-	// Annotation is the name that the service has.
+	// Annotation is the annotation's name in the service.
 	Annotation string
 	// Message describes the problem and its remedy.
 	Message string
@@ -28,7 +28,7 @@ type ProblemKind int
 const (
 	// Invalid is a value against the rules of its annotation.
 	Invalid ProblemKind = iota
-	// NotHonoured is a valid value, or an unknown name, that nothing acts on.
+	// NotHonoured is a valid value, or an unknown name, without an effect.
 	NotHonoured
 )
 
@@ -51,7 +51,7 @@ type parser struct {
 	svc      *corev1.Service
 	settings Settings
 	problems []Problem
-	// names are the annotations that were read, with the names that the service has, by Portolan's own.
+	// names has the names of the read annotations in the service, by Portolan's own names.
 	names map[string]string
 }
 
@@ -108,7 +108,7 @@ func (p *parser) readOthers(row *Annotation, others []given) {
 	}
 }
 
-// inferCheckProtocol makes checks with a path requests, unless the service says otherwise.
+// inferCheckProtocol sets the protocol of checks with a path to HTTP, unless the service sets a protocol.
 func (p *parser) inferCheckProtocol() {
 	check := &p.settings.Check
 	if _, set := p.names[nameCheckProtocol]; check.Path != "" && !set {
@@ -147,7 +147,7 @@ func (p *parser) checkTogether() {
 	}
 }
 
-// hasEffect reports annotations that have no effect, for the reason, unless ok.
+// hasEffect reports annotations as without effect, with the reason, unless ok is true.
 func (p *parser) hasEffect(ok bool, why string, names ...string) {
 	for _, own := range names {
 		if name, set := p.names[own]; set && !ok {
@@ -178,7 +178,7 @@ func (p *parser) checkUnknown(prefixes ...string) {
 	}
 }
 
-// prefixOf returns the prefix of a name that several names of the table have, or "".
+// prefixOf returns the known prefix that a name begins with, or "".
 func prefixOf(name string) string {
 	for _, prefix := range []string{Prefix, awsPrefix} {
 		if strings.HasPrefix(name, prefix) {

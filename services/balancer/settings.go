@@ -222,8 +222,8 @@ func (s *Settings) complete() {
 	}
 }
 
-// EndsTLS reports whether a port of the service speaks TLS to clients. If the service lists no such
-// ports and has certificates for certain ports only, it is those.
+// EndsTLS reports whether a port of the service speaks TLS to clients. If the service does not list these
+// ports, they are the ports with a certificate. A certificate without a port is for all ports.
 func (s *Settings) EndsTLS(port *corev1.ServicePort) bool {
 	switch {
 	case !s.TLS:

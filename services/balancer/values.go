@@ -203,7 +203,7 @@ func isFileName(name string) bool {
 	})
 }
 
-// setCertificates sets the certificates. The ports speak TLS also if one is not valid.
+// setCertificates sets the certificates. The ports also speak TLS if a certificate is invalid.
 func setCertificates(r *reader, text string) string {
 	r.settings.TLS = true
 	var refs []CertificateRef
@@ -262,8 +262,8 @@ func setTLSPolicy(r *reader, text string) string {
 	return ""
 }
 
-// setBackendCA sets the authority of the backends' certificates. With a name that is not valid no
-// backend is trusted, because the service asks for verification.
+// setBackendCA sets the authority of the backends' certificates. If the name is invalid, no backend is
+// trusted, because the service asks for verification.
 func setBackendCA(r *reader, text string) string {
 	ref, why := parseRef(text)
 	r.settings.BackendCA = &ref

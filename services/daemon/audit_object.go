@@ -49,8 +49,8 @@ var subjects = func() map[string]subject {
 	return all
 }()
 
-// objectOf returns the object of a call for the audit log. It reads the names, the UID and the
-// revision, and nothing else of a message.
+// objectOf returns the object of a call for the audit log. It reads only names, the UID and the revision
+// of a message.
 func objectOf(method string, request, response any) audit.Object {
 	o := audit.Object{}
 	if r, ok := request.(withDryRun); ok {

@@ -65,8 +65,8 @@ func serveHTTP(ctx context.Context, lis net.Listener, srv *http.Server) error {
 	return nil
 }
 
-// authorize serves only clients that may read this daemon's metrics and health. It checks each
-// request and not only each connection, because a certificate may expire meanwhile.
+// authorize refuses clients that may not read this daemon's metrics and health. It checks each request
+// and not only each connection, because a certificate may expire meanwhile.
 func authorize(source *identity.Source, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id, err := clientOf(source, r)
@@ -153,8 +153,8 @@ func isLocal(host string, local net.Addr) bool {
 	return err == nil && (loopback && ip.IsLoopback() || ok && ip == tcp.AddrPort().Addr().Unmap().WithZone(""))
 }
 
-// errorLog returns the log of an HTTP server. Failed TLS handshakes are logged and counted like the
-// ones of gRPC; everything else that clients do wrong is of no interest at the default level.
+// errorLog returns the log of an HTTP server. It logs and counts failed TLS handshakes as the servers of
+// gRPC do. It logs other mistakes of clients at level debug.
 func errorLog(host app.Host, source *identity.Source) *log.Logger {
 	return log.New(writerFunc(func(line []byte) {
 		text := strings.TrimSpace(string(line))

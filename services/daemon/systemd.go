@@ -22,7 +22,7 @@ func notifySystemd(ctx context.Context, checks *health.Registry, self *prober) e
 		return err // nil without systemd
 	}
 	stop := checks.Watch(func(ready error) {
-		// An error means that systemd does not listen, which is not the daemon's concern.
+		// The daemon goes on if systemd does not listen.
 		_, _ = daemon.SdNotify(false, systemdState(ready))
 	})
 	defer stop()

@@ -17,8 +17,8 @@ type Kind struct {
 	Short      []string // "svc"
 	Namespaced bool
 	Access     Access
-	// Private says that the contents of objects are for operators only, and for the roles that package
-	// access names: viewers read none of them, and messages on the change stream lack the contents.
+	// Private is set if only operators, and the roles that package access lists, may read the contents of
+	// objects. Viewers may not, and messages on the change stream lack the contents.
 	Private bool
 	// InKubernetes is set if Kubernetes has the kind and kubeapi serves it. It is not set for private
 	// kinds, so that a stolen key of kubeapi does not show their objects.

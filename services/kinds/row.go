@@ -32,7 +32,8 @@ type row[T object.Object] struct {
 	prepareUpdate func(updated, old T)
 
 	name func(string) string // the mistake in a name, or ""; default: spec.DNSSubdomain
-	// oldNames keeps objects changeable that have a name which an earlier release accepted.
+	// oldNames is set if an update does not check the name, because an earlier release may have accepted
+	// names that are invalid now.
 	oldNames bool
 	// validate checks everything except the metadata.
 	validate func(T, spec.Rules) apierr.Violations

@@ -35,7 +35,7 @@ func (g *Group) isOpen(e *elector) bool {
 	return e == g.shards[0] || e.seen != nil && e.seen.GetSpec().GetShards() == stored(g.cfg.Shards)
 }
 
-// isForeign reports whether a lease other than that of shard 0 can be held by a replica with another
+// isForeign reports whether a lease, except the lease of shard 0, can be held by a replica with another
 // number of shards.
 func (g *Group) isForeign(e *elector) bool {
 	shards := e.seen.GetSpec().GetShards()
@@ -43,8 +43,9 @@ func (g *Group) isForeign(e *elector) bool {
 }
 
 // changeCount puts this replica's number of shards in force if no replica with another number holds a
-// shard. Otherwise this replica takes no shards, and gives up the shards that it holds. It holds some only
-// if a replica of a release without shards has taken the lease of shard 0.
+// shard. Otherwise this replica takes no shards, and gives up its place of a member and all shards that it
+// holds. It can hold shards here only if the lease of shard 0 was overwritten by a replica of a release
+// without shards.
 func (g *Group) changeCount(ctx context.Context) bool {
 	first, count := g.shards[0], g.count()
 	if count != 0 {

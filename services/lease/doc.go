@@ -49,8 +49,8 @@
 // duration; until then both write. Therefore all replicas are upgraded before the number is changed.
 //
 // A fixed number, or a number that only a stopped installation can change, would make steps 1 to 4
-// unnecessary. It was rejected. The number that fits depends on the number of replicas, because each shard
-// costs the registry a write in a second. The README of endpointctl promises that a rolling restart changes it. And
-// most of this code would stay: replicas with two numbers may run at the same time by mistake, and then
-// the last holder of a shard of the old number must be fenced before a shard of the new number is taken.
+// unnecessary. It was rejected, because the best number depends on the number of replicas, each shard costs
+// the registry a write in a second, and endpointctl/README.md promises that a rolling restart changes the
+// number. Most of this code would stay: replicas with two numbers may run at the same time by mistake, and
+// then the last holder of a shard of the old number must be fenced before a shard of the new number is taken.
 package lease

@@ -40,8 +40,8 @@ type State interface {
 	// differ.
 	Check(ctx context.Context) error
 	// Resync compares all objects of the view with the registry's and then makes all services of the
-	// held shards due. It returns the number of services and of the objects that it corrected. An error says why the
-	// objects could not be compared; the services are due all the same.
+	// held shards due. It returns the number of these services, and the number of corrected objects. It
+	// returns an error if the objects cannot be compared. The services are due in any case.
 	Resync(ctx context.Context) (services, corrected int, err error)
 }
 
@@ -69,7 +69,7 @@ func (s *Server) ExplainService(ctx context.Context, req *endpointsv1.ExplainSer
 	if err := s.ready(); err != nil {
 		return nil, err
 	}
-	// A registry that does not answer is no reason to explain nothing.
+	// If the registry does not answer, the explanation comes from the present view.
 	_ = s.withRegistry(ctx, s.state.Check)
 	key := object.Name{Namespace: req.GetNamespace(), Name: req.GetName()}
 	if key.Namespace == "" {

@@ -8,8 +8,8 @@ import (
 	"portolan.dev/services/object"
 )
 
-// changeTimes holds, for each service, the versions of its pods that its last sync has seen. From
-// these it computes how long the changes of a sync have been waiting. It is safe for concurrent use.
+// changeTimes holds, for each service, the versions of its pods at its last sync. From these it computes
+// the time since which the changes of a sync have been waiting. It is safe for concurrent use.
 type changeTimes struct {
 	mu   sync.Mutex
 	seen map[object.Name]seenChanges // guarded by mu

@@ -11,8 +11,8 @@ import (
 	"portolan.dev/endpointctl/internal/packing"
 )
 
-// legacyPace holds, for each service, when its Endpoints was last written, so that it is not written
-// too often. It is safe for concurrent use.
+// legacyPace has the time of the last write of each service's Endpoints, so that it is not written too
+// often. It is safe for concurrent use.
 type legacyPace struct {
 	interval time.Duration
 

@@ -95,8 +95,8 @@ func (x *Index) Nodes() []*corev1.Node {
 	})
 }
 
-// Keys returns the keys that have a service, slices made by this controller, or an Endpoints, and
-// belong to the caller. It asks for every key whether it does, which costs far less than a sync.
+// Keys returns the keys of all services, of slices made by this controller, and of Endpoints, for which
+// belongs returns true. It calls belongs for every key, which costs far less than a sync.
 func (x *Index) Keys(belongs func(object.Name) bool) map[object.Name]bool {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

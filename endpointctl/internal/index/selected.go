@@ -35,7 +35,7 @@ func byName(a, b *corev1.Pod) int {
 	return strings.Compare(a.GetMetadata().GetName(), b.GetMetadata().GetName())
 }
 
-// withPod adds a pod to pods that are ordered by name, or replaces the pod of its name.
+// withPod adds a pod to pods that are ordered by name, or replaces the pod with the same name.
 func withPod(pods []*corev1.Pod, pod *corev1.Pod) []*corev1.Pod {
 	at, found := slices.BinarySearchFunc(pods, pod, byName)
 	if found {
@@ -45,7 +45,7 @@ func withPod(pods []*corev1.Pod, pod *corev1.Pod) []*corev1.Pod {
 	return slices.Insert(pods, at, pod)
 }
 
-// withoutPod removes the pod of that name from pods that are ordered by name.
+// withoutPod removes the pod with the same name from pods that are ordered by name.
 func withoutPod(pods []*corev1.Pod, pod *corev1.Pod) []*corev1.Pod {
 	if at, found := slices.BinarySearchFunc(pods, pod, byName); found {
 		return slices.Delete(pods, at, at+1)

@@ -107,9 +107,9 @@ func (w *Watch) RecordHeartbeat(beat *nodeagentv1.Heartbeat) {
 // grace returns the time for which the node of a heartbeat may be silent.
 func (w *Watch) grace(h heartbeat) time.Duration { return max(w.cfg.Grace, maxMissedBeats*h.interval) }
 
-// isCutOff reports whether the controller has heard no node for so long that it must be cut off
-// itself. That time is less than the grace, so the controller counts as cut off before any node
-// counts as silent. The caller holds the lock.
+// isCutOff reports whether the controller itself counts as cut off, because it has received no heartbeat of
+// any node for some time. That time is less than the grace, so the controller counts as cut off before any
+// node counts as silent. The caller holds the lock.
 func (w *Watch) isCutOff(now time.Time) bool {
 	return now.Sub(w.lastHeartbeat.at) > w.grace(w.lastHeartbeat)/2
 }

@@ -135,10 +135,9 @@ func hostname(svc *corev1.Service, pod *corev1.Pod) *string {
 }
 
 // hints returns the zones or nodes that should prefer an endpoint. Only ready endpoints have hints,
-// because consumers follow them only if all ready endpoints have some. The topology mode Auto
-// stands for the zone of the endpoint. Kubernetes also assigns endpoints to zones that have too few
-// for their share of the processors. That is not done here, because nodes do not report their
-// processors.
+// because consumers follow hints only if all ready endpoints have some. With the topology mode Auto the
+// hint is the zone of the endpoint. Kubernetes also assigns endpoints to other zones, if these have too few
+// for their share of the processors. This controller does not, because nodes do not report their processors.
 func hints(svc *corev1.Service, ep *corev1.Endpoint) *corev1.EndpointHints {
 	distribution := svc.GetSpec().GetTrafficDistribution()
 	if spec.TopologyAuto(svc) {

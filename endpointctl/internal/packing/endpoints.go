@@ -11,8 +11,8 @@ import (
 )
 
 // EndpointsFromPods returns the wanted Endpoints of a service with a selector. The verdicts are
-// ordered by the names of their pods. existing is nil if
-// there is none. EndpointsFromPods returns existing itself if it is right already.
+// ordered by the names of their pods. existing is the stored Endpoints, or nil. If it needs no change,
+// EndpointsFromPods returns existing itself.
 func EndpointsFromPods(svc *corev1.Service, verdicts []*PodVerdict, trigger string, existing *corev1.Endpoints) *corev1.Endpoints {
 	subsets := endpointsSubsets(svc, verdicts)
 	truncated := truncate(subsets, MaxEndpoints)
@@ -42,8 +42,7 @@ func EndpointsFromPods(svc *corev1.Service, verdicts []*PodVerdict, trigger stri
 	return want
 }
 
-// IsManaged reports whether an Endpoints object is made by this controller and not by
-// people.
+// IsManaged reports whether this controller made an Endpoints object.
 func IsManaged(e *corev1.Endpoints) bool {
 	return e.GetMetadata().GetLabels()[object.LabelEndpointsManagedBy] == object.ManagedByEndpoints
 }

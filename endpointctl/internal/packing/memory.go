@@ -6,9 +6,9 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 )
 
-// RememberedPods is the number of pods from which the verdicts on a service's pods are worth
-// remembering. Below it they are computed faster than a sync's writes are encoded, and services with
-// fewer pods are too many to remember them all.
+// RememberedPods is the smallest number of pods of a service for which the verdicts are remembered. With
+// fewer pods, computing them takes less time than encoding the writes of a sync, and there are too many
+// such services to remember them all.
 const RememberedPods = 100
 
 // Memory holds the verdicts on the pods of one service, and the slices that have their endpoints, so

@@ -41,8 +41,8 @@ func (p *Plan) orderMoves(w *DesiredSlices, existing []*corev1.EndpointSlice) {
 	p.setStages(ordered)
 }
 
-// setStages puts each update into the first stage after those that bring the endpoints that its slice
-// loses into other slices.
+// setStages puts each update into the first possible stage. It is after all stages that put endpoints
+// which the update's slice loses into other slices.
 func (p *Plan) setStages(ordered []*move) {
 	gainedIn := map[string]int{} // stage by endpoint
 	for _, s := range p.Create {

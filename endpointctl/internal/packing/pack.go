@@ -20,9 +20,9 @@ type Plan struct {
 // Stage holds writes that are made in any order, or at once.
 type Stage struct{ Create, Update, Delete []*corev1.EndpointSlice }
 
-// Stages returns the writes as stages. All writes of a stage must have succeeded before the next one
-// begins, because it takes endpoints out of slices that the stages before have put into other ones.
-// Nearly all plans have one stage. Deletes come last, since they take out all endpoints.
+// Stages returns the writes as stages. All writes of a stage must have succeeded before the next stage
+// begins. An endpoint that moves is put into its new slice in one stage and taken out of its old slice in a
+// later one. Nearly all plans have one stage. Deletes come last, because they take out all endpoints.
 func (p *Plan) Stages() []Stage {
 	if p.Empty() {
 		return nil
@@ -50,7 +50,7 @@ func (p *Plan) Stages() []Stage {
 // Empty reports whether there is nothing to write.
 func (p *Plan) Empty() bool { return len(p.Create)+len(p.Update)+len(p.Delete) == 0 }
 
-// placement holds the endpoints of slices that have exactly these, in their wanted form.
+// placement holds the endpoints of each slice that has exactly its wanted endpoints.
 type placement = map[*corev1.EndpointSlice][]*endpointOfPod
 
 // sliceState is an existing slice with its future endpoints.

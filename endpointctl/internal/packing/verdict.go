@@ -43,7 +43,7 @@ func NodeOf(n *corev1.Node) Node {
 // Nodes returns a node by its name.
 type Nodes func(name string) (Node, bool)
 
-// PodVerdict holds the result of whether a pod is behind a service, with the reason.
+// PodVerdict is the decision whether a pod is behind a service, with the reason.
 type PodVerdict struct {
 	Pod      *corev1.Pod
 	Selected bool
