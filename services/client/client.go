@@ -60,7 +60,7 @@ func (c *Client) Apply(ctx context.Context, o object.Object, dryRun bool) (*regi
 type Applied struct {
 	Outcome  registryv1.ApplyOutcome
 	Warnings []string
-	Err      error // why the object was not applied; the other fields are empty then
+	Err      error // error if the object was not applied; the other fields are empty then
 }
 
 // ApplyMany creates or updates at most 1000 objects by one call. It returns a result for each object, in
@@ -85,7 +85,7 @@ func (c *Client) ApplyMany(ctx context.Context, objects []object.Object, dryRun 
 	return applied, nil
 }
 
-// appliedOutcome returns the outcome as the single call has it.
+// appliedOutcome converts the outcome of an operation to the outcome of ApplyService.
 func appliedOutcome(outcome registryv1.WriteOutcome) registryv1.ApplyOutcome {
 	switch outcome {
 	case registryv1.WriteOutcome_WRITE_OUTCOME_FAILED:
@@ -119,7 +119,7 @@ func (c *Client) Events(ctx context.Context, key object.Key) ([]*corev1.Event, e
 	return events, nil
 }
 
-// one calls a method that names an object and returns it.
+// one calls a method with a request that names an object, and returns the object in the response.
 func (c *Client) one(ctx context.Context, kind *kinds.Kind, method string, fields map[string]any) (object.Object, error) {
 	request := newMessage(method + "Request")
 	setFields(request, fields)

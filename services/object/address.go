@@ -26,7 +26,7 @@ func allOf(list []string, first string) []string {
 	return list
 }
 
-// ParseAddrs returns the valid ones of some addresses, without duplicates. An IPv4-mapped IPv6
+// ParseAddrs parses addresses, and returns the valid ones without duplicates. An IPv4-mapped IPv6
 // address becomes an IPv4 address.
 func ParseAddrs(texts []string) []netip.Addr {
 	var addrs []netip.Addr

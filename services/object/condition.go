@@ -2,7 +2,7 @@ package object
 
 import corev1 "portolan.dev/api/core/v1"
 
-// ConditionReady is the type of the condition that tells whether a pod or a node is ready.
+// ConditionReady is the type of the condition that is true if a pod or a node is ready.
 const ConditionReady = "Ready"
 
 // Condition returns the condition of a type, or nil if there is none.

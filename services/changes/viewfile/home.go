@@ -39,9 +39,9 @@ type Follower interface {
 	Age() time.Duration
 }
 
-// Begin has a daemon begin with the view on its disk. load takes the view over from a path and returns
-// the revision of the log and the time at which the view was last known to be current. Begin returns
-// that time. It returns the zero time if there is no view, and the error of load if the view is not used.
+// Begin loads the view on the disk, with which a daemon starts. load reads the view from a path and returns
+// the revision of the log and the time at which the view was last known to be current. Begin returns that
+// time. It returns the zero time if there is no view, and the error of load if the view cannot be used.
 func (h Home) Begin(load func(path string) (revision uint64, at time.Time, err error)) (time.Time, error) {
 	if h.Dir == "" {
 		return time.Time{}, nil
@@ -62,7 +62,7 @@ func (h Home) Begin(load func(path string) (revision uint64, at time.Time, err e
 	return at, nil
 }
 
-// Leave says that the daemon no longer uses the view from its disk.
+// Leave ends the health check's failure, because the daemon no longer uses the view from its disk.
 func (h Home) Leave() { h.Health.Set(check, nil) }
 
 // Keep saves the view until ctx is done. Of the options it sets Path, Every, Current and Report.

@@ -23,7 +23,7 @@ const (
 	// keptBuffer is the largest buffer that is used again, so that a burst does not take memory
 	// forever.
 	keptBuffer = 64 << 10
-	// reportInterval is the interval in which the log says how many lines are missing.
+	// reportInterval is the interval in which the log records the numbers of missing lines.
 	reportInterval = 10 * time.Second
 )
 
@@ -35,7 +35,7 @@ type Options struct {
 	MaxBytes int64
 	// Keep is the number of rotated files that are kept, as Path.1 (the newest), Path.2 and so on.
 	Keep int
-	// Reads says that calls that only read are recorded too.
+	// Reads is set if calls that only read are recorded too.
 	Reads bool
 	// Daemon is the name of the daemon.
 	Daemon  string
@@ -69,7 +69,7 @@ type sink interface {
 	close() error
 }
 
-// cause is why a line is missing.
+// cause is the reason for which a line is missing.
 type cause int
 
 // The causes.
@@ -131,7 +131,8 @@ func (l *Log) Record(e *Entry) {
 // because all texts of a line are bounded.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// mayRefuse reports whether the caller of a failed call may have another line.
+// mayRefuse reports whether the rate of the caller of a failed call allows another line. If not, it counts
+// the line as dropped.
 func (l *Log) mayRefuse(e *Entry) bool {
 	now := time.Now()
 	l.mu.Lock()
@@ -220,7 +221,7 @@ func (l *Log) flush(spare []byte) []byte {
 	return full[:0]
 }
 
-// write writes lines and returns the number of those that are lost.
+// write writes lines and returns the number of lines that are lost.
 func (l *Log) write(lines []byte) (lost int) {
 	lost, err := l.out.write(lines)
 	if err != nil {

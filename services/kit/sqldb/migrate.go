@@ -37,7 +37,7 @@ var (
 	}
 )
 
-// ErrSchema marks errors that say that a database does not fit the program. Retrying does not help.
+// ErrSchema marks errors of a database with a schema that does not fit the program. Retrying does not help.
 var ErrSchema = errors.New("database schema does not fit this program")
 
 type migration struct {

@@ -13,7 +13,7 @@ import (
 )
 
 // untracedMethods lists the prefixes of methods that are not traced. Their calls are streams without an end
-// or regular questions of followers.
+// or regular requests of followers.
 var untracedMethods = []string{"/grpc.", "/portolan.registry.v1.ChangeService/"}
 
 func traced(info *stats.RPCTagInfo) bool {
