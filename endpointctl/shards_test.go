@@ -85,7 +85,7 @@ func TestReplicasShareServices(t *testing.T) {
 	if notes := b.host.Health.Notes(); b.host.Health.Ready() != nil || !slices.Equal(notes, []string{"shards: holds 2, 3 of 4"}) {
 		t.Errorf("the second is ready: %v, and says %q", b.host.Health.Ready(), notes)
 	}
-	// Silence of nodes is the task of the holder of shard 0, and its effect of all holders.
+	// The holder of shard 0 marks silent nodes, and the holders of all shards change the slices.
 	heartbeats(t, r, "n2")
 	for i := range want {
 		want[i] = strings.Replace(want[i], ": 10", ": !10", 1)

@@ -85,7 +85,7 @@ func TestParseAnything(t *testing.T) {
 	})
 }
 
-// TestTheOwnNameDecides checks that aliases say nothing once Portolan's own name is there.
+// TestTheOwnNameDecides checks that aliases have no effect beside Portolan's own name.
 func TestTheOwnNameDecides(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		row := rapid.SampledFrom(table).Filter(func(a Annotation) bool { return a.Name != "" && len(a.Aliases) > 0 }).Draw(t, "row")

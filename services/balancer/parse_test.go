@@ -97,7 +97,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestDrainOfTheSpec checks which setting of draining counts.
+// TestDrainOfTheSpec checks which setting of draining is used, of the spec or of the annotations.
 func TestDrainOfTheSpec(t *testing.T) {
 	for _, test := range []struct {
 		spec        int32
@@ -190,7 +190,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// TestAnInvalidValueIsSafe checks the settings that a value which is not valid leaves behind.
+// TestAnInvalidValueIsSafe checks the settings of a service with an invalid value.
 func TestAnInvalidValueIsSafe(t *testing.T) {
 	s, _ := Parse(service("tls-cert", "..", "backend-protocol", "ssl", "backend-ca", "..", "source-groups", "a b", awsPrefix+"internal", "false", beta+"azure-load-balancer-internal", "true"))
 	if !s.TLS || !s.EndsTLS(&corev1.ServicePort{Port: 80}) || len(s.Certificates) > 0 || s.BackendCA == nil || len(s.SourceGroups) != 1 || !s.Internal {

@@ -35,7 +35,7 @@ func (f *Follower) Position() (epoch string, revision uint64) { return f.epoch, 
 
 var EncodeToken = encodeToken
 
-// Corrupt puts an object into the view that no change brought.
+// Corrupt puts an object into the view without a change of the log.
 func (f *Follower) Corrupt(o object.Object) { f.view.put(object.KeyOf(o), o) }
 
 // Rewind sets the view's revision back, without verification of the changes since then.

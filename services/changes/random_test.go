@@ -70,7 +70,7 @@ type world struct {
 	heads   []since
 }
 
-// since is where the log was from a time on.
+// since is the position of the log from a time on.
 type since struct {
 	moment
 	at time.Time
@@ -242,7 +242,7 @@ func (w *world) check(rt *rapid.T) {
 	w.checkAge(rt)
 }
 
-// checkAge compares the view with the log as it was when the view is said to have been complete.
+// checkAge compares the view with the log at the time at which the follower reports the view as complete.
 func (w *world) checkAge(rt *rapid.T) {
 	epoch, revision := w.Position()
 	complete := time.Now().Add(-w.Age())

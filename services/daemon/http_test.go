@@ -118,8 +118,8 @@ func withoutVerification(t *testing.T, files identity.Files) *tls.Config {
 	return &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}} // the server refuses first
 }
 
-// TestExpiredCertificateReadsNoMore checks that an open connection serves nothing once the client's
-// certificate has expired.
+// TestExpiredCertificateReadsNoMore checks that requests on an open connection are refused once the
+// client's certificate has expired.
 func TestExpiredCertificateReadsNoMore(t *testing.T) {
 	certs := kittest.NewCertificates(t)
 	c := startAs(t, "registry", append(tlsFlags(certs.Issue("registry", time.Hour)), "-http-addr=:0")...)

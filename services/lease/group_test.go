@@ -103,7 +103,7 @@ func bubble(t *testing.T, test func(t *testing.T, s *installation)) {
 	})
 }
 
-// wantSettled fails the test if something is wrong after a while.
+// wantSettled fails the test if settle returns failures.
 func wantSettled(t *testing.T, s *installation) {
 	t.Helper()
 	if failures := s.settle(); len(failures) > 0 {
@@ -195,7 +195,7 @@ func (s *installation) count() int {
 	return max(1, int(s.registry.leases["endpointctl"].GetSpec().GetShards()))
 }
 
-// An earlier release removes the number when it takes the Lease.
+// A replica of a release without shards removes the number when it takes the Lease.
 func TestShardsAreGivenUpIfAnEarlierReleaseLeads(t *testing.T) {
 	bubble(t, func(t *testing.T, s *installation) {
 		a, b := s.start("a", 4), s.start("b", 4)

@@ -104,7 +104,7 @@ func (s *installation) stop(name string) {
 	<-r.done
 }
 
-// kill ends a replica without anything that it does at its end.
+// kill ends a replica without releasing its leases.
 func (s *installation) kill(name string) {
 	r := s.replicas[name]
 	r.set(func() { r.dead = true })
@@ -139,7 +139,7 @@ func (r *replica) wake() {
 	})
 }
 
-// heal ends all that disturbs the replica.
+// heal ends all disturbances of the replica.
 func (r *replica) heal() {
 	r.set(func() { r.cut, r.refuse, r.asOf = false, false, time.Time{} })
 	r.wake()

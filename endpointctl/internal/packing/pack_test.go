@@ -17,8 +17,8 @@ type cluster struct {
 	created int
 }
 
-// apply executes a plan stage by stage, with the writes of a stage in any order. It checks that every endpoint that is there before and after the plan is
-// in some slice after each write.
+// apply executes a plan stage by stage, with the writes of a stage in any order. It checks that every
+// endpoint that is in a slice before and after the plan is in some slice after each write.
 func (c *cluster) apply(t *rapid.T, p Plan) {
 	before := c.keys()
 	var seen []map[string]bool // after each write

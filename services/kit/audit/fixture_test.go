@@ -41,7 +41,7 @@ func open(t testing.TB, change func(*audit.Options)) *fixture {
 	return &fixture{Log: log, t: t, path: o.Path, metrics: o.Metrics.(*prometheus.Registry)}
 }
 
-// line is either line of the log.
+// line is a line of either kind, Entry or Missing.
 type line struct {
 	audit.Entry
 	Dropped int64  `json:"dropped"`

@@ -139,8 +139,8 @@ func TestExpiredMeansNotReady(t *testing.T) {
 	kittest.Eventually(t, "health", checks.Ready)
 }
 
-// openShort opens a certificate that expires as soon as possible but not before it is opened, which
-// depends on the speed of the machine.
+// openShort opens a certificate that expires soon. It issues another one with a longer lifetime if the
+// machine is so slow that the certificate expires before it is opened.
 func openShort(t *testing.T, certs *kittest.Certificates, o identity.Options) *identity.Source {
 	t.Helper()
 	for lifetime := time.Second; ; lifetime *= 2 {
