@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -171,9 +170,4 @@ func (req *request) missing() error {
 // badRequest returns the error for a malformed request.
 func badRequest(format string, args ...any) error {
 	return apierrors.NewBadRequest(fmt.Sprintf(format, args...))
-}
-
-// isGone reports whether err says that the client went away.
-func isGone(ctx context.Context, err error) bool {
-	return err != nil && errors.Is(ctx.Err(), context.Canceled)
 }
