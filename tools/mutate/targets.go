@@ -35,6 +35,8 @@ var targets = []target{
 	{"services/balancer", []string{"services/balancer"}},
 	{"services/lease", []string{"services/lease", "endpointctl"}},
 	{"services/backends", []string{"services/backends", "nodeagent/dataplane/userspace"}},
+	{"services/nodeview", []string{"services/nodeview", "nodeagent/internal/view", "edge/internal/view"}},
+	{"services/kit/statestream", []string{"services/kit/statestream", "lbctl/announce"}},
 	{"nodeagent/plan", []string{"nodeagent/plan", "nodeagent"}},
 	{"nodeagent/dataplane/userspace", []string{"nodeagent/dataplane/userspace"}},
 	{"nodeagent/dataplane/kernel", []string{"nodeagent/dataplane/kernel", "nodeagent/dataplane/nftables"}},
