@@ -113,6 +113,7 @@ func Install(t testing.TB, o Options) *Installation {
 	}
 	for _, n := range i.Nodes {
 		i.awaitReady(n.Name, n.Addresses[0], ports["nodeagent"]+100)
+		i.awaitRegistered(n)
 	}
 	return i
 }
@@ -312,6 +313,19 @@ func (i *Installation) awaitReady(name string, on netip.Addr, port int) {
 	at := netip.AddrPortFrom(on, uint16(port))
 	client, base := i.health(name, at)
 	kittest.Eventually(i, name, func() error { return Ready(client, base) })
+}
+
+// awaitRegistered waits until the registry has the node with its addresses. An agent is ready when it can
+// forward, which may be earlier.
+func (i *Installation) awaitRegistered(n *Node) {
+	i.Helper()
+	kittest.Eventually(i, "the registration of "+n.Name, func() error {
+		answer, err := registryv1.NewNodeServiceClient(i.Conn).GetNode(i.Context(), &registryv1.GetNodeRequest{Name: n.Name})
+		if err == nil && len(answer.GetNode().GetStatus().GetAddresses()) == 0 {
+			err = fmt.Errorf("node %s has no addresses", n.Name)
+		}
+		return err
+	})
 }
 
 // health returns a client of a daemon's HTTP address, and the URL of the address.
