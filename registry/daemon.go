@@ -1,11 +1,13 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -170,7 +172,7 @@ func (d *Daemon) openServer(context.Context) (err error) {
 			identity.Registrar: {Writes: d.config.AgentWriteRate, Bytes: d.config.AgentWriteBytes << 10},
 		}, d.host.Metrics),
 		Streamer: &watch.Streamer{
-			View: d.view, Hub: d.hub, Store: d.store, BookmarkEvery: d.config.BookmarkInterval, Dropped: watch.NewDropped(d.host.Metrics),
+			View: d.view, Hub: d.hub, Store: d.store, BookmarkEvery: cmp.Or(d.config.BookmarkInterval, 5*time.Second), Dropped: watch.NewDropped(d.host.Metrics),
 		},
 	}
 	if err := objects.Register(d.server); err != nil {
