@@ -132,7 +132,7 @@ func (d *Daemon) openWriter(context.Context) (err error) {
 	d.allocator = allocator.NewClient(allocatorv1.NewAllocatorServiceClient(d.allocatorConn), d.log, d.host.Metrics)
 	d.allocator.KeepReserve(admission.ReserveLeases{Store: d.store}, d.host.Health, d.host.Metrics)
 	d.writer = admission.New(admission.Config{
-		Store: d.store, View: d.view, Indexes: d.indexes, Allocator: d.allocator, Quotas: d.quotas, Log: d.log, Families: d.config.families(),
+		Store: d.store, View: d.view, Indexes: d.indexes, Allocator: d.allocator, Quotas: d.quotas, Families: d.config.families(),
 		Rules: spec.Rules{
 			LoopbackEndpoints: d.config.LoopbackEndpoints, ContainerRanges: d.config.ContainerRanges, ServiceCIDRs: d.config.ServiceCIDR, PodCIDRs: d.config.PodCIDR, ExternalIPs: d.config.ExternalIPs,
 			NodeAddresses: d.config.NodeAddresses,
