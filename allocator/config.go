@@ -32,16 +32,7 @@ type Config struct {
 
 // ReadStoreFile sets the store to the content of the configured file. Without a file it does nothing.
 func (c *Config) ReadStoreFile() error {
-	if c.StoreFile == "" {
-		return nil
-	}
-	store, err := daemon.ReadStoreFile(c.StoreFile)
-	if err != nil {
-		return err
-	}
-	c.Store, c.StoreFile = store, ""
-	_, _, err = daemon.StoreLocation(store)
-	return err
+	return daemon.ReadStoreFile(&c.Store, &c.StoreFile)
 }
 
 // StoreLocation returns the kind of the configured store, [daemon.SQLite] or [daemon.Postgres], and

@@ -103,7 +103,10 @@ func (d *Daemon) open(host app.Host) (err error) {
 	d.showHeld()
 	d.registerMetrics(host.Metrics)
 	d.server = daemon.NewServer(host, access.Methods())
-	endpointsv1.RegisterEndpointControllerServiceServer(d.server, api.New(d, d.index, cfg.MaxPerSlice))
+	endpointsv1.RegisterEndpointControllerServiceServer(d.server, api.New(api.Config{
+		Follower: d.follower, Controller: d.controller, Index: d.index, MaxPerSlice: cfg.MaxPerSlice, Shards: cfg.Shards,
+		Held: func() ([]int, uint64, string) { return d.held.shards(), d.held.epoch(nodesShard), d.held.waiting() },
+	}))
 	d.listener, err = cfg.Listen(host.Network)
 	return err
 }

@@ -33,7 +33,6 @@ type Config struct {
 	LogBytes                int64            `flag:"log-bytes" default:"256" usage:"size of the changes that can be resumed from, in the store and in NATS, in MiB; beyond it the oldest are deleted early"`
 	WatchBuffer             int              `flag:"watch-buffer" default:"10000" usage:"number of changes of each kind by which a watcher may lag"`
 	WatchMemory             int              `flag:"watch-memory" default:"64" usage:"memory for the changes kept for watchers, of all kinds together, in MiB"`
-	BookmarkInterval        time.Duration    `flag:"bookmark-interval" default:"5s" usage:"interval of bookmarks on a watch without changes"`
 	EventTTL                time.Duration    `flag:"event-ttl" default:"1h" usage:"time for which an event is kept after its last occurrence"`
 	MaxEvents               int              `flag:"max-events" default:"10000" usage:"maximum number of events; the oldest are deleted"`
 	MaxEventBytes           int              `flag:"max-event-bytes" default:"16" usage:"maximum size of all events together, in MiB; the oldest are deleted"`
@@ -57,6 +56,9 @@ type Config struct {
 
 	StreamReplicas int `flag:"stream-replicas" default:"1" usage:"replicas of the change stream when it is created"`
 	daemon.Streams
+
+	// BookmarkInterval is the interval of bookmarks on a watch without changes, or 0 for 5 seconds.
+	BookmarkInterval time.Duration
 }
 
 // Validate returns an error that lists everything that is wrong with the configuration.
@@ -74,7 +76,6 @@ func (c *Config) Validate() error {
 		value int64
 	}{
 		{"log-retention", c.LogRetention}, {"watch-buffer", int64(c.WatchBuffer)}, {"watch-memory", int64(c.WatchMemory)},
-		{"bookmark-interval", int64(c.BookmarkInterval)},
 		{"event-ttl", int64(c.EventTTL)}, {"revocation-ttl", int64(c.RevocationTTL)}, {"max-events", int64(c.MaxEvents)},
 		{"max-event-bytes", int64(c.MaxEventBytes)}, {"max-events-per-writer", int64(c.MaxEventsPerWriter)}, {"log-bytes", c.LogBytes}, {"reap-interval", int64(c.ReapInterval)},
 		{"agent-write-rate", int64(c.AgentWriteRate)}, {"agent-write-bytes", int64(c.AgentWriteBytes)},
@@ -101,16 +102,7 @@ func (c *Config) Validate() error {
 
 // ReadStoreFile sets the store to the content of the configured file. Without a file it does nothing.
 func (c *Config) ReadStoreFile() error {
-	if c.StoreFile == "" {
-		return nil
-	}
-	text, err := daemon.ReadStoreFile(c.StoreFile)
-	if err != nil {
-		return err
-	}
-	c.Store, c.StoreFile = text, ""
-	_, _, err = c.StoreLocation()
-	return err
+	return daemon.ReadStoreFile(&c.Store, &c.StoreFile)
 }
 
 // StoreLocation returns the kind of the configured store and its location: a folder or a DSN. The

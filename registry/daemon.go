@@ -1,11 +1,13 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -130,7 +132,7 @@ func (d *Daemon) openWriter(context.Context) (err error) {
 	d.allocator = allocator.NewClient(allocatorv1.NewAllocatorServiceClient(d.allocatorConn), d.log, d.host.Metrics)
 	d.allocator.KeepReserve(admission.ReserveLeases{Store: d.store}, d.host.Health, d.host.Metrics)
 	d.writer = admission.New(admission.Config{
-		Store: d.store, View: d.view, Indexes: d.indexes, Allocator: d.allocator, Quotas: d.quotas, Log: d.log, Families: d.config.families(),
+		Store: d.store, View: d.view, Indexes: d.indexes, Allocator: d.allocator, Quotas: d.quotas, Families: d.config.families(),
 		Rules: spec.Rules{
 			LoopbackEndpoints: d.config.LoopbackEndpoints, ContainerRanges: d.config.ContainerRanges, ServiceCIDRs: d.config.ServiceCIDR, PodCIDRs: d.config.PodCIDR, ExternalIPs: d.config.ExternalIPs,
 			NodeAddresses: d.config.NodeAddresses,
@@ -170,7 +172,7 @@ func (d *Daemon) openServer(context.Context) (err error) {
 			identity.Registrar: {Writes: d.config.AgentWriteRate, Bytes: d.config.AgentWriteBytes << 10},
 		}, d.host.Metrics),
 		Streamer: &watch.Streamer{
-			View: d.view, Hub: d.hub, Store: d.store, BookmarkEvery: d.config.BookmarkInterval, Dropped: watch.NewDropped(d.host.Metrics),
+			View: d.view, Hub: d.hub, Store: d.store, BookmarkEvery: cmp.Or(d.config.BookmarkInterval, 5*time.Second), Dropped: watch.NewDropped(d.host.Metrics),
 		},
 	}
 	if err := objects.Register(d.server); err != nil {

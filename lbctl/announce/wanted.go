@@ -107,7 +107,7 @@ func withEndpoints(nodes map[string]bool, all []*corev1.EndpointSlice) map[strin
 			node, conditions := endpoint.GetNodeName(), endpoint.GetConditions()
 			switch {
 			case !nodes[node]:
-			case conditions == nil || conditions.Ready == nil || conditions.GetReady():
+			case object.IsReadyEndpoint(endpoint):
 				ready[node] = true
 			case conditions.GetServing() && conditions.GetTerminating():
 				serving[node] = true

@@ -31,13 +31,19 @@ func StoreLocation(store string) (kind, where string, err error) {
 	return "", "", errors.New("store: must be sqlite:FOLDER, postgres://… or host=… dbname=…")
 }
 
-// ReadStoreFile returns the setting of the store that a file has.
-func ReadStoreFile(path string) (string, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return "", fmt.Errorf("store-file: %w", err)
+// ReadStoreFile sets the setting of a store to the content of a file, and the file's name to "". Without
+// a file it does nothing.
+func ReadStoreFile(store, file *string) error {
+	if *file == "" {
+		return nil
 	}
-	return strings.TrimSpace(string(text)), nil
+	text, err := os.ReadFile(*file)
+	if err != nil {
+		return fmt.Errorf("store-file: %w", err)
+	}
+	*store, *file = strings.TrimSpace(string(text)), ""
+	_, _, err = StoreLocation(*store)
+	return err
 }
 
 const (

@@ -97,7 +97,7 @@ func endpointAddr(ep *corev1.Endpoint, v6 bool) (netip.Addr, error) {
 // NewCandidate returns the candidate of an endpoint at addr, from a slice of a namespace.
 func NewCandidate(ep *corev1.Endpoint, addr netip.AddrPort, namespace string) Candidate {
 	cond := ep.GetConditions()
-	ready := cond.GetReady() || cond == nil || cond.Ready == nil
+	ready := object.IsReadyEndpoint(ep)
 	serving := ready
 	if cond != nil && cond.Serving != nil {
 		serving = cond.GetServing()

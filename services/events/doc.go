@@ -1,6 +1,7 @@
-// Package events writes the Events of a daemon of a node, on services and on the node.
+// Package events writes the Events of a daemon. A [Reporter] writes those of a controller at once.
+// A [Recorder] writes those of a daemon of a node, on services and on the node, in the background.
 //
-// Events wait in a queue while the registry is unavailable, so that findings of a daemon that starts
+// The events of a recorder wait in a queue while the registry is unavailable, so that findings of a daemon that starts
 // alone are reported later. The invariant: a caller never waits, neither for the registry nor for
 // space in the queue. An event that does not fit is lost, but the daemon's status still has the
 // finding.

@@ -11,7 +11,7 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/kit/app"
-	"portolan.dev/services/spec"
+	"portolan.dev/services/object"
 )
 
 const (
@@ -40,28 +40,21 @@ func NewRecorder(component, node string, client registryv1.EventServiceClient, l
 
 // WarnService writes an event about a service that needs attention.
 func (r *Recorder) WarnService(svc *corev1.Service, reason, message string) {
-	meta := svc.GetMetadata()
-	r.log.Warn("problem of a service", "service", meta.GetNamespace()+"/"+meta.GetName(), "reason", reason, "message", message)
-	r.Warn(&corev1.ObjectReference{
-		Kind: "Service", ApiVersion: "v1", Namespace: meta.GetNamespace(), Name: meta.GetName(), Uid: meta.GetUid(),
-	}, meta.GetNamespace(), reason, message)
+	r.log.Warn("problem of a service", "service", object.NameOf(svc).String(), "reason", reason, "message", message)
+	r.Warn(reference(svc), svc.GetMetadata().GetNamespace(), reason, message)
 }
 
 // WarnNode writes an event about the node. Nodes are in no namespace, so their events are in the
 // default one.
 func (r *Recorder) WarnNode(reason, message string) {
 	r.log.Warn("problem of the node", "reason", reason, "message", message)
-	r.Warn(&corev1.ObjectReference{Kind: "Node", ApiVersion: "v1", Name: r.node}, "default", reason, message)
+	r.Warn(&corev1.ObjectReference{Kind: "Node", ApiVersion: "v1", Name: r.node}, object.DefaultNamespace, reason, message)
 }
 
 // Warn writes an event about any object, in the given namespace.
 func (r *Recorder) Warn(about *corev1.ObjectReference, namespace, reason, message string) {
-	event := &corev1.Event{
-		Metadata:  &corev1.ObjectMeta{GenerateName: about.GetName() + "-", Namespace: namespace},
-		Regarding: about,
-		Reason:    reason, Message: spec.ShortenMessage(message), Type: corev1.EventType_EVENT_TYPE_WARNING,
-		ReportingComponent: r.component, ReportingInstance: r.node,
-	}
+	event := newEvent(r.component, about, namespace, corev1.EventType_EVENT_TYPE_WARNING, reason, message)
+	event.ReportingInstance = r.node
 	select {
 	case r.queue <- event:
 	default:

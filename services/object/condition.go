@@ -23,6 +23,13 @@ func IsTrue(conditions []*corev1.Condition, conditionType string) bool {
 // IsReady reports whether the Ready condition is true.
 func IsReady(conditions []*corev1.Condition) bool { return IsTrue(conditions, ConditionReady) }
 
+// IsReadyEndpoint reports whether an endpoint is ready. An endpoint without the condition is, as the API
+// requires.
+func IsReadyEndpoint(e *corev1.Endpoint) bool {
+	conditions := e.GetConditions()
+	return conditions == nil || conditions.Ready == nil || conditions.GetReady()
+}
+
 // Conditions of a service of type LoadBalancer. ConditionLoadBalancer is true if the service's provider
 // has given it addresses. Otherwise its message has the reason. ConditionAnnounced is true if nodes
 // announce the addresses.

@@ -80,7 +80,7 @@ func (q *Queue[K]) Add(key K, changes int) {
 		it.at = earliest(now.Add(q.options.Quiet), it.added.Add(q.options.Longest))
 	}
 	heap.Fix(&q.due, it.heapIndex)
-	q.wakeOne()
+	q.wake.Send()
 }
 
 func earliest(a, b time.Time) time.Time {
@@ -88,11 +88,6 @@ func earliest(a, b time.Time) time.Time {
 		return b
 	}
 	return a
-}
-
-// wakeOne wakes one goroutine that waits in Get.
-func (q *Queue[K]) wakeOne() {
-	q.wake.Send()
 }
 
 // Get waits for a due key and reserves it until Done. It returns false when ctx is done, also if keys
@@ -128,7 +123,7 @@ func (q *Queue[K]) next() (*Due[K], time.Duration) {
 	}
 	it, _ := heap.Pop(&q.due).(*item[K])
 	if len(q.due) > 0 {
-		q.wakeOne() // for another worker
+		q.wake.Send() // for another worker
 	}
 	q.setResting(it, false)
 	due := &Due[K]{Key: it.key, Changes: it.changes, Added: it.added}
@@ -161,7 +156,7 @@ func (q *Queue[K]) Done(key K, err error, again time.Duration) {
 		return
 	}
 	heap.Push(&q.due, it)
-	q.wakeOne()
+	q.wake.Send()
 }
 
 // Clear removes all keys. None may be worked on.

@@ -31,7 +31,6 @@ type ClaimRequest struct {
 // Failure is the reason why a claim could not be served.
 type Failure struct {
 	Slot    string
-	Use     allocatorv1.Use
 	Pool    string // the pool that was tried, if any
 	Reason  allocatorv1.FailureReason
 	Message string
@@ -49,7 +48,6 @@ func (f *Failure) IsAtHand() bool {
 type ClaimResult struct {
 	Value  pool.Value
 	Pool   string
-	Use    allocatorv1.Use
 	Static bool // the value was requested explicitly
 	New    bool // the owner did not have it before
 }
@@ -64,7 +62,7 @@ func (t *Table) Allocate(now time.Time, owner store.Owner, wants []ClaimRequest,
 	for _, w := range wants {
 		g, f := t.allocateOne(now, owner, w, seen, c)
 		if f != nil {
-			f.Slot, f.Use = w.Slot, w.Use
+			f.Slot = w.Slot
 			failures = append(failures, *f)
 			continue
 		}
@@ -115,7 +113,7 @@ func (t *Table) allocateAny(now time.Time, owner store.Owner, w ClaimRequest, c 
 			return t.allocatePort(now, owner, w, e, h.value.Port(), c)
 		}
 		t.addClaim(now, owner, w.Slot, h, c)
-		return ClaimResult{Value: h.value, Pool: e.Name, Use: e.Use}, nil
+		return ClaimResult{Value: h.value, Pool: e.Name}, nil
 	}
 	pools := t.candidates(w)
 	if len(pools) == 0 {
@@ -129,7 +127,7 @@ func (t *Table) allocateAny(now time.Time, owner store.Owner, w ClaimRequest, c 
 		return t.allocatePort(now, owner, w, e, v.Port(), c)
 	}
 	t.addClaim(now, owner, w.Slot, t.assign(owner, e, v, c), c)
-	return ClaimResult{Value: v, Pool: e.Name, Use: e.Use, New: true}, nil
+	return ClaimResult{Value: v, Pool: e.Name, New: true}, nil
 }
 
 // pick returns a value of the best class that any pool has. From a pool with values for each protocol
@@ -178,7 +176,7 @@ func (t *Table) allocateExact(now time.Time, owner store.Owner, w ClaimRequest, 
 }
 
 func (t *Table) allocateFrom(now time.Time, owner store.Owner, w ClaimRequest, e *poolState, v pool.Value, c *Change) (ClaimResult, *Failure) {
-	got := ClaimResult{Value: v, Pool: e.Name, Use: e.Use, Static: true}
+	got := ClaimResult{Value: v, Pool: e.Name, Static: true}
 	h := t.values[v]
 	switch {
 	case h != nil && h.reserved != nil:

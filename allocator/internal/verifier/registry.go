@@ -1,7 +1,6 @@
 package verifier
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
@@ -11,11 +10,9 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/services/events"
 	"portolan.dev/services/object"
 )
-
-// component is the reporting component of events.
-const component = "allocator"
 
 // client is a Registry over gRPC.
 type client struct {
@@ -100,11 +97,6 @@ func (c *client) Head(ctx context.Context) (epoch string, revision uint64, err e
 
 // Report implements Registry.
 func (c *client) Report(ctx context.Context, about object.Object, typ corev1.EventType, reason, message string) error {
-	meta := about.GetMetadata()
-	_, err := c.events.CreateEvent(ctx, &registryv1.CreateEventRequest{Event: &corev1.Event{
-		Metadata:  &corev1.ObjectMeta{GenerateName: meta.GetName() + ".", Namespace: cmp.Or(meta.GetNamespace(), object.DefaultNamespace)},
-		Regarding: &corev1.ObjectReference{Kind: object.KindOf(about), ApiVersion: "v1", Namespace: meta.GetNamespace(), Name: meta.GetName(), Uid: meta.GetUid()},
-		Reason:    reason, Message: message, Type: typ, ReportingComponent: component,
-	}})
+	_, err := c.events.CreateEvent(ctx, &registryv1.CreateEventRequest{Event: events.New("allocator", about, typ, reason, message)})
 	return err
 }

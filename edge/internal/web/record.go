@@ -9,7 +9,6 @@ import (
 type Record struct {
 	Time   time.Time      // the time at which the head of the request was complete
 	Client netip.AddrPort // the client
-	Local  netip.AddrPort // the address of the service
 	// Backend is the address of the chosen backend. It is invalid if there was none.
 	Backend netip.AddrPort
 
@@ -34,7 +33,7 @@ type Record struct {
 }
 
 func (r *Record) setConnection(i *info) {
-	r.Client, r.Local, r.Scheme = i.client, i.local, i.scheme()
+	r.Client, r.Scheme = i.client, i.scheme()
 	if i.tls != nil {
 		r.TLSVersion, r.TLSCipher = i.tls.Version, i.tls.CipherSuite
 	}

@@ -10,6 +10,7 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	endpointsv1 "portolan.dev/api/endpoints/v1"
 	"portolan.dev/services/access"
+	"portolan.dev/services/changes"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 
@@ -18,48 +19,29 @@ import (
 	"portolan.dev/endpointctl/internal/packing"
 )
 
-// State is the part of the daemon that the server reports.
-type State interface {
-	// Synced reports whether the registry has been read.
-	Synced() bool
-	// Revision returns the revision up to which the registry has been read.
-	Revision() uint64
-	// Epoch returns the epoch of the lease of shard 0, or 0 if this replica does not hold it.
-	Epoch() uint64
-	// Shards returns the shards that this replica holds, and the number of all.
-	Shards() (held []int, all int)
-	// Waits returns the reason why this replica takes no shards, or "".
-	Waits() string
-	// Pending returns the number of services that are due.
-	Pending() int
-	// Failure returns the reason why the last sync of a service failed, and whether it failed.
-	Failure(key object.Name) (controller.Failure, bool)
-	// Refused returns the endpoints of a service that the registry refuses.
-	Refused(key object.Name) packing.Refused
-	// Check compares the changes from NATS with the registry's log, and repairs the view if they
-	// differ.
-	Check(ctx context.Context) error
-	// Resync compares all objects of the view with the registry's and then makes all services of the
-	// held shards due. It returns the number of these services, and the number of corrected objects. It
-	// returns an error if the objects cannot be compared. The services are due in any case.
-	Resync(ctx context.Context) (services, corrected int, err error)
+// Config is the configuration of a [Server].
+type Config struct {
+	Follower    *changes.Follower
+	Controller  *controller.Controller
+	Index       *index.Index
+	MaxPerSlice int
+	Shards      int // of all replicas together
+	// Held returns the shards that this replica holds, the epoch of the lease of shard 0, or 0 if it
+	// does not hold it, and the reason why it takes no shards, or "".
+	Held func() (shards []int, epoch uint64, waits string)
 }
 
 // Server implements EndpointControllerService.
 type Server struct {
 	endpointsv1.UnsafeEndpointControllerServiceServer
 
-	state       State
-	index       *index.Index
-	maxPerSlice int
+	cfg Config
 }
 
 var _ endpointsv1.EndpointControllerServiceServer = (*Server)(nil)
 
 // New returns a server.
-func New(state State, x *index.Index, maxPerSlice int) *Server {
-	return &Server{state: state, index: x, maxPerSlice: maxPerSlice}
-}
+func New(cfg Config) *Server { return &Server{cfg: cfg} }
 
 // ExplainService implements EndpointControllerService.
 func (s *Server) ExplainService(ctx context.Context, req *endpointsv1.ExplainServiceRequest) (*endpointsv1.ExplainServiceResponse, error) {
@@ -70,27 +52,27 @@ func (s *Server) ExplainService(ctx context.Context, req *endpointsv1.ExplainSer
 		return nil, err
 	}
 	// If the registry does not answer, the explanation comes from the present view.
-	_ = s.withRegistry(ctx, s.state.Check)
+	_ = s.withRegistry(ctx, s.cfg.Follower.Check)
 	key := object.Name{Namespace: req.GetNamespace(), Name: req.GetName()}
 	if key.Namespace == "" {
 		key.Namespace = object.DefaultNamespace
 	}
-	revision := s.state.Revision()
-	known := s.index.ReadNamespace(key)
+	revision := s.cfg.Follower.Revision()
+	known := s.cfg.Index.ReadNamespace(key)
 	svc := known.Service
 	if svc == nil {
 		return nil, apierr.NotFound("Service", key.String())
 	}
 	resp := &endpointsv1.ExplainServiceResponse{Revision: revision, Managed: packing.UnmanagedReason(svc)}
-	if failure, failed := s.state.Failure(key); failed {
+	if failure, failed := s.cfg.Controller.Failure(key); failed {
 		resp.Failure = &endpointsv1.SyncFailure{Since: timestamppb.New(failure.Since), Message: failure.Message}
 	}
-	refused := s.state.Refused(key)
+	refused := s.cfg.Controller.Refused(key)
 	switch {
 	case resp.GetManaged() == "":
 		verdicts := packing.EvaluatePods(svc, known.Pods, known.FindNode, refused)
 		resp.Pods = podVerdicts(slices.Clone(verdicts))
-		resp.Slices = plannedSlices(packing.SlicesFromPods(svc, verdicts, s.maxPerSlice), known.Slices)
+		resp.Slices = plannedSlices(packing.SlicesFromPods(svc, verdicts, s.cfg.MaxPerSlice), known.Slices)
 	case packing.IsMirrored(svc, known.Endpoints):
 		want, _ := packing.SlicesFromEndpoints(known.Endpoints, refused)
 		resp.LeftOut = refused.Texts()
@@ -100,7 +82,7 @@ func (s *Server) ExplainService(ctx context.Context, req *endpointsv1.ExplainSer
 }
 
 func (s *Server) ready() error {
-	if !s.state.Synced() {
+	if !s.cfg.Follower.Synced() {
 		return apierr.Unavailable("the registry has not been read yet", time.Second)
 	}
 	return nil
@@ -154,13 +136,12 @@ func plannedSlices(w packing.DesiredSlices, existing []*corev1.EndpointSlice) []
 
 // GetStatus implements EndpointControllerService.
 func (s *Server) GetStatus(context.Context, *endpointsv1.GetStatusRequest) (*endpointsv1.GetStatusResponse, error) {
-	epoch := s.state.Epoch()
-	services, pods := s.index.Count()
-	held, shards := s.state.Shards()
+	services, pods := s.cfg.Index.Count()
+	held, epoch, waits := s.cfg.Held()
 	resp := &endpointsv1.GetStatusResponse{
-		Revision: s.state.Revision(), Leader: epoch > 0, Epoch: epoch,
-		Services: uint32(services), Pods: uint32(pods), Pending: uint32(s.state.Pending()),
-		Shards: uint32(shards), Waits: s.state.Waits(),
+		Revision: s.cfg.Follower.Revision(), Leader: epoch > 0, Epoch: epoch,
+		Services: uint32(services), Pods: uint32(pods), Pending: uint32(s.cfg.Controller.Pending()),
+		Shards: uint32(s.cfg.Shards), Waits: waits,
 	}
 	for _, shard := range held {
 		resp.HeldShards = append(resp.HeldShards, uint32(shard))
@@ -168,19 +149,20 @@ func (s *Server) GetStatus(context.Context, *endpointsv1.GetStatusRequest) (*end
 	return resp, nil
 }
 
-// Resync implements EndpointControllerService. A replica that holds no shard returns
-// FailedPrecondition, because it syncs no service.
+// Resync implements EndpointControllerService. It compares all objects of the view with the registry's
+// and then makes all services of the held shards due, even if the objects cannot be compared. A replica
+// that holds no shard returns FailedPrecondition, because it syncs no service.
 func (s *Server) Resync(ctx context.Context, _ *endpointsv1.ResyncRequest) (*endpointsv1.ResyncResponse, error) {
 	if err := s.ready(); err != nil {
 		return nil, err
 	}
-	if held, _ := s.state.Shards(); len(held) == 0 {
+	if held, _, _ := s.cfg.Held(); len(held) == 0 {
 		return nil, apierr.FailedPrecondition("this replica does not lead, and holds no shard: ask those that hold the leases")
 	}
 	res := &endpointsv1.ResyncResponse{}
 	err := s.withRegistry(ctx, func(ctx context.Context) error {
-		services, corrected, err := s.state.Resync(ctx)
-		res.Services, res.ObjectsCorrected = uint32(services), uint32(corrected)
+		corrected, err := s.cfg.Follower.Resync(ctx)
+		res.Services, res.ObjectsCorrected = uint32(s.cfg.Controller.Resync()), uint32(corrected)
 		return err
 	})
 	if err != nil {

@@ -19,9 +19,6 @@ import (
 	"portolan.dev/endpointctl/internal/packing"
 )
 
-// component is the reporting component of events.
-const component = "endpointctl"
-
 // Config is the configuration of a controller.
 type Config struct {
 	Registry grpc.ClientConnInterface

@@ -99,8 +99,8 @@ func gauge(t *testing.T, reg *prometheus.Registry, name string) float64 {
 	return 0
 }
 
-// events describes the events in the registry, each once.
-func events(r *registrytest.Registry) []string {
+// eventsIn describes the events in the registry, each once.
+func eventsIn(r *registrytest.Registry) []string {
 	var all []string
 	for _, e := range registrytest.All[*corev1.Event](r) {
 		all = append(all, spec.EnumName(e.GetType())+" "+e.GetReason()+": "+e.GetMessage())
@@ -132,7 +132,7 @@ func waitFor(t *testing.T, r *registrytest.Registry, want string) {
 	t.Helper()
 	kittest.Eventually(t, want, func() error {
 		if got := addresses(r); got != want {
-			return fmt.Errorf("got %s; events %q", got, events(r))
+			return fmt.Errorf("got %s; events %q", got, eventsIn(r))
 		}
 		return nil
 	})
@@ -168,7 +168,7 @@ func TestALastingFailureIsToldToThePeopleOnce(t *testing.T) {
 	c, reg := run(t, r, nil)
 	want := []string{"Warning FailedToUpdateEndpointSlices: the endpoints cannot be written: the registry is away"}
 	kittest.Eventually(t, "an event", func() error {
-		if got := events(r); !slices.Equal(got, want) {
+		if got := eventsIn(r); !slices.Equal(got, want) {
 			return fmt.Errorf("events %q, want %q", got, want)
 		}
 		return nil
@@ -176,7 +176,7 @@ func TestALastingFailureIsToldToThePeopleOnce(t *testing.T) {
 	for range cap(attempts) + 3 { // attempts before the event, and some after it
 		kittest.Receive(t, "an attempt", attempts)
 	}
-	if got := events(r); !slices.Equal(got, want) {
+	if got := eventsIn(r); !slices.Equal(got, want) {
 		t.Errorf("after more attempts: events %q, want %q", got, want)
 	}
 	failure, failed := c.Failure(web)
@@ -236,7 +236,7 @@ func TestARefusalIsOneEventHoweverOftenItIsTried(t *testing.T) {
 		kittest.Receive(t, "an attempt", attempts)
 	}
 	want := []string{"Warning FailedToUpdateEndpointSlices: the registry refuses the endpoints: ports[0].name: is no name"}
-	if got := events(r); !slices.Equal(got, want) {
+	if got := eventsIn(r); !slices.Equal(got, want) {
 		t.Errorf("events %q, want %q", got, want)
 	}
 	if refused := c.Refused(web); len(refused) > 0 {
@@ -257,7 +257,7 @@ func TestEndpointsOfOthersAreKept(t *testing.T) {
 	run(t, r, nil)
 	waitFor(t, r, "10.0.0.1 / 10.9.9.9")
 	kittest.Eventually(t, "an event", func() error {
-		if got := events(r); len(got) != 1 || !strings.HasPrefix(got[0], "Warning EndpointsKept: ") {
+		if got := eventsIn(r); len(got) != 1 || !strings.HasPrefix(got[0], "Warning EndpointsKept: ") {
 			return fmt.Errorf("events %q", got)
 		}
 		return nil
@@ -280,7 +280,7 @@ func TestSlicesWithoutSelectorStayAndAreToldAbout(t *testing.T) {
 	r.Put(without)
 	name := registrytest.All[*corev1.EndpointSlice](r)[0].GetMetadata().GetName()
 	kittest.Eventually(t, "an event", func() error {
-		if got := events(r); len(got) != 1 || !strings.HasPrefix(got[0], "Warning EndpointSlicesUntended: ") || !strings.HasSuffix(got[0], ": "+name) {
+		if got := eventsIn(r); len(got) != 1 || !strings.HasPrefix(got[0], "Warning EndpointSlicesUntended: ") || !strings.HasSuffix(got[0], ": "+name) {
 			return fmt.Errorf("events %q", got)
 		}
 		return nil

@@ -75,7 +75,7 @@ func (c *shard) recordResult(ctx context.Context, key object.Name, svc *corev1.S
 	since := c.failures.record(key, err)
 	switch {
 	case err == nil:
-		c.forgetReport(eventKey{key, updateFailedReason})
+		c.events.Forget(eventKey{key, updateFailedReason})
 	case svc == nil:
 	case apierr.Code(err) == codes.InvalidArgument:
 		c.report(ctx, svc, updateFailedReason, "the registry refuses the endpoints: "+reasons(err))

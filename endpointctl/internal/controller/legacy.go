@@ -82,7 +82,7 @@ func (t *task) legacyWrites(ctx context.Context, verdicts []*packing.PodVerdict,
 			"delete it, and the controller writes one, or remove the selector, if the addresses are to be those that somebody wrote")
 		return nil
 	}
-	t.c.forgetReport(eventKey{t.key, endpointsKeptReason})
+	t.c.events.Forget(eventKey{t.key, endpointsKeptReason})
 	if existing != nil {
 		if t.again = t.c.legacy.wait(t.key, trigger); t.again > 0 {
 			return nil

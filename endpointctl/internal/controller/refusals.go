@@ -136,7 +136,7 @@ func (c *shard) recheckRefused(ctx context.Context) {
 // reported again, and the registry counts the repeated event.
 func (c *shard) retryRefused() {
 	for _, key := range c.refusals.clear() {
-		c.forgetReport(eventKey{key, endpointsLeftOutReason})
+		c.events.Forget(eventKey{key, endpointsLeftOutReason})
 		c.queue.Add(key, 1)
 	}
 }

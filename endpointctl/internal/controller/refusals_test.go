@@ -59,7 +59,7 @@ func TestOnePodThatIsRefusedDoesNotBlockItsService(t *testing.T) {
 	want := []string{"Warning EndpointsLeftOut: left out because the registry refuses them: " +
 		"10.96.0.5 of pod p2: may not be the cluster IP of a service (default/db)"}
 	kittest.Eventually(t, "an event", func() error {
-		if got := events(r); !slices.Equal(got, want) {
+		if got := eventsIn(r); !slices.Equal(got, want) {
 			return fmt.Errorf("events %q, want %q", got, want)
 		}
 		return nil

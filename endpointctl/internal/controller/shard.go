@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/services/events"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/tracing"
 	"portolan.dev/services/object"
@@ -24,7 +25,7 @@ type shard struct {
 	cfg         Config
 	number      int
 	queue       *queue.Queue[object.Name]
-	events      registryv1.EventServiceClient
+	events      *events.Reporter[eventKey]
 	metrics     *metrics
 	changeTimes *changeTimes
 	failures    failures
@@ -35,22 +36,21 @@ type shard struct {
 	holding sync.Mutex
 	held    bool // guarded by holding
 
-	mu       sync.Mutex
-	reported map[eventKey]string          // guarded by mu: the last event of each notice
-	traces   map[object.Name]tracing.Span // guarded by mu: the traced change that made a service due
+	mu     sync.Mutex
+	traces map[object.Name]tracing.Span // guarded by mu: the traced change that made a service due
 }
 
 // newShard returns a shard that is not held. Its metrics are set by the controller.
 func newShard(cfg Config, number int) *shard {
 	return &shard{
 		cfg: cfg, number: number, queue: queue.New[object.Name](cfg.Queue),
-		events:      registryv1.NewEventServiceClient(cfg.Registry),
+		events:      events.NewReporter[eventKey]("endpointctl", registryv1.NewEventServiceClient(cfg.Registry), cfg.Log),
 		changeTimes: newChangeTimes(),
 		failures:    failures{all: map[object.Name]Failure{}},
 		refusals:    refusals{all: map[object.Name]packing.Refused{}},
 		memories:    memories{all: map[object.Name]*packing.Memory{}},
 		legacy:      legacyPace{interval: cfg.LegacyInterval, last: map[object.Name]legacyWrite{}},
-		reported:    map[eventKey]string{}, traces: map[object.Name]tracing.Span{},
+		traces:      map[object.Name]tracing.Span{},
 	}
 }
 

@@ -95,7 +95,7 @@ func (t *task) cleanUp(ctx context.Context) error {
 	if err := t.makeStages(ctx, [][]write{t.allDeletions()}); err != nil {
 		return err
 	}
-	t.c.forgetReported(t.key)
+	t.c.events.ForgetAll(func(k eventKey) bool { return k.key == t.key })
 	t.c.changeTimes.forget(t.key)
 	t.c.refusals.forget(t.key)
 	t.c.memories.forget(t.key)

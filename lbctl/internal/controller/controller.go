@@ -15,6 +15,7 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/changes"
+	"portolan.dev/services/events"
 	"portolan.dev/services/object"
 	"portolan.dev/services/queue"
 	"portolan.dev/services/spec"
@@ -43,7 +44,7 @@ type Config struct {
 type Controller struct {
 	cfg      Config
 	services registryv1.ServiceServiceClient
-	events   registryv1.EventServiceClient
+	events   *events.Reporter[object.Name]
 	queue    *queue.Queue[object.Name]
 	metrics  *metrics
 	leading  atomic.Bool
@@ -51,7 +52,6 @@ type Controller struct {
 	mu       sync.Mutex
 	waiting  map[object.Name]string // guarded by mu: services that wait for an address, with their owner
 	served   map[object.Name]served // guarded by mu: the inputs of the last successful call of a provider
-	reported map[object.Name]report // guarded by mu: the last event of each service
 	settings map[object.Name]string // guarded by mu: the settings of each service that are not honoured
 	nodes    string                 // guarded by mu: the eligible nodes, as digest returns them
 }
@@ -59,9 +59,10 @@ type Controller struct {
 // New returns a controller that does not lead.
 func New(cfg Config) *Controller {
 	c := &Controller{
-		cfg: cfg, services: registryv1.NewServiceServiceClient(cfg.Registry), events: registryv1.NewEventServiceClient(cfg.Registry),
-		queue: queue.New[object.Name](cfg.Queue), waiting: map[object.Name]string{},
-		served: map[object.Name]served{}, reported: map[object.Name]report{}, settings: map[object.Name]string{},
+		cfg: cfg, services: registryv1.NewServiceServiceClient(cfg.Registry),
+		events: events.NewReporter[object.Name]("lbctl", registryv1.NewEventServiceClient(cfg.Registry), cfg.Log),
+		queue:  queue.New[object.Name](cfg.Queue), waiting: map[object.Name]string{},
+		served: map[object.Name]served{}, settings: map[object.Name]string{},
 	}
 	c.metrics = newMetrics(cfg.Metrics, c.queue.Len, cfg.View.Services)
 	return c
@@ -142,9 +143,9 @@ func (c *Controller) Lead(ctx context.Context) {
 	c.mu.Lock()
 	clear(c.waiting)
 	clear(c.served)
-	clear(c.reported)
 	clear(c.settings)
 	c.mu.Unlock()
+	c.events.ForgetAll(func(object.Name) bool { return true })
 	c.leading.Store(true)
 	defer c.leading.Store(false)
 	for _, svc := range c.cfg.View.Services() {

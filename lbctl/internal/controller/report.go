@@ -7,17 +7,10 @@ import (
 	"google.golang.org/grpc/codes"
 
 	corev1 "portolan.dev/api/core/v1"
-	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
-
-// component is the reporting component of events.
-const component = "lbctl"
-
-// report is an event.
-type report struct{ reason, message string }
 
 // waits is the reason why a service has no load balancer, or has an outdated one.
 type waits struct {
@@ -75,24 +68,5 @@ func (c *Controller) fail(ctx context.Context, svc *corev1.Service, w waits) err
 
 // say records an event on a service, unless it equals the last event of the service.
 func (c *Controller) say(ctx context.Context, svc *corev1.Service, typ corev1.EventType, reason, message string) {
-	name, event := object.NameOf(svc), report{reason, spec.ShortenMessage(message)}
-	c.mu.Lock()
-	known := c.reported[name] == event
-	c.reported[name] = event
-	c.mu.Unlock()
-	if known {
-		return
-	}
-	meta := svc.GetMetadata()
-	_, err := c.events.CreateEvent(ctx, &registryv1.CreateEventRequest{Event: &corev1.Event{
-		Metadata:  &corev1.ObjectMeta{GenerateName: meta.GetName() + ".", Namespace: meta.GetNamespace()},
-		Regarding: &corev1.ObjectReference{Kind: "Service", ApiVersion: "v1", Namespace: meta.GetNamespace(), Name: meta.GetName(), Uid: meta.GetUid()},
-		Reason:    reason, Message: event.message, Type: typ, ReportingComponent: component,
-	}})
-	if err != nil {
-		c.cfg.Log.Warn("event not recorded", "reason", reason, "service", name.String(), "err", err)
-		c.mu.Lock()
-		delete(c.reported, name)
-		c.mu.Unlock()
-	}
+	c.events.Report(ctx, object.NameOf(svc), svc, typ, reason, message)
 }

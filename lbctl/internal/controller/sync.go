@@ -256,11 +256,11 @@ func (c *Controller) setWaiting(name object.Name, owner string) {
 
 // forget drops all state about a service.
 func (c *Controller) forget(name object.Name) {
+	c.events.Forget(name)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.waiting, name)
 	delete(c.served, name)
-	delete(c.reported, name)
 	delete(c.settings, name)
 }
 

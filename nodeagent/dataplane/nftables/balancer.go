@@ -39,12 +39,11 @@ func OpenPredecessor(o kernel.Options) (*kernel.Predecessor, error) {
 
 // balancer balances connections with the kernel's nftables.
 type balancer struct {
-	namespace string
-	conn      *netfilter.Conn
-	flows     *host.Conntrack
-	tables    [2]*table // IPv4, IPv6
-	sources   plan.Sources
-	counts    bool // whether servers have counters
+	conn    *netfilter.Conn
+	flows   *host.Conntrack
+	tables  [2]*table // IPv4, IPv6
+	sources plan.Sources
+	counts  bool // whether servers have counters
 	// mirrorValid is set if the kernel's tables match the mirrors in tables.
 	mirrorValid bool
 }
@@ -60,7 +59,7 @@ func open(namespace string, count bool) (*balancer, error) {
 			return nil, err
 		}
 	}
-	b := &balancer{namespace: namespace, tables: newTables(tableName, counts), counts: counts}
+	b := &balancer{tables: newTables(tableName, counts), counts: counts}
 	var err error
 	if b.conn, err = netfilter.Dial(namespace); err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ func probe(namespace string, counts bool) error {
 	if err != nil {
 		return err
 	}
-	b := &balancer{namespace: namespace, conn: conn, tables: newTables(probeName, counts)}
+	b := &balancer{conn: conn, tables: newTables(probeName, counts)}
 	defer b.Close()
 	var ids []kernel.ID
 	for i, at := range []string{"198.51.100.0:20000", "[2001:db8::]:20000"} {

@@ -119,13 +119,11 @@ func (h *Holder) Follow(answer *loadbalancerv1.AnnounceResponse, at time.Time) (
 	return without(after, before), without(before, after), refused
 }
 
-// Drop ends all rights at once, and returns the addresses.
-func (h *Holder) Drop() []netip.Addr {
+// Drop ends all rights at once.
+func (h *Holder) Drop() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	held := h.heldLocked(h.clock())
 	h.addresses = map[netip.Addr]right{}
-	return held
 }
 
 // Withdraw gives up the rights to addresses that the proxy no longer serves. It returns the addresses that

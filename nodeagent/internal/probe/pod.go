@@ -93,10 +93,6 @@ func (pp *podProber) updatePod(pod *corev1.Pod) {
 	pp.mu.Lock()
 	pp.pod = pod
 	pp.mu.Unlock()
-	pp.wakeWriter()
-}
-
-func (pp *podProber) wakeWriter() {
 	pp.wake.Send()
 }
 
@@ -113,7 +109,7 @@ func (pp *podProber) start(ctx context.Context) {
 			pp.prober.tasks.Go(func() { pp.probe(ctx, c) })
 		}
 	}
-	pp.wakeWriter()
+	pp.wake.Send()
 	pp.prober.tasks.Go(func() { pp.write(ctx) })
 }
 
@@ -183,7 +179,7 @@ func (pp *podProber) setResult(c *containerProber, err error) {
 	pp.mu.Unlock()
 	if changed || first {
 		pp.prober.opts.Log.Info("readiness changed", "pod", pp.key.Path(), "container", c.container.GetName(), "ready", err == nil, "err", err)
-		pp.wakeWriter()
+		pp.wake.Send()
 	}
 }
 

@@ -87,7 +87,7 @@ func (pp *podProber) write(ctx context.Context) {
 			return
 		}
 		pause = min(2*pause, pp.prober.opts.RetryMax)
-		pp.wakeWriter()
+		pp.wake.Send()
 	}
 }
 

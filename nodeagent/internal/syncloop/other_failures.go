@@ -102,7 +102,7 @@ func (o *otherFailures) list(notices bool) []*nodeagentv1.StepFailure {
 
 // ReportHealthCheckPort records the health-check server's report about a port.
 func (s *Syncer) ReportHealthCheckPort(service object.Name, port uint16, err error) {
-	defer s.announceProgress()
+	defer s.heartbeatDue.Send()
 	if err == nil {
 		s.others.forget(service)
 		return
@@ -120,7 +120,7 @@ func (s *Syncer) ReportHealthCheckPort(service object.Name, port uint16, err err
 // ReportNodeFailure records the result of an operation of the node as a whole, and writes an event
 // for a new failure.
 func (s *Syncer) ReportNodeFailure(operation string, err error, reason string) {
-	defer s.announceProgress()
+	defer s.heartbeatDue.Send()
 	if s.others.set(otherFailure{operation: operation}, err, "") {
 		s.events.WarnNode(reason, operation+": "+err.Error())
 	}

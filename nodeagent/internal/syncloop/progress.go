@@ -53,7 +53,7 @@ func (s *Syncer) storeProgress() {
 	t.services = slices.SortedFunc(maps.Keys(named), object.Name.Compare)
 	s.tableProgress.Store(t)
 	s.metrics.failing.Set(float64(len(s.failing)))
-	s.announceProgress()
+	s.heartbeatDue.Send()
 }
 
 // progress returns the node's progress without waiting for the data plane.
@@ -91,8 +91,3 @@ func (s *Syncer) FillHeartbeat(b *nodeagentv1.Heartbeat) {
 
 // Progress returns a channel that receives a token when there is news for the heartbeat.
 func (s *Syncer) Progress() <-chan struct{} { return s.heartbeatDue }
-
-// announceProgress requests a heartbeat soon.
-func (s *Syncer) announceProgress() {
-	s.heartbeatDue.Send()
-}

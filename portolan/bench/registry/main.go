@@ -10,7 +10,7 @@ import (
 func main() {
 	rig.BecomeNATS()
 	b := &bench{}
-	b.Register("create,bulk,store,write,list,watch,answer,kernel", "turns,account")
+	b.Register("create,bulk,store,write,list,watch,answer,kernel", "turns")
 	flag.StringVar(&b.against, "against", "", "folder of an earlier registry and allocator, which \"turns\" compares with bin")
 	plain := flag.Bool("serve-plain", false, "be the server that a list is compared with; used by the command itself")
 	flag.Parse()
@@ -34,6 +34,6 @@ type bench struct {
 func (b *bench) measurements(r *rig.Rig) map[string]rig.Part {
 	b.rig, b.postgres = r, cluster{r.Postgres}
 	return map[string]rig.Part{
-		"create": b.measureCreate, "account": b.measureAccount, "bulk": b.measureBulk, "turns": b.measureTurns, "store": b.measureStore, "write": b.measureWrite, "list": b.measureList, "watch": b.measureWatch, "answer": b.measureAnswer, "kernel": b.measureKernel,
+		"create": b.measureCreate, "bulk": b.measureBulk, "turns": b.measureTurns, "store": b.measureStore, "write": b.measureWrite, "list": b.measureList, "watch": b.measureWatch, "answer": b.measureAnswer, "kernel": b.measureKernel,
 	}
 }

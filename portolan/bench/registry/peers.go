@@ -104,7 +104,6 @@ func (p cluster) runPgbench(ctx context.Context, clients int, length ...string) 
 // etcd is an etcd server of this bench.
 type etcd struct {
 	rig.Process
-	addr string // of its API, and of its profiles
 	conn *grpc.ClientConn
 }
 
@@ -119,11 +118,11 @@ func (b *bench) startEtcd(ctx context.Context) (*etcd, error) {
 	}
 	client, peer := "http://"+addr, "http://"+peerAddr
 	cmd := exec.CommandContext(ctx, "etcd", "--data-dir", filepath.Join(b.rig.Dir, "etcd"), "--listen-client-urls", client, "--advertise-client-urls", client,
-		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer, "--log-level", "error", "--enable-pprof")
+		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer, "--log-level", "error")
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("%w: apt-get install etcd-server", err)
 	}
-	e := &etcd{Process: rig.Process{Cmd: cmd}, addr: addr}
+	e := &etcd{Process: rig.Process{Cmd: cmd}}
 	b.rig.Defer(e.Stop)
 	e.conn, err = grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.ForceCodec(raw{})))
 	if err != nil {

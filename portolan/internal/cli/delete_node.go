@@ -7,9 +7,6 @@ import (
 	"io"
 	"strings"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/portolan/internal/certs"
 	"portolan.dev/services/client"
@@ -40,9 +37,6 @@ func revokedDaemons(ctx context.Context, registry *client.Client, d client.Delet
 func newestRevocation(ctx context.Context, registry *client.Client, id identity.ID) (*corev1.Revocation, error) {
 	kind, _ := kinds.Named("Revocation")
 	found, _, err := registry.List(ctx, kind, client.Query{Fields: "spec.identity=" + id.Path()})
-	if status.Code(err) == codes.Unimplemented { // a registry of the previous release revokes nothing
-		return nil, nil
-	}
 	if err != nil {
 		return nil, err
 	}

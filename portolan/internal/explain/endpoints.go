@@ -111,7 +111,7 @@ func (c *explainer) slices(ctx context.Context) Step {
 	for i, slice := range listed.GetEndpointSlices() {
 		inSlice := 0
 		for _, endpoint := range slice.GetEndpoints() {
-			if isReady(endpoint) {
+			if object.IsReadyEndpoint(endpoint) {
 				inSlice++
 			}
 		}
@@ -172,11 +172,4 @@ func ports(slice *corev1.EndpointSlice) string {
 		fmt.Fprintf(&b, ", %s%d/%s", named(port.GetName()), port.GetPort(), spec.EnumName(port.GetProtocol()))
 	}
 	return b.String()
-}
-
-// isReady reports whether an endpoint is ready. An unset condition counts as true, as the API
-// requires.
-func isReady(endpoint *corev1.Endpoint) bool {
-	conditions := endpoint.GetConditions()
-	return conditions == nil || conditions.Ready == nil || conditions.GetReady()
 }

@@ -132,7 +132,7 @@ func endpointsOf(port *corev1.ServicePort, endpointSlices []*corev1.EndpointSlic
 				continue
 			}
 			for _, endpoint := range slice.GetEndpoints() {
-				if !isReady(endpoint) {
+				if !object.IsReadyEndpoint(endpoint) {
 					continue
 				}
 				found = append(found, net.JoinHostPort(endpoint.GetAddresses()[0], strconv.Itoa(int(p.GetPort()))))
@@ -141,12 +141,6 @@ func endpointsOf(port *corev1.ServicePort, endpointSlices []*corev1.EndpointSlic
 	}
 	slices.Sort(found)
 	return found
-}
-
-// isReady reports whether an endpoint is ready. An endpoint without the condition is.
-func isReady(endpoint *corev1.Endpoint) bool {
-	conditions := endpoint.GetConditions()
-	return conditions == nil || conditions.Ready == nil || conditions.GetReady()
 }
 
 func describePod(d description, p *corev1.Pod) {
@@ -177,7 +171,7 @@ func describeSlice(d description, s *corev1.EndpointSlice) {
 		d.line("Port", "%s  %d/%s", orDash(port.GetName()), port.GetPort(), spec.EnumName(port.GetProtocol()))
 	}
 	for _, endpoint := range s.GetEndpoints() {
-		d.line("Endpoint", "%s  ready=%v  node=%s  %s", strings.Join(endpoint.GetAddresses(), ","), isReady(endpoint), orDash(endpoint.GetNodeName()),
+		d.line("Endpoint", "%s  ready=%v  node=%s  %s", strings.Join(endpoint.GetAddresses(), ","), object.IsReadyEndpoint(endpoint), orDash(endpoint.GetNodeName()),
 			strings.Trim(endpoint.GetTargetRef().GetKind()+"/"+endpoint.GetTargetRef().GetName(), "/"))
 	}
 }

@@ -127,7 +127,7 @@ func newProcess(t *testing.T, s store.Store, values *allocfake.Allocator) (f *fi
 	client.KeepReserve(admission.ReserveLeases{Store: f.store}, host.Health, host.Metrics)
 	kittest.Run(t, "settle", client.Run)
 	f.Writer = admission.New(admission.Config{
-		Store: f.store, View: v, Indexes: indexes, Allocator: client, Quotas: quota.NewLedger(nil, quota.OwnerLimits{Pods: 10, Services: 10}, host.Metrics), Log: host.Log,
+		Store: f.store, View: v, Indexes: indexes, Allocator: client, Quotas: quota.NewLedger(nil, quota.OwnerLimits{Pods: 10, Services: 10}, host.Metrics),
 		Families: []corev1.IPFamily{corev1.IPFamily_IP_FAMILY_IPV4},
 	})
 	return f, func() { kittest.Run(t, "view", v.Run) }

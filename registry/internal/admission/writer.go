@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	corev1 "portolan.dev/api/core/v1"
@@ -29,7 +28,6 @@ type Config struct {
 	Quotas    *quota.Ledger
 	Rules     spec.Rules
 	Families  []corev1.IPFamily // IP families of the installation, the default first
-	Log       *slog.Logger
 	// RevocationTTL is the default lifetime of Revocations.
 	RevocationTTL time.Duration
 	// RevokeDeleted makes the deletion of an object revoke the certificates of the identities that

@@ -16,7 +16,6 @@ import (
 // Backup is a backup that was read completely and verified.
 type Backup struct {
 	Revision uint64
-	Version  string // version of the registry that wrote it
 	Rows     []store.Row
 }
 
@@ -62,7 +61,7 @@ func (r *reader) readRecord(record *registryv1.BackupRecord) error {
 		if part.Header.GetFormat() != format {
 			return broken("format %d is not known here, only %d", part.Header.GetFormat(), format)
 		}
-		r.backup = &Backup{Revision: part.Header.GetRevision(), Version: part.Header.GetVersion()}
+		r.backup = &Backup{Revision: part.Header.GetRevision()}
 		return nil
 	case *registryv1.BackupRecord_Objects:
 		if r.backup == nil || r.trailer {

@@ -80,7 +80,7 @@ func newFixture(t *testing.T) *fixture {
 	client := allocator.NewClient(allocatorv1.NewAllocatorServiceClient(nil), host.Log, host.Metrics)
 	t.Cleanup(client.Close)
 	f.Writer = admission.New(admission.Config{
-		Store: f.store, View: v, Indexes: indexes, Allocator: client, Quotas: quota.NewLedger(nil, quota.OwnerLimits{Pods: 10, Services: 10}, host.Metrics), Log: host.Log,
+		Store: f.store, View: v, Indexes: indexes, Allocator: client, Quotas: quota.NewLedger(nil, quota.OwnerLimits{Pods: 10, Services: 10}, host.Metrics),
 		Families: []corev1.IPFamily{corev1.IPFamily_IP_FAMILY_IPV4},
 	})
 	f.collector.Use(v, f.Writer)

@@ -163,11 +163,11 @@ func (l *DenyList) apply() {
 func (s *denySet) check(cert certificate) error {
 	for _, serial := range [...]string{cert.serial, cert.lineage} {
 		if denial, ok := s.serials[serial]; ok {
-			return &Denied{Path: cert.path, Serial: cert.serial, Denial: denial}
+			return &Denied{Path: cert.path, Denial: denial}
 		}
 	}
 	if denial, ok := s.identities[cert.path]; ok && cert.issued <= denial.IssuedBefore.Unix() {
-		return &Denied{Path: cert.path, Serial: cert.serial, Denial: denial}
+		return &Denied{Path: cert.path, Denial: denial}
 	}
 	return nil
 }
@@ -210,8 +210,8 @@ func (l *DenyList) guard(cert certificate, place string, denied func(error)) (st
 
 // Denied is the error of a certificate that was revoked.
 type Denied struct {
-	Path, Serial string // of the certificate
-	Denial       Denial
+	Path   string // of the certificate
+	Denial Denial
 }
 
 // Error implements error. The text continues a sentence about the certificate.

@@ -47,31 +47,9 @@ type migration struct {
 	query    string
 }
 
-// Migrate applies the missing migrations of a component, such as "registry". The migrations are the
-// files NNNN_name.sql in files. Several components may share a database.
-func Migrate(ctx context.Context, db *sql.DB, dialect Dialect, component string, files fs.FS) error {
-	return withMigrations(ctx, db, dialect, component, files, func(conn *sql.Conn, missing []migration) error {
-		for _, m := range missing {
-			if err := apply(ctx, conn, dialect, component, m); err != nil {
-				return fmt.Errorf("migration %s of %s: %w", m.name, component, err)
-			}
-		}
-		return nil
-	})
-}
-
-// CheckMigrated returns nil if Migrate would apply nothing and return no error.
-func CheckMigrated(ctx context.Context, db *sql.DB, dialect Dialect, component string, files fs.FS) error {
-	return withMigrations(ctx, db, dialect, component, files, func(_ *sql.Conn, missing []migration) error {
-		if len(missing) > 0 {
-			return fmt.Errorf("%w: %d migrations of %s are missing, the first is %s", ErrSchema, len(missing), component, missing[0].name)
-		}
-		return nil
-	})
-}
-
-// withMigrations calls do with the missing migrations, under the lock.
-func withMigrations(ctx context.Context, db *sql.DB, dialect Dialect, component string, files fs.FS, do func(*sql.Conn, []migration) error) (err error) {
+// Migrate applies the missing migrations of a component, such as "registry", under the lock. The
+// migrations are the files NNNN_name.sql in files. Several components may share a database.
+func Migrate(ctx context.Context, db *sql.DB, dialect Dialect, component string, files fs.FS) (err error) {
 	wanted, err := readMigrations(files)
 	if err != nil {
 		return err
@@ -99,7 +77,12 @@ func withMigrations(ctx context.Context, db *sql.DB, dialect Dialect, component 
 	if err := compare(component, applied, wanted); err != nil {
 		return err
 	}
-	return do(conn, wanted[len(applied):])
+	for _, m := range wanted[len(applied):] {
+		if err := apply(ctx, conn, dialect, component, m); err != nil {
+			return fmt.Errorf("migration %s of %s: %w", m.name, component, err)
+		}
+	}
+	return nil
 }
 
 // compare returns an error unless the applied migrations are the first of the wanted ones.

@@ -132,17 +132,11 @@ func (d *Daemon) Metrics(ctx context.Context) (map[string]float64, error) {
 
 // profile writes the CPU profile of the next seconds to a file.
 func (d *Daemon) profile(ctx context.Context, seconds int, path string) error {
-	content, err := Profile(ctx, d.Debug, seconds)
+	content, err := read(ctx, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", d.Debug, seconds))
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(path, content, 0o600)
-}
-
-// Profile returns the CPU profile of the next seconds of a process that serves profiles at an address,
-// as package net/http/pprof does.
-func Profile(ctx context.Context, addr string, seconds int) ([]byte, error) {
-	return read(ctx, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", addr, seconds))
 }
 
 // read returns the body of a server's answer to a GET.

@@ -18,8 +18,8 @@ import (
 
 // NATS is a NATS server.
 type NATS struct {
-	// URL is its address for clients. Debug is the address of its profiles.
-	URL, Debug string
+	// URL is its address for clients.
+	URL string
 
 	cmd *exec.Cmd
 }
@@ -50,7 +50,7 @@ func (r *Rig) startNATS(ctx context.Context) (*NATS, error) {
 	}
 	r.Defer(func() { stop(cmd, syscall.SIGTERM) })
 	n := &NATS{cmd: cmd}
-	if _, err := fmt.Fscan(stdout, &n.URL, &n.Debug); err != nil {
+	if _, err := fmt.Fscan(stdout, &n.URL); err != nil {
 		return nil, fmt.Errorf("nats does not start: %w", err)
 	}
 	return n, nil
@@ -73,11 +73,11 @@ func BecomeNATS() {
 	os.Exit(0)
 }
 
-// serveNATS is a NATS server with its data in a folder. It prints its URL and the address of its
-// profiles, and serves until ctx is done.
+// serveNATS is a NATS server with its data in a folder. It prints its URL and serves until ctx is
+// done.
 func serveNATS(ctx context.Context, dir string) error {
 	srv, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: dir, NoLog: true, NoSigs: true, ProfPort: server.RANDOM_PORT,
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: dir, NoLog: true, NoSigs: true,
 	})
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func serveNATS(ctx context.Context, dir string) error {
 	if !srv.ReadyForConnections(time.Minute) {
 		return errors.New("nats does not start")
 	}
-	fmt.Println(srv.ClientURL(), srv.ProfilerAddr())
+	fmt.Println(srv.ClientURL())
 	<-ctx.Done()
 	return nil
 }

@@ -126,11 +126,6 @@ func (p *Postgres) Tidy(ctx context.Context, database string) error {
 
 // CPU returns the CPU time of all processes of the server, including those that have ended.
 func (p *Postgres) CPU() time.Duration {
-	user, system := p.CPUTimes()
+	user, system := yardstick.CPUOfTree(p.cmd.Process.Pid)
 	return user + system
-}
-
-// CPUTimes returns the two parts of CPU: the time in the programs, and the time in the kernel.
-func (p *Postgres) CPUTimes() (user, system time.Duration) {
-	return yardstick.CPUOfTree(p.cmd.Process.Pid)
 }
