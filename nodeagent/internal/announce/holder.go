@@ -147,13 +147,18 @@ func (h *Holder) withdraw() {
 	}
 }
 
-// May reports whether the node may announce an address at this moment. The caller calls it right before each
-// packet.
-func (h *Holder) May(addr netip.Addr) bool {
+// Send calls send, which sends one packet, if the node may announce the address at this moment. It reports
+// whether it called send. The right cannot end during the call: an answer that ends it is followed afterwards,
+// and so lbctl cannot give the address to another node while a packet of this one is still on its way to the
+// kernel. On a busy machine that took 100 ms.
+func (h *Holder) Send(addr netip.Addr, send func() error) (may bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r, ok := h.addresses[addr]
-	return ok && h.clock() < h.deadline && (!r.proxied || h.serves(addr))
+	if !ok || h.clock() >= h.deadline || r.proxied && !h.serves(addr) {
+		return false, nil
+	}
+	return true, send()
 }
 
 // Held returns the addresses that the node may announce now, ordered.

@@ -84,7 +84,7 @@ func TestRightsEndWithTheMessage(t *testing.T) {
 			"": func(rt *rapid.T) {
 				held := expected(now, until, last)
 				for _, addr := range pool {
-					if may := h.May(addr); may != slices.Contains(held, addr) {
+					if may := may(h, addr); may != slices.Contains(held, addr) {
 						rt.Fatalf("%s may be announced: %v, and held are %v", addr, may, held)
 					}
 				}
@@ -116,5 +116,40 @@ func TestAnswersToNothingGiveNoRight(t *testing.T) {
 		if held := h.Held(); len(held) > 0 {
 			t.Errorf("an answer to message %d gives the right for %v", to, held)
 		}
+	}
+}
+
+// may reports whether the node may announce an address.
+func may(h *Holder, addr netip.Addr) bool {
+	may, _ := h.Send(addr, func() error { return nil })
+	return may
+}
+
+// TestARightDoesNotEndWhileAPacketIsSent ends all rights during a send. If the end did not wait, lbctl could hear of it,
+// and another node could answer, before the packet of this node.
+func TestARightDoesNotEndWhileAPacketIsSent(t *testing.T) {
+	h := NewHolder(func() time.Duration { return time.Hour }, "i", fakeProxy{}.Serves)
+	h.Begin()
+	h.Message(State{Node: "n"})
+	h.Follow(&loadbalancerv1.AnnounceResponse{Sequence: 1, AnsweredMessage: 1, Addresses: texts(pool), Validity: durationpb.New(time.Second)}, time.Now())
+	dropped := make(chan struct{})
+	sent, err := h.Send(pool[0], func() error {
+		go func() {
+			h.Drop()
+			close(dropped)
+		}()
+		select {
+		case <-dropped:
+			t.Error("the right ended during the send")
+		case <-time.After(20 * time.Millisecond): // far longer than Drop needs
+		}
+		return nil
+	})
+	if !sent || err != nil {
+		t.Errorf("sent %v, %v", sent, err)
+	}
+	<-dropped
+	if may(h, pool[0]) {
+		t.Error("the node may announce an address after the end of its right")
 	}
 }

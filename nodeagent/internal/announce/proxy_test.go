@@ -47,10 +47,10 @@ func TestRightsToProxiedAddresses(t *testing.T) {
 				}
 			},
 			"withdraw": func(*rapid.T) {
-				before := h.May(proxied)
+				before := may(h, proxied)
 				h.Withdraw()
 				givenUp = givenUp || !proxy[proxied]
-				if h.May(proxied) != before {
+				if may(h, proxied) != before {
 					rt.Fatalf("the node may announce the address: %v, and before it was asked what it gives up: %v", !before, before)
 				}
 			},
@@ -72,10 +72,10 @@ func TestRightsToProxiedAddresses(t *testing.T) {
 				}
 			},
 			"": func(rt *rapid.T) {
-				if may := h.May(proxied); may && (!proxy[proxied] || givenUp) || !may && answered && !givenUp && proxy[proxied] {
+				if may := may(h, proxied); may && (!proxy[proxied] || givenUp) || !may && answered && !givenUp && proxy[proxied] {
 					rt.Fatalf("may announce: %v; served %v, given up %v", may, proxy[proxied], givenUp)
 				}
-				if h.May(other) != answered {
+				if may(h, other) != answered {
 					rt.Fatal("the other address depends on the proxy")
 				}
 			},

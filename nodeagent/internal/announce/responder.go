@@ -182,14 +182,15 @@ func (r *Responder) serve(c *conn) {
 			r.lost(c, err)
 			return
 		}
-		if !r.serves(c, request.Address) || !r.holder.May(request.Address) {
+		if !r.serves(c, request.Address) {
 			continue
 		}
-		if err := c.Answer(request); err != nil {
+		may, err := r.holder.Send(request.Address, func() error { return c.Answer(request) })
+		if err != nil {
 			r.log.Debug("answer a neighbour", "interface", c.key.name, "address", request.Address, "err", err)
-			continue
+		} else if may {
+			r.metrics.answers.WithLabelValues(c.key.protocol()).Inc()
 		}
-		r.metrics.answers.WithLabelValues(c.key.protocol()).Inc()
 	}
 }
 
@@ -231,14 +232,12 @@ func (r *Responder) announceOnce(addrs []netip.Addr) {
 		served := r.servedLocked(c, addrs)
 		r.mu.Unlock()
 		for _, addr := range served {
-			if !r.holder.May(addr) {
-				continue
-			}
-			if err := c.Announce(addr); err != nil {
+			may, err := r.holder.Send(addr, func() error { return c.Announce(addr) })
+			if err != nil {
 				r.log.Debug("announce", "interface", c.key.name, "address", addr, "err", err)
-				continue
+			} else if may {
+				r.metrics.announcements.WithLabelValues(c.key.protocol()).Inc()
 			}
-			r.metrics.announcements.WithLabelValues(c.key.protocol()).Inc()
 		}
 	}
 }
