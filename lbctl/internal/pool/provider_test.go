@@ -286,6 +286,27 @@ func TestSharesSurviveARestart(t *testing.T) {
 	w.keep(service("copy", shared("edge", 80)), "192.0.2.1")
 }
 
+// TestAMemberOfAShareReleasesNoAddressOfAnother has a share in which one member has an address of each family, and
+// another member has only the one of IPv4. If the calls for the second member released the share's other addresses,
+// the first member's IPv6 address would be free, and the next service would get it too.
+func TestAMemberOfAShareReleasesNoAddressOfAnother(t *testing.T) {
+	w := newWorld(t, "192.0.2.0/29", "2001:db8::/125")
+	both := func(svc *corev1.Service) {
+		svc.Spec.IpFamilies, svc.Spec.IpFamilyPolicy = []corev1.IPFamily{ipv4, ipv6}, corev1.IPFamilyPolicy_IP_FAMILY_POLICY_REQUIRE_DUAL_STACK
+	}
+	web := w.keep(service("web", shared("k", 80), both), "192.0.2.1", "2001:db8::1")
+	dns := w.keep(service("dns", shared("k", 53)), "192.0.2.1")
+	share := spec.OwnerOfAddresses(web).UID
+	w.allocator.want(t, "192.0.2.1 "+share+" loadBalancer/ipv4", "2001:db8::1 "+share+" loadBalancer/ipv6")
+	w.keep(service("other", both), "192.0.2.2", "2001:db8::2")
+
+	// The last member releases the addresses that it does not have itself.
+	w.delete(web)
+	w.put("web", nil)
+	w.keep(dns, "192.0.2.1")
+	w.allocator.want(t, "192.0.2.1 "+share+" loadBalancer/ipv4", "192.0.2.2 other loadBalancer/ipv4", "2001:db8::2 other loadBalancer/ipv6")
+}
+
 // TestAMemberWhoseStatusIsNotWrittenYet admits a service to a share. Before its status shows the address, another
 // service requests a different address for the share, and must be refused.
 func TestAMemberWhoseStatusIsNotWrittenYet(t *testing.T) {
