@@ -163,11 +163,15 @@ portolan_registry_quota_used{namespace="shop",resource="services.loadbalancers"}
 func TestUsageOfAnObjectThatIsMadeAgain(t *testing.T) {
 	const put, removal = registryv1.ChangeType_CHANGE_TYPE_PUT, registryv1.ChangeType_CHANGE_TYPE_DELETE
 	l := NewLedger([]NamespaceQuota{{"shop", "services", 9}, {"shop", "services.loadbalancers", 9}}, OwnerLimits{}, obs.NewMetrics())
-	var states []store.Record
+	var removals []*view.Change
 	for n, name := range []string{"a", "b"} {
-		states = append(states, record(t, uint64(n+1), name, balanced, put))
+		made, err := view.Decode(record(t, uint64(n+1), name, balanced, put))
+		if err != nil {
+			t.Fatal(err)
+		}
+		removals = append(removals, &view.Change{Old: made.New, Last: made.New})
 	}
-	state := stateOf(t, states...)
+	state := view.StateAt(4).Before(2, "Service", removals) // it has the two services
 	l.Reset(state)
 	services := store.Account{Owner: "namespace shop", Resource: "services"}
 	balancers := store.Account{Owner: "namespace shop", Resource: "services.loadbalancers"}
