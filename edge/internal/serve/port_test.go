@@ -1,0 +1,80 @@
+package serve
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"portolan.dev/services/balancer"
+	"portolan.dev/services/kit/kittest"
+	"portolan.dev/services/object"
+
+	"portolan.dev/edge/internal/health"
+	"portolan.dev/edge/internal/listen"
+	"portolan.dev/edge/internal/plan"
+)
+
+// fakeHandler is a handler with one connection, which lasts until the drain ends, or until the test ends it.
+type fakeHandler struct {
+	ended      chan struct{} // closed by the test
+	cut, drain bool          // whether the drain has ended the connection, and whether a drain has begun
+}
+
+func (h *fakeHandler) handle(*listen.Conn)    {}
+func (h *fakeHandler) update(*plan.Port)      {}
+func (h *fakeHandler) removed(netip.AddrPort) {}
+
+func (h *fakeHandler) shutdown(ctx context.Context) {
+	h.drain = true
+	select {
+	case <-ctx.Done():
+		h.cut = true
+	case <-h.ended:
+	}
+}
+
+// TestAClosedPortDrainsItsFormerHandlersToo closes a port with a connection of the layer that it had before. The port
+// must stay until that connection has ended, or is ended at the limit. Otherwise the edge would no longer ask the
+// agent for the address, and would close the access log, while the connection is still served.
+func TestAClosedPortDrainsItsFormerHandlersToo(t *testing.T) {
+	for name, ends := range map[string]bool{"the connection ends": true, "the limit ends it": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const limit = time.Minute
+				reg := prometheus.NewRegistry()
+				s := New(Options{Checks: health.NewChecker(kittest.Logger(t), reg), Metrics: reg, Log: kittest.Logger(t)})
+				defer s.end()
+				former, present := &fakeHandler{ended: make(chan struct{})}, &fakeHandler{ended: make(chan struct{})}
+				close(present.ended) // it has no connection
+				p := &port{server: s, former: []handler{former}, handler: present}
+				planned := plan.Port{
+					Frontend: netip.MustParseAddrPort("192.0.2.1:80"), Service: object.Name{Namespace: "default", Name: "web"}, Settings: &balancer.Settings{},
+				}
+				made := newPort(s, planned)
+				p.plan, p.pool, p.group, p.ejector = planned, made.pool, made.group, made.ejector
+
+				s.mu.Lock()
+				s.drop(planned.Frontend, p, limit)
+				s.mu.Unlock()
+				time.Sleep(limit / 2)
+				synctest.Wait()
+				if _, waits := s.draining[p]; !waits || !former.drain {
+					t.Errorf("the port drains: %v; its former handler: %v", waits, former.drain)
+				}
+				if ends {
+					close(former.ended)
+				} else {
+					time.Sleep(limit)
+				}
+				synctest.Wait()
+				if _, waits := s.draining[p]; waits || former.cut == ends || !present.drain {
+					t.Errorf("the port still drains: %v; the connection was cut: %v; the present handler drained: %v", waits, former.cut, present.drain)
+				}
+			})
+		})
+	}
+}
