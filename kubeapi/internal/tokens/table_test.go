@@ -16,6 +16,8 @@ import (
 	"portolan.dev/services/changes"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/bearer"
+	"portolan.dev/services/kit/identity"
+	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
 )
 
@@ -149,6 +151,49 @@ func TestOnDenied(t *testing.T) {
 				if late := make(chan struct{}); c.want != "" && c.want != "the token ci expired at 2000-01-01T01:00:00Z" {
 					defer x.OnDenied(token, func(error) { close(late) })()
 					<-late // a watch that begins after the end of its token ends at once
+				}
+			})
+		})
+	}
+}
+
+// TestTokensEndWithTheirIdentityAndTheirCreator revokes identities while a watch of a token is open. A token ends with
+// the identity that it stands for, and with the identity that created it: an operator whose key was stolen must not
+// keep the tokens that the thief made with it. If open watches did not look at the creator, they would go on until
+// their token expires, although new requests are refused.
+func TestTokensEndWithTheirIdentityAndTheirCreator(t *testing.T) {
+	const creator = "operator/ann"
+	denied := kittest.NewCertificates(t).Source("kubeapi").DenyList()
+	for name, c := range map[string]struct {
+		createdBy, identity string
+		before              time.Duration // the revocation is of certificates and tokens that are so much older than now
+		ends                bool
+	}{
+		"its identity":                   {createdBy: creator, identity: "viewer/shop", ends: true},
+		"its creator":                    {createdBy: creator, identity: creator, ends: true},
+		"its creator before it was made": {createdBy: creator, identity: creator, before: time.Minute},
+		"another creator":                {createdBy: creator, identity: "operator/ben"},
+		"no creator is known":            {identity: creator},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				denied.Replace(nil)
+				x := &table{tokens.New("portolan", denied), t, bearer.NewSecret()}
+				x.put("ci", "1", time.Hour, func(o *corev1.Token) { o.Spec.CreatedBy = c.createdBy })
+				token, code := x.find("ci")
+				if code != codes.OK {
+					t.Fatalf("before the revocation: %s", code)
+				}
+				var got []error
+				defer x.OnDenied(token, func(err error) { got = append(got, err) })()
+				denied.Replace(map[string]identity.Denial{"r": {Identity: c.identity, IssuedBefore: time.Now().Add(-c.before)}})
+				synctest.Wait()
+				want := fmt.Sprintf("the token ci was revoked, with all that was issued to or by %s until", c.identity)
+				if text := fmt.Sprint(errors.Join(got...)); c.ends && !strings.HasPrefix(text, want) || !c.ends && len(got) > 0 {
+					t.Errorf("the watch ends with %v, want %q: %v", got, want, c.ends)
+				}
+				if _, code := x.find("ci"); (code == codes.Unauthenticated) != c.ends {
+					t.Errorf("another request: %s", code)
 				}
 			})
 		})
