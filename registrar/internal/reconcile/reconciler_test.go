@@ -1,0 +1,221 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	corev1 "portolan.dev/api/core/v1"
+	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/registrar/internal/objects"
+	"portolan.dev/registrar/internal/view"
+	"portolan.dev/registrar/source"
+	"portolan.dev/services/changes"
+	"portolan.dev/services/kit/kittest"
+	"portolan.dev/services/object"
+)
+
+// fakeRegistry is a registry with the pods of one registrar. It has no clock, so pods that drain stay.
+type fakeRegistry struct {
+	grpc.ClientConnInterface
+	reconciler *Reconciler
+
+	mu       sync.Mutex
+	pods     map[object.Name]*corev1.Pod
+	revision uint64
+	deleted  []string // names of deleted pods in order, with "drains" or "at once"
+}
+
+// Invoke implements grpc.ClientConnInterface.
+func (f *fakeRegistry) Invoke(ctx context.Context, _ string, req, reply any, _ ...grpc.CallOption) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var pod *corev1.Pod
+	switch req := req.(type) {
+	case *registryv1.CreatePodRequest:
+		pod = req.GetPod().CloneVT()
+		pod.Metadata.Uid = fmt.Sprint("uid-", f.revision)
+		pod.Status = nil
+	case *registryv1.UpdatePodRequest:
+		pod = req.GetPod().CloneVT()
+	case *registryv1.UpdatePodStatusRequest:
+		pod = req.GetPod().CloneVT()
+	case *registryv1.DeletePodRequest:
+		name := object.Name{Namespace: req.GetNamespace(), Name: req.GetName()}
+		if f.pods[name] == nil {
+			return status.Error(codes.NotFound, "no such pod")
+		}
+		if req.GracePeriodSeconds == nil {
+			f.deleted = append(f.deleted, name.Name+" drains")
+			pod = f.pods[name].CloneVT()
+			pod.Metadata.DeletionTimestamp = timestamppb.Now()
+			break
+		}
+		f.deleted = append(f.deleted, name.Name+" at once")
+		return f.put(ctx, name, nil)
+	default:
+		return status.Errorf(codes.Unimplemented, "%T", req)
+	}
+	if err := f.put(ctx, object.NameOf(pod), pod); err != nil {
+		return err
+	}
+	answer := reply.(proto.Message).ProtoReflect()
+	answer.Set(answer.Descriptor().Fields().ByName("pod"), protoreflect.ValueOfMessage(pod.ProtoReflect()))
+	return nil
+}
+
+// put stores a pod, or deletes it if it is nil, and tells the reconciler. The caller holds mu.
+func (f *fakeRegistry) put(ctx context.Context, name object.Name, pod *corev1.Pod) error {
+	f.revision++
+	change := changes.Change{Kind: "Pod", Key: object.Key{Kind: "Pod", Namespace: name.Namespace, Name: name.Name}}
+	delete(f.pods, name)
+	if pod != nil {
+		pod.Metadata.ResourceVersion = f.revision
+		f.pods[name], change.New = pod, pod.CloneVT()
+	}
+	return f.reconciler.Apply(ctx, []changes.Change{change}, f.revision)
+}
+
+const owner = "registrar/n1"
+
+// world is a reconciler with the sources docker and systemd, which runs beside the test.
+type world struct {
+	*fakeRegistry
+	t *testing.T
+}
+
+// newWorld returns a world with pods of a former process of the registrar.
+func newWorld(t *testing.T, pods ...*corev1.Pod) *world {
+	t.Helper()
+	w := &world{&fakeRegistry{pods: map[object.Name]*corev1.Pod{}}, t}
+	w.reconciler = New(Config{
+		Objects: objects.Builder{Node: "n1", Owner: owner, Namespace: "default"}, Sources: []string{"docker", "systemd"},
+		Registry: w.fakeRegistry, View: view.New(), Warn: func(object.Name, string, string) {}, Log: kittest.Logger(t), Metrics: prometheus.NewRegistry(),
+	})
+	var batch []changes.Change
+	for _, pod := range pods {
+		w.revision++
+		pod.Metadata.ResourceVersion = w.revision
+		w.pods[object.NameOf(pod)] = pod
+		batch = append(batch, changes.Change{Kind: "Pod", Key: object.KeyOf(pod), New: pod})
+	}
+	kittest.Run(t, "reconciler", w.reconciler.Run)
+	if err := w.reconciler.Apply(t.Context(), batch, w.revision); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// expect fails unless these pods were deleted since the last call. It waits long enough for a repeated write.
+func (w *world) expect(event string, want ...string) {
+	w.t.Helper()
+	time.Sleep(time.Minute)
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	slices.Sort(w.deleted)
+	if !slices.Equal(w.deleted, want) {
+		w.t.Errorf("after %s, deleted are %q, want %q", event, w.deleted, want)
+	}
+	w.deleted = nil
+}
+
+// pod returns the only pod.
+func (w *world) pod() *corev1.Pod {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.pods) != 1 {
+		w.t.Fatalf("the pods are %v, want one", w.pods)
+	}
+	return slices.Collect(maps.Values(w.pods))[0]
+}
+
+// left returns a pod that a former process of the registrar has written.
+func left(name, from string) *corev1.Pod {
+	return &corev1.Pod{Metadata: &corev1.ObjectMeta{
+		Namespace: "default", Name: name, Uid: name, Labels: map[string]string{object.LabelSource: from}, Annotations: map[string]string{object.AnnotationWorkload: owner},
+	}}
+}
+
+// workload returns a report with one workload.
+func workload(change ...func(*source.Workload)) source.Report {
+	w := source.Workload{ID: "1", Name: "web", Service: "web", Addresses: []string{"172.17.0.2"}, Ports: []source.Port{{Name: "main", Number: 80}}, Ready: true}
+	for _, f := range change {
+		f(&w)
+	}
+	return source.Report{Workloads: []source.Workload{w}}
+}
+
+// TestPodsStayUntilTheirSourceHasReported starts a registrar with pods of its former process. A pod may be deleted only
+// once its source has reported without an error: before, its container may run. If the registrar did not wait, each of
+// its restarts would take all backends of the node out of service until the engine has answered.
+func TestPodsStayUntilTheirSourceHasReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, left("container", "docker"), left("unit", "systemd"), left("other", "podman"))
+		w.expect("the start", "other at once") // its source is not configured any more
+		w.reconciler.Report("docker", source.Report{Err: errors.New("the engine does not answer")})
+		w.expect("a report with an error")
+		if err := w.reconciler.Apply(t.Context(), []changes.Change{{Kind: "Pod", Key: object.KeyOf(left("unit", "systemd")), New: left("unit", "systemd")}}, 9); err != nil {
+			t.Fatal(err)
+		}
+		w.expect("a change of a pod")
+		w.reconciler.Report("docker", workload())
+		w.expect("the first report of one source", "container at once")
+		w.reconciler.Report("systemd", source.Report{})
+		w.expect("the first report of the other", "unit at once")
+	})
+}
+
+// TestPodsStayWhileTheirSourceFails checks that a source that cannot read its workloads any more keeps its pods: their
+// containers may well run.
+func TestPodsStayWhileTheirSourceFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.reconciler.Report("docker", workload())
+		w.expect("the first report")
+		name := object.NameOf(w.pod())
+		w.reconciler.Report("docker", source.Report{Err: errors.New("the engine does not answer")})
+		w.expect("a report with an error")
+		w.reconciler.Report("docker", source.Report{})
+		w.expect("a report without the workload", name.Name+" at once")
+	})
+}
+
+// TestPodsDrainWhileTheirWorkloadStops checks the end of a pod: it drains from the signal to stop, is removed when the
+// workload has ended, and is replaced if the workload runs again before that.
+func TestPodsDrainWhileTheirWorkloadStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.reconciler.Report("docker", workload())
+		w.expect("the first report")
+		first := w.pod()
+		name := object.NameOf(first)
+		stops := workload(func(w *source.Workload) { w.Terminating = true })
+		w.reconciler.Report("docker", stops)
+		w.expect("the signal to stop", name.Name+" drains")
+		w.reconciler.Report("docker", workload())
+		w.expect("a new start", name.Name+" at once")
+		if after := w.pod().GetMetadata(); after.GetUid() == first.GetMetadata().GetUid() || after.GetDeletionTimestamp() != nil {
+			t.Errorf("after a new start, the pod is %v", after)
+		}
+		w.reconciler.Report("docker", stops)
+		w.expect("another signal", name.Name+" drains")
+		w.reconciler.Report("docker", source.Report{})
+		w.expect("the end of the workload", name.Name+" at once")
+	})
+}
