@@ -188,3 +188,24 @@ func TestValidate(t *testing.T) {
 		}
 	}
 }
+
+// TestEqualWithoutTimesComparesEveryOtherField changes one field of an entry after the other. If the comparison left one
+// out, a change of only this field would be dropped, because the registry would keep the stored entries.
+func TestEqualWithoutTimesComparesEveryOtherField(t *testing.T) {
+	other := &corev1.ManagedFields{
+		Manager: "m", Operation: opUpdate, ApiVersion: "v1", Subresource: "status", FieldsV1: []byte("{}"), Fields: []string{"spec"}, Time: timestamppb.New(now),
+	}
+	from := other.ProtoReflect()
+	for i := range from.Descriptor().Fields().Len() {
+		field := from.Descriptor().Fields().Get(i)
+		if !from.Has(field) {
+			t.Errorf("%s has no value in this test", field.Name())
+		}
+		one := &corev1.ManagedFields{}
+		one.ProtoReflect().Set(field, from.Get(field))
+		same := apply.EqualWithoutTimes([]*corev1.ManagedFields{one}, []*corev1.ManagedFields{{}})
+		if same != (field.Name() == "time") {
+			t.Errorf("entries that differ in %s are equal: %v", field.Name(), same)
+		}
+	}
+}
