@@ -162,7 +162,7 @@ func TestOnDenied(t *testing.T) {
 // keep the tokens that the thief made with it. If open watches did not look at the creator, they would go on until
 // their token expires, although new requests are refused.
 func TestTokensEndWithTheirIdentityAndTheirCreator(t *testing.T) {
-	const creator = "operator/ann"
+	const creator = "operator/shop"
 	denied := kittest.NewCertificates(t).Source("kubeapi").DenyList()
 	for name, c := range map[string]struct {
 		createdBy, identity string
@@ -172,7 +172,7 @@ func TestTokensEndWithTheirIdentityAndTheirCreator(t *testing.T) {
 		"its identity":                   {createdBy: creator, identity: "viewer/shop", ends: true},
 		"its creator":                    {createdBy: creator, identity: creator, ends: true},
 		"its creator before it was made": {createdBy: creator, identity: creator, before: time.Minute},
-		"another creator":                {createdBy: creator, identity: "operator/ben"},
+		"another creator":                {createdBy: creator, identity: "operator/other"},
 		"no creator is known":            {identity: creator},
 	} {
 		t.Run(name, func(t *testing.T) {
