@@ -126,6 +126,44 @@ func TestOwnersOfUpdates(t *testing.T) {
 	})
 }
 
+// TestUpdatesWithEntries sends managed fields with an update. The entries of the request replace the stored ones, but
+// only those of the part that the update writes: an update of the spec must not take the fields of the status from
+// their managers, nor an update of the status those of the spec. An empty entry removes the entries of its part.
+func TestUpdatesWithEntries(t *testing.T) {
+	part := func(manager, subresource string) *corev1.ManagedFields {
+		path := "spec"
+		if subresource != "" {
+			path = subresource
+		}
+		e := entry(manager, fieldpath.NewSet(fieldpath.MakePathOrDie(path)))
+		e.Subresource = subresource
+		return e
+	}
+	stored := service(&corev1.ServiceSpec{})
+	stored.Metadata.ManagedFields = []*corev1.ManagedFields{part("user", ""), part("lbctl", "status")}
+	for name, c := range map[string]struct {
+		sent   []*corev1.ManagedFields
+		status bool
+		want   string
+	}{
+		"none":                          {nil, false, "user lbctl"},
+		"the stored ones":               {stored.Metadata.ManagedFields, false, "user lbctl"},
+		"another of the spec":           {[]*corev1.ManagedFields{part("new", "")}, false, "new lbctl"},
+		"another of both, to the spec":  {[]*corev1.ManagedFields{part("new", ""), part("newer", "status")}, false, "new lbctl"},
+		"another of both, to status":    {[]*corev1.ManagedFields{part("new", ""), part("newer", "status")}, true, "user newer"},
+		"the empty one":                 {[]*corev1.ManagedFields{{}}, false, "lbctl"},
+		"the empty one and one of spec": {[]*corev1.ManagedFields{{}, part("new", "")}, false, "new lbctl"},
+	} {
+		var got []string
+		for _, e := range apply.AfterUpdate(stored, stored, c.sent, c.status, now) {
+			got = append(got, e.GetManager())
+		}
+		if text := strings.Join(got, " "); text != c.want {
+			t.Errorf("%s: the managers are %q, want %q", name, text, c.want)
+		}
+	}
+}
+
 // TestTimesOfEntries checks that an entry has the time at which its fields changed.
 func TestTimesOfEntries(t *testing.T) {
 	manifest := service(&corev1.ServiceSpec{Type: corev1.ServiceType_SERVICE_TYPE_NODE_PORT})

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -189,6 +190,29 @@ func TestAnAllocatorThatHasLostTheAddress(t *testing.T) {
 	w.allocator.claims = nil
 	w.keep(service("other", ips("192.0.2.4")), "192.0.2.4")
 	w.keep(web, "192.0.2.1") // it cannot have it any more
+}
+
+// unconfirming is a client of an allocator whose calls of Confirm fail.
+type unconfirming struct {
+	allocatorv1.AllocatorServiceClient
+}
+
+// Confirm implements AllocatorServiceClient.
+func (unconfirming) Confirm(context.Context, *allocatorv1.ConfirmRequest, ...grpc.CallOption) (*allocatorv1.ConfirmResponse, error) {
+	return nil, status.Error(codes.Unavailable, "away")
+}
+
+// TestAnAddressThatIsNotConfirmedIsTriedAgain lets the confirmation of an address fail. If the provider took that for a
+// success, lbctl would not call again. Then the allocator would free the address after its grace period, and give it to
+// another service too.
+func TestAnAddressThatIsNotConfirmedIsTriedAgain(t *testing.T) {
+	w := newWorld(t, "192.0.2.0/29")
+	web := w.keep(service("web"), "192.0.2.1")
+	working := w.provider.cfg.Allocator
+	w.restart(Config{Allocator: unconfirming{working}})
+	w.refuse(web, codes.Unavailable, "away")
+	w.restart(Config{Allocator: working})
+	w.keep(web, "192.0.2.1")
 }
 
 // TestInternalPools tests a pool for internal load balancers beside two others.
