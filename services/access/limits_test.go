@@ -75,3 +75,28 @@ func TestClaims(t *testing.T) {
 		}
 	}
 }
+
+// TestListNamespace checks which namespace a list reads. A caller that is bound to a namespace must not read the others
+// by naming none.
+func TestListNamespace(t *testing.T) {
+	for _, c := range []struct {
+		who, asked, want string
+		refused          bool
+	}{
+		{"operator/shop", "", "shop", false}, {"operator/shop", "shop", "shop", false}, {"operator/shop", "other", "", true},
+		{"viewer/shop", "", "shop", false}, {"viewer/shop", "other", "", true},
+		{"operator", "", "", false}, {"operator", "other", "other", false},
+	} {
+		id, err := identity.ParsePath(identity.DefaultTrustDomain, c.who)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := access.ListNamespace(identity.Represent(t.Context(), id), c.asked)
+		if (err != nil) != c.refused || err == nil && got != c.want {
+			t.Errorf("%s lists %q and reads %q, %v", c.who, c.asked, got, err)
+		}
+	}
+	if got, err := access.ListNamespace(t.Context(), ""); got != "" || err != nil {
+		t.Errorf("without an identity a list reads %q, %v", got, err)
+	}
+}

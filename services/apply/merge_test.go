@@ -92,6 +92,14 @@ func TestMerge(t *testing.T) {
 			stored: pod(&corev1.Container{Name: "main"}), first: pod(&corev1.Container{Name: "main", ReadinessProbe: tcp}),
 			second: pod(&corev1.Container{Name: "main", ReadinessProbe: http}), want: pod(&corev1.Container{Name: "main", ReadinessProbe: http}),
 		},
+		"the last field of a probe": {
+			stored: pod(&corev1.Container{Name: "main"}), first: pod(&corev1.Container{Name: "main", ReadinessProbe: tcp}),
+			second: pod(&corev1.Container{Name: "main"}), want: pod(&corev1.Container{Name: "main"}),
+		},
+		"a probe with a field of others": {
+			stored: pod(&corev1.Container{Name: "main", ReadinessProbe: &corev1.Probe{TimeoutSeconds: 3}}), first: pod(&corev1.Container{Name: "main", ReadinessProbe: tcp}),
+			second: pod(&corev1.Container{Name: "main"}), want: pod(&corev1.Container{Name: "main", ReadinessProbe: &corev1.Probe{TimeoutSeconds: 3}}),
+		},
 		"a variable of others": {
 			stored: pod(&corev1.Container{Name: "main", Env: []*corev1.EnvVar{{Name: "B", Value: "others"}}}),
 			first:  pod(&corev1.Container{Name: "main", Env: []*corev1.EnvVar{{Name: "A", Value: "1"}}}, &corev1.Container{Name: "side"}),

@@ -126,6 +126,35 @@ func TestOwnersOfUpdates(t *testing.T) {
 	})
 }
 
+// TestOwnersOfAListWithAKeyTwice changes a list whose items cannot be told apart by their keys. Such a list is one value:
+// its manager loses it with the first change, or would own a value that another manager has set.
+func TestOwnersOfAListWithAKeyTwice(t *testing.T) {
+	with := func(names ...string) *corev1.Service {
+		s := service(&corev1.ServiceSpec{})
+		for _, name := range names {
+			s.Spec.Ports = append(s.Spec.Ports, &corev1.ServicePort{Port: 80, Name: name})
+		}
+		return s
+	}
+	ports := fieldpath.MakePathOrDie("spec", "ports")
+	for name, c := range map[string]struct {
+		updated *corev1.Service
+		owned   bool
+	}{
+		"the same":      {with("a", "b"), true},
+		"another item":  {with("a", "c"), false},
+		"another order": {with("b", "a"), false},
+		"one item less": {with("a"), false},
+	} {
+		stored := with("a", "b")
+		stored.Metadata.ManagedFields = []*corev1.ManagedFields{entry("m", fieldpath.NewSet(ports))}
+		c.updated.Metadata.ManagedFields = apply.AfterUpdate(stored, c.updated, nil, false, now)
+		if fields := fieldsOf(c.updated)["m"]; (fields != nil && fields.Has(ports)) != c.owned {
+			t.Errorf("%s: the manager owns %v", name, fields)
+		}
+	}
+}
+
 // TestUpdatesWithEntries sends managed fields with an update. The entries of the request replace the stored ones, but
 // only those of the part that the update writes: an update of the spec must not take the fields of the status from
 // their managers, nor an update of the status those of the spec. An empty entry removes the entries of its part.

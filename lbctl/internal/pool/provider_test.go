@@ -192,25 +192,42 @@ func TestAnAllocatorThatHasLostTheAddress(t *testing.T) {
 	w.keep(web, "192.0.2.1") // it cannot have it any more
 }
 
-// unconfirming is a client of an allocator whose calls of Confirm fail.
-type unconfirming struct {
+// failing is a client of an allocator whose calls of some methods fail.
+type failing struct {
 	allocatorv1.AllocatorServiceClient
+	allocate, confirm bool
+}
+
+var errAway = status.Error(codes.Unavailable, "away")
+
+// Allocate implements AllocatorServiceClient.
+func (f failing) Allocate(ctx context.Context, req *allocatorv1.AllocateRequest, opts ...grpc.CallOption) (*allocatorv1.AllocateResponse, error) {
+	if f.allocate {
+		return nil, errAway
+	}
+	return f.AllocatorServiceClient.Allocate(ctx, req, opts...)
 }
 
 // Confirm implements AllocatorServiceClient.
-func (unconfirming) Confirm(context.Context, *allocatorv1.ConfirmRequest, ...grpc.CallOption) (*allocatorv1.ConfirmResponse, error) {
-	return nil, status.Error(codes.Unavailable, "away")
+func (f failing) Confirm(ctx context.Context, req *allocatorv1.ConfirmRequest, opts ...grpc.CallOption) (*allocatorv1.ConfirmResponse, error) {
+	if f.confirm {
+		return nil, errAway
+	}
+	return f.AllocatorServiceClient.Confirm(ctx, req, opts...)
 }
 
-// TestAnAddressThatIsNotConfirmedIsTriedAgain lets the confirmation of an address fail. If the provider took that for a
-// success, lbctl would not call again. Then the allocator would free the address after its grace period, and give it to
-// another service too.
+// TestAnAddressThatIsNotConfirmedIsTriedAgain lets the claim and the confirmation of an address fail. If the provider
+// took a confirmation that failed for a success, lbctl would not call again. Then the allocator would free the address
+// after its grace period, and give it to another service too.
 func TestAnAddressThatIsNotConfirmedIsTriedAgain(t *testing.T) {
 	w := newWorld(t, "192.0.2.0/29")
 	web := w.keep(service("web"), "192.0.2.1")
 	working := w.provider.cfg.Allocator
-	w.restart(Config{Allocator: unconfirming{working}})
-	w.refuse(web, codes.Unavailable, "away")
+	for _, f := range []failing{{confirm: true}, {allocate: true}} {
+		f.AllocatorServiceClient = working
+		w.restart(Config{Allocator: f})
+		w.refuse(web, codes.Unavailable, "away")
+	}
 	w.restart(Config{Allocator: working})
 	w.keep(web, "192.0.2.1")
 }
@@ -346,6 +363,18 @@ func TestAMemberWhoseStatusIsNotWrittenYet(t *testing.T) {
 	w.keep(first, "192.0.2.1")
 	w.keep(service("third", shared("edge", 443)), "192.0.2.1")
 	w.allocator.want(t, "192.0.2.1 "+spec.OwnerOfAddresses(first).UID+" loadBalancer/ipv4")
+}
+
+// TestAServiceThatBeginsToShareKeepsItsAddress gives a service with an address a sharing key. The address moves from the
+// service to the share. If the provider did not release it first, the share could not claim it, and the service would
+// get another address for no reason that its owner could see.
+func TestAServiceThatBeginsToShareKeepsItsAddress(t *testing.T) {
+	w := newWorld(t, "192.0.2.0/29")
+	web := w.keep(service("web"), "192.0.2.1")
+	shared("k", 80)(web)
+	w.keep(web, "192.0.2.1")
+	w.allocator.want(t, "192.0.2.1 "+spec.OwnerOfAddresses(web).UID+" loadBalancer/ipv4")
+	w.keep(service("dns", shared("k", 53)), "192.0.2.1")
 }
 
 func ofEdges(svc *corev1.Service) { svc.Spec.LoadBalancerClass = &Edges.Class }

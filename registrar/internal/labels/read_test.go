@@ -80,3 +80,15 @@ func TestMistakes(t *testing.T) {
 		}
 	}
 }
+
+// TestShorten checks that a text of the largest length is left as it is, and that no letter is cut in two.
+func TestShorten(t *testing.T) {
+	for text, want := range map[string]string{
+		strings.Repeat("x", 64): strings.Repeat("x", 64), strings.Repeat("x", 65): strings.Repeat("x", 64) + "…",
+		strings.Repeat("x", 63) + "ä": strings.Repeat("x", 63) + "…",
+	} {
+		if got := shorten(text); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}
