@@ -180,6 +180,23 @@ func TestOwnersOfUpdates(t *testing.T) {
 	}
 }
 
+// TestTrackersAreKept checks that a tracker is made once. Each request of a writer needs one, and making it reads the
+// schemas of all types.
+func TestTrackersAreKept(t *testing.T) {
+	codec := codecOf(t, schema.GroupVersionKind{Version: "v1", Kind: "Service"})
+	made := map[*Tracker]bool{}
+	for _, subresource := range []string{"", "", status, status} {
+		tr, err := For(codec, subresource)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made[tr] = true
+	}
+	if len(made) != 2 {
+		t.Errorf("there are %d trackers for the object and its status, want two", len(made))
+	}
+}
+
 // TestPresent checks that entries lose the fields that an object does not have, that an entry without any is dropped, and
 // that an entry that cannot be read is an error: it would otherwise take the owners from the object silently.
 func TestPresent(t *testing.T) {
