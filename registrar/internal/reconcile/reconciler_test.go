@@ -37,16 +37,50 @@ type fakeRegistry struct {
 	mu       sync.Mutex
 	pods     map[object.Name]*corev1.Pod
 	revision uint64
-	deleted  []string // names of deleted pods in order, with "drains" or "at once"
+	deleted  []string                 // names of deleted pods in order, with "drains" or "at once"
+	fail     func(req any) error      // decides on each call; nil: none fails
+	services map[object.Name]bool     // that were created
+	warnings map[object.Name][]string // reasons of Events, by service
+}
+
+// warn records an Event.
+func (f *fakeRegistry) warn(service object.Name, reason, _ string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.warnings[service] = append(f.warnings[service], reason)
+}
+
+// failWith makes the calls fail for which the function returns an error.
+func (f *fakeRegistry) failWith(fail func(req any) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fail = fail
 }
 
 // Invoke implements grpc.ClientConnInterface.
 func (f *fakeRegistry) Invoke(ctx context.Context, _ string, req, reply any, _ ...grpc.CallOption) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.fail != nil {
+		if err := f.fail(req); err != nil {
+			return err
+		}
+	}
 	var pod *corev1.Pod
 	switch req := req.(type) {
+	case *registryv1.CreateServiceRequest:
+		f.services[object.NameOf(req.GetService())] = true
+		return nil
+	case *registryv1.GetPodRequest:
+		if pod = f.pods[object.Name{Namespace: req.GetNamespace(), Name: req.GetName()}]; pod == nil {
+			return status.Error(codes.NotFound, "no such pod")
+		}
+		answerWith(reply, pod)
+		return nil
 	case *registryv1.CreatePodRequest:
+		if f.pods[object.NameOf(req.GetPod())] != nil {
+			return status.Error(codes.AlreadyExists, "there is such a pod")
+		}
 		pod = req.GetPod().CloneVT()
 		pod.Metadata.Uid = fmt.Sprint("uid-", f.revision)
 		pod.Status = nil
@@ -73,9 +107,14 @@ func (f *fakeRegistry) Invoke(ctx context.Context, _ string, req, reply any, _ .
 	if err := f.put(ctx, object.NameOf(pod), pod); err != nil {
 		return err
 	}
-	answer := reply.(proto.Message).ProtoReflect()
-	answer.Set(answer.Descriptor().Fields().ByName("pod"), protoreflect.ValueOfMessage(pod.ProtoReflect()))
+	answerWith(reply, pod)
 	return nil
+}
+
+// answerWith sets the pod of a response.
+func answerWith(reply any, pod *corev1.Pod) {
+	answer := reply.(proto.Message).ProtoReflect()
+	answer.Set(answer.Descriptor().Fields().ByName("pod"), protoreflect.ValueOfMessage(pod.CloneVT().ProtoReflect()))
 }
 
 // put stores a pod, or deletes it if it is nil, and tells the reconciler. The caller holds mu.
@@ -101,10 +140,10 @@ type world struct {
 // newWorld returns a world with pods of a former process of the registrar.
 func newWorld(t *testing.T, pods ...*corev1.Pod) *world {
 	t.Helper()
-	w := &world{&fakeRegistry{pods: map[object.Name]*corev1.Pod{}}, t}
+	w := &world{&fakeRegistry{pods: map[object.Name]*corev1.Pod{}, services: map[object.Name]bool{}, warnings: map[object.Name][]string{}}, t}
 	w.reconciler = New(Config{
 		Objects: objects.Builder{Node: "n1", Owner: owner, Namespace: "default"}, Sources: []string{"docker", "systemd"},
-		Registry: w.fakeRegistry, View: view.New(), Warn: func(object.Name, string, string) {}, Log: kittest.Logger(t), Metrics: prometheus.NewRegistry(),
+		CreateServices: true, Registry: w.fakeRegistry, View: view.New(), Warn: w.warn, Log: kittest.Logger(t), Metrics: prometheus.NewRegistry(),
 	})
 	var batch []changes.Change
 	for _, pod := range pods {
@@ -154,7 +193,7 @@ func left(name, from string) *corev1.Pod {
 
 // workload returns a report with one workload.
 func workload(change ...func(*source.Workload)) source.Report {
-	w := source.Workload{ID: "1", Name: "web", Service: "web", Addresses: []string{"172.17.0.2"}, Ports: []source.Port{{Name: "main", Number: 80}}, Ready: true}
+	w := source.Workload{ID: "1", Name: "web", Service: "web", Addresses: []string{"172.17.0.2"}, Ports: []source.Port{{Name: "main", Number: 80, Protocol: corev1.Protocol_PROTOCOL_TCP}}, Ready: true}
 	for _, f := range change {
 		f(&w)
 	}
@@ -217,5 +256,79 @@ func TestPodsDrainWhileTheirWorkloadStops(t *testing.T) {
 		w.expect("another signal", name.Name+" drains")
 		w.reconciler.Report("docker", source.Report{})
 		w.expect("the end of the workload", name.Name+" at once")
+	})
+}
+
+// TestFailedWritesAreTriedAgain lets calls of the registry fail for a minute. The pod must be registered afterwards
+// without another report: nothing else would make it due. A refusal is also an Event about the service, once, because
+// only its owner can mend it.
+func TestFailedWritesAreTriedAgain(t *testing.T) {
+	web := object.Name{Namespace: "default", Name: "web"}
+	isService := func(req any) bool { _, ok := req.(*registryv1.CreateServiceRequest); return ok }
+	isPod := func(req any) bool { _, ok := req.(*registryv1.CreatePodRequest); return ok }
+	isStatus := func(req any) bool { _, ok := req.(*registryv1.UpdatePodStatusRequest); return ok }
+	for name, c := range map[string]struct {
+		fails   func(req any) bool
+		code    codes.Code
+		warning string // reason of the Event; "": none
+	}{
+		"the service":               {isService, codes.Unavailable, ""},
+		"the service is refused":    {isService, codes.PermissionDenied, ReasonRefused},
+		"the pod":                   {isPod, codes.Unavailable, ""},
+		"the pod is refused":        {isPod, codes.InvalidArgument, ReasonRefused},
+		"the status":                {isStatus, codes.Unavailable, ""},
+		"an earlier version counts": {isStatus, codes.Aborted, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.failWith(func(req any) error {
+					if c.fails(req) {
+						return status.Error(c.code, "no")
+					}
+					return nil
+				})
+				w.reconciler.Report("docker", workload())
+				w.expect("a report")
+				var warnings []string
+				if c.warning != "" {
+					warnings = []string{c.warning}
+				}
+				if got := w.warnings[web]; !slices.Equal(got, warnings) {
+					t.Errorf("the Events are %q, want %q", got, warnings)
+				}
+				if c.fails(&registryv1.CreatePodRequest{}) && len(w.pods) > 0 {
+					t.Errorf("there is a pod that was not created: %v", w.pods)
+				}
+				w.failWith(nil)
+				w.expect("the end of the failures")
+				if !w.services[web] || object.Condition(w.pod().GetStatus().GetConditions(), object.ConditionSourceReady) == nil {
+					t.Errorf("the services are %v, the pod is %v", w.services, w.pod())
+				}
+			})
+		})
+	}
+}
+
+// TestAPodOfAnotherOwnerStays registers a workload while a pod of its name exists that the view does not show, because
+// it belongs to another owner. The registrar must not write it.
+func TestAPodOfAnotherOwnerStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		report := workload()
+		name := w.reconciler.cfg.Objects.PodName("docker", &report.Workloads[0])
+		foreign := left(name.Name, "docker")
+		foreign.Metadata.Annotations[object.AnnotationWorkload] = "registrar/n2"
+		w.pods[name] = foreign
+		w.reconciler.Report("docker", report)
+		w.expect("a report")
+		if got := w.pod(); !proto.Equal(got, foreign) || len(w.warnings) != 1 {
+			t.Errorf("the pod of another owner is %v, the Events are %v", got, w.warnings)
+		}
+		foreign.Metadata.Annotations[object.AnnotationWorkload] = owner // as if the view were behind
+		w.expect("a while")
+		if got := w.pod(); object.Condition(got.GetStatus().GetConditions(), object.ConditionSourceReady) == nil {
+			t.Errorf("its own pod is %v", got)
+		}
 	})
 }
