@@ -3,6 +3,9 @@ package tokens_test
 import (
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,9 +18,9 @@ import (
 	"portolan.dev/kubeapi/internal/tokens"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/authority"
 	"portolan.dev/services/kit/bearer"
 	"portolan.dev/services/kit/identity"
-	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
 )
 
@@ -157,13 +160,38 @@ func TestOnDenied(t *testing.T) {
 	}
 }
 
+// newDenyList returns the list of a daemon with a certificate.
+func newDenyList(t *testing.T) *identity.DenyList {
+	t.Helper()
+	a, err := authority.New(identity.DefaultTrustDomain, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := a.Issue(authority.Request{ID: identity.ID{TrustDomain: identity.DefaultTrustDomain, Role: identity.KubeAPI}, Lifetime: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	files := identity.Files{Cert: filepath.Join(dir, "crt"), Key: filepath.Join(dir, "key"), CA: filepath.Join(dir, "ca")}
+	for path, data := range map[string][]byte{files.Cert: pair.Cert, files.Key: pair.Key, files.CA: a.Pair().Cert} {
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	source, err := identity.Open(identity.Options{Files: files, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return source.DenyList()
+}
+
 // TestTokensEndWithTheirIdentityAndTheirCreator revokes identities while a watch of a token is open. A token ends with
 // the identity that it stands for, and with the identity that created it: an operator whose key was stolen must not
 // keep the tokens that the thief made with it. If open watches did not look at the creator, they would go on until
 // their token expires, although new requests are refused.
 func TestTokensEndWithTheirIdentityAndTheirCreator(t *testing.T) {
 	const creator = "operator/shop"
-	denied := kittest.NewCertificates(t).Source("kubeapi").DenyList()
+	denied := newDenyList(t)
 	for name, c := range map[string]struct {
 		createdBy, identity string
 		before              time.Duration // the revocation is of certificates and tokens that are so much older than now

@@ -134,16 +134,17 @@ const owner = "registrar/n1"
 // world is a reconciler with the sources docker and systemd, which runs beside the test.
 type world struct {
 	*fakeRegistry
-	t *testing.T
+	t       *testing.T
+	metrics *prometheus.Registry
 }
 
 // newWorld returns a world with pods of a former process of the registrar.
 func newWorld(t *testing.T, pods ...*corev1.Pod) *world {
 	t.Helper()
-	w := &world{&fakeRegistry{pods: map[object.Name]*corev1.Pod{}, services: map[object.Name]bool{}, warnings: map[object.Name][]string{}}, t}
+	w := &world{&fakeRegistry{pods: map[object.Name]*corev1.Pod{}, services: map[object.Name]bool{}, warnings: map[object.Name][]string{}}, t, prometheus.NewRegistry()}
 	w.reconciler = New(Config{
 		Objects: objects.Builder{Node: "n1", Owner: owner, Namespace: "default"}, Sources: []string{"docker", "systemd"},
-		CreateServices: true, Registry: w.fakeRegistry, View: view.New(), Warn: w.warn, Log: kittest.Logger(t), Metrics: prometheus.NewRegistry(),
+		CreateServices: true, Registry: w.fakeRegistry, View: view.New(), Warn: w.warn, Log: kittest.Logger(t), Metrics: w.metrics,
 	})
 	var batch []changes.Change
 	for _, pod := range pods {
@@ -329,6 +330,61 @@ func TestAPodOfAnotherOwnerStays(t *testing.T) {
 		w.expect("a while")
 		if got := w.pod(); object.Condition(got.GetStatus().GetConditions(), object.ConditionSourceReady) == nil {
 			t.Errorf("its own pod is %v", got)
+		}
+	})
+}
+
+// TestABoundRegistrarStaysInItsNamespace reports workloads of two namespaces to a registrar that may write in one only.
+// The other workload is a problem of the source, because the registry would refuse its pod at each try.
+func TestABoundRegistrarStaysInItsNamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.reconciler.cfg.Bound = "shop"
+		report := workload(func(l *source.Workload) { l.ID, l.Namespace = "2", "shop" })
+		report.Workloads = append(report.Workloads, workload().Workloads...)
+		w.reconciler.Report("docker", report)
+		w.expect("a report")
+		if namespace := w.pod().GetMetadata().GetNamespace(); namespace != "shop" {
+			t.Errorf("there is a pod in the namespace %q", namespace)
+		}
+		for _, one := range w.reconciler.Status() {
+			if refused := len(one.Problems) == 1 && one.Problems[0].Reason == objects.ReasonOtherNamespace; refused != (one.Name == "docker") {
+				t.Errorf("the problems of %s are %v", one.Name, one.Problems)
+			}
+		}
+	})
+}
+
+// TestSyncsAreCounted checks that the metric tells writes that failed from those that did not.
+func TestSyncsAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.failWith(func(any) error { return status.Error(codes.Unavailable, "no") })
+		w.reconciler.Report("docker", workload())
+		w.expect("a report")
+		count := func(result string) float64 {
+			families, err := w.metrics.Gather()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, family := range families {
+				for _, metric := range family.GetMetric() {
+					if family.GetName() == "portolan_registrar_syncs_total" && metric.GetLabel()[0].GetValue() == result {
+						return metric.GetCounter().GetValue()
+					}
+				}
+			}
+			t.Fatalf("there is no metric of the result %q", result)
+			return 0
+		}
+		if ok, failed := count("ok"), count("error"); ok != 0 || failed == 0 {
+			t.Errorf("%v syncs succeeded and %v failed, and each failed", ok, failed)
+		}
+		w.failWith(nil)
+		before := count("error")
+		w.expect("the end of the failures")
+		if ok, failed := count("ok"), count("error"); ok == 0 || failed != before {
+			t.Errorf("%v syncs succeeded and %v failed after the %v before", ok, failed, before)
 		}
 	})
 }
