@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestStatesCompareEveryField changes one field after the other. If the comparison left one out, a node whose state changes
-// in this field would not be considered again, and addresses would stay where they must not be.
+// TestStatesCompareEveryField changes one field after the other. If the comparison left a field out, a change of it
+// would not be considered, and addresses would stay on nodes that may not announce them.
 func TestStatesCompareEveryField(t *testing.T) {
 	other := State{
 		Ready: true, Draining: true, Restarting: true, Stays: true, Subnets: []netip.Prefix{subnet},

@@ -33,7 +33,7 @@ func TestEqualComparesEveryField(t *testing.T) {
 }
 
 // TestFactsAndSourcesCompareEveryField changes one field of the node's facts and sources after the other. If the
-// comparison left one out, no plan and no rule would follow a change of it.
+// comparison left a field out, no plan and no rule would follow a change of it.
 func TestFactsAndSourcesCompareEveryField(t *testing.T) {
 	facts := Facts{
 		Node: "n1", Zone: "a", NodePorts: []netip.Addr{netip.MustParseAddr("192.0.2.1")}, Scheduler: 1, Drain: time.Minute, MasqueradeAll: true,

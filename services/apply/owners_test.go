@@ -126,8 +126,8 @@ func TestOwnersOfUpdates(t *testing.T) {
 	})
 }
 
-// TestOwnersOfAListWithAKeyTwice changes a list whose items cannot be told apart by their keys. Such a list is one value:
-// its manager loses it with the first change, or would own a value that another manager has set.
+// TestOwnersOfAListWithAKeyTwice changes a list in which two items have the same key. Such a list is one value: its
+// manager loses it with the first change. Otherwise the manager would own a value that another manager has set.
 func TestOwnersOfAListWithAKeyTwice(t *testing.T) {
 	with := func(names ...string) *corev1.Service {
 		s := service(&corev1.ServiceSpec{})
@@ -155,9 +155,9 @@ func TestOwnersOfAListWithAKeyTwice(t *testing.T) {
 	}
 }
 
-// TestUpdatesWithEntries sends managed fields with an update. The entries of the request replace the stored ones, but
-// only those of the part that the update writes: an update of the spec must not take the fields of the status from
-// their managers, nor an update of the status those of the spec. An empty entry removes the entries of its part.
+// TestUpdatesWithEntries sends managed fields with an update. The entries of the request replace the stored entries of the
+// part that the update writes. An update of the spec must not take the fields of the status from their managers, and an
+// update of the status must not take the fields of the spec. An empty entry removes the entries of the written part.
 func TestUpdatesWithEntries(t *testing.T) {
 	part := func(manager, subresource string) *corev1.ManagedFields {
 		path := "spec"
@@ -256,8 +256,8 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestEqualWithoutTimesComparesEveryOtherField changes one field of an entry after the other. If the comparison left one
-// out, a change of only this field would be dropped, because the registry would keep the stored entries.
+// TestEqualWithoutTimesComparesEveryOtherField changes one field of an entry after the other. If the comparison left a
+// field out, a change of only this field would be dropped, because the registry would keep the stored entries.
 func TestEqualWithoutTimesComparesEveryOtherField(t *testing.T) {
 	other := &corev1.ManagedFields{
 		Manager: "m", Operation: opUpdate, ApiVersion: "v1", Subresource: "status", FieldsV1: []byte("{}"), Fields: []string{"spec"}, Time: timestamppb.New(now),

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestTargetsCompareEveryField changes one field after the other. If the comparison left one out, the log of a service would
+// TestTargetsCompareEveryField changes one field after the other. If the comparison left a field out, the log of a service would
 // keep its former files or lines after a change of the annotation.
 func TestTargetsCompareEveryField(t *testing.T) {
 	other := Target{

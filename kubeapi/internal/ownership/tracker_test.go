@@ -138,8 +138,8 @@ var derived = fieldpath.NewSet(
 )
 
 // TestOwnersOfUpdates has two managers replace an object. A manager owns the fields that it has changed, and takes them
-// from the manager that owned them. Writes of the objects themselves do not touch the owners of the status, nor writes
-// of the status the owners of the rest.
+// from the manager that owned them. Writes of the objects themselves do not touch the owners of the status, and writes
+// of the status do not touch the owners of other fields.
 func TestOwnersOfUpdates(t *testing.T) {
 	codec := codecOf(t, schema.GroupVersionKind{Version: "v1", Kind: "Service"})
 	for subresource, want := range map[string]map[string]string{

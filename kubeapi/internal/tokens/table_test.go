@@ -186,8 +186,8 @@ func newDenyList(t *testing.T) *identity.DenyList {
 }
 
 // TestTokensEndWithTheirIdentityAndTheirCreator revokes identities while a watch of a token is open. A token ends with
-// the identity that it stands for, and with the identity that created it: an operator whose key was stolen must not
-// keep the tokens that the thief made with it. If open watches did not look at the creator, they would go on until
+// the identity that it stands for, and with the identity that created it: after the key of an operator was stolen
+// and revoked, the tokens that the thief has made with it must end. If open watches did not look at the creator, they would go on until
 // their token expires, although new requests are refused.
 func TestTokensEndWithTheirIdentityAndTheirCreator(t *testing.T) {
 	const creator = "operator/shop"

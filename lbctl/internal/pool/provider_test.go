@@ -192,7 +192,7 @@ func TestAnAllocatorThatHasLostTheAddress(t *testing.T) {
 	w.keep(web, "192.0.2.1") // it cannot have it any more
 }
 
-// failing is a client of an allocator whose calls of some methods fail.
+// failing is a client of an allocator. Its calls of some methods fail.
 type failing struct {
 	allocatorv1.AllocatorServiceClient
 	allocate, confirm bool
@@ -328,7 +328,7 @@ func TestSharesSurviveARestart(t *testing.T) {
 }
 
 // TestAMemberOfAShareReleasesNoAddressOfAnother has a share in which one member has an address of each family, and
-// another member has only the one of IPv4. If the calls for the second member released the share's other addresses,
+// another member has an IPv4 address only. If the calls for the second member released the share's other addresses,
 // the first member's IPv6 address would be free, and the next service would get it too.
 func TestAMemberOfAShareReleasesNoAddressOfAnother(t *testing.T) {
 	w := newWorld(t, "192.0.2.0/29", "2001:db8::/125")
