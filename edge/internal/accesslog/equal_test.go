@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestTargetsCompareEveryField changes one field after the other. If the comparison left a field out, the log of a service would
-// keep its former files or lines after a change of the annotation.
+// TestTargetsCompareEveryField changes one field after the other. If the comparison left a field out, the log of a
+// service would keep its former files or lines after a change of the annotation.
 func TestTargetsCompareEveryField(t *testing.T) {
 	other := Target{
 		Namespace: "default", Service: "web", Directory: "a", Prefix: "b", Interval: time.Hour, Format: JSON, Tags: map[string]string{"a": "b"},

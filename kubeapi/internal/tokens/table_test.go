@@ -186,9 +186,9 @@ func newDenyList(t *testing.T) *identity.DenyList {
 }
 
 // TestTokensEndWithTheirIdentityAndTheirCreator revokes identities while a watch of a token is open. A token ends with
-// the identity that it stands for, and with the identity that created it: after the key of an operator was stolen
-// and revoked, the tokens that the thief has made with it must end. If open watches did not look at the creator, they would go on until
-// their token expires, although new requests are refused.
+// the identity that it stands for, and with the identity that created it: after the key of an operator was stolen and
+// revoked, the tokens that the thief has made with it must end. If open watches did not look at the creator, they would
+// go on until their token expires, although new requests are refused.
 func TestTokensEndWithTheirIdentityAndTheirCreator(t *testing.T) {
 	const creator = "operator/shop"
 	denied := newDenyList(t)
