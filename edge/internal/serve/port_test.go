@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"testing"
 	"testing/synctest"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"portolan.dev/services/backends"
 	"portolan.dev/services/balancer"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
@@ -77,4 +79,34 @@ func TestAClosedPortDrainsItsFormerHandlersToo(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestFailedDialsAndTheLogAreInTheStatus lets dials of a backend fail, and lets the access log fail. The backend must be
+// ejected, so that no client waits for it, and the status must show both with the reason.
+func TestFailedDialsAndTheLogAreInTheStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reg := prometheus.NewRegistry()
+		s := New(Options{Checks: health.NewChecker(kittest.Logger(t), reg), Metrics: reg, Log: kittest.Logger(t)})
+		defer s.end()
+		good, bad := netip.MustParseAddrPort("198.51.100.1:80"), netip.MustParseAddrPort("198.51.100.2:80")
+		p := newPort(s, plan.Port{
+			Frontend: netip.MustParseAddrPort("192.0.2.1:80"), Service: object.Name{Namespace: "default", Name: "web"}, Settings: &balancer.Settings{},
+			Server: backends.Server{Backends: []backends.Real{{Addr: good, Weight: 1}, {Addr: bad, Weight: 1}}},
+		})
+		defer p.ejector.Close()
+		p.logProblem = "the folder is full"
+		dialer := p.dialer()
+		for range health.DefaultEjection.Failures {
+			dialer.Failed(bad, errors.New("connection refused"))
+		}
+		status := p.status()
+		if problems := status.GetProblems(); len(problems) != 1 || problems[0] != p.logProblem {
+			t.Errorf("the problems are %q", problems)
+		}
+		for _, b := range status.GetBackends() {
+			if ejected := !b.GetUsable() && b.GetReason() != ""; ejected != (b.GetAddress() == bad.String()) {
+				t.Errorf("the backend %s is usable: %v, %q", b.GetAddress(), b.GetUsable(), b.GetReason())
+			}
+		}
+	})
 }
