@@ -59,12 +59,18 @@ func TestAClosedPortDrainsItsFormerHandlersToo(t *testing.T) {
 				made := newPort(s, planned)
 				p.plan, p.pool, p.group, p.ejector = planned, made.pool, made.group, made.ejector
 
+				drains := func() bool {
+					s.mu.Lock()
+					defer s.mu.Unlock()
+					_, found := s.draining[p]
+					return found
+				}
 				s.mu.Lock()
 				s.drop(planned.Frontend, p, limit)
 				s.mu.Unlock()
 				time.Sleep(limit / 2)
 				synctest.Wait()
-				if _, waits := s.draining[p]; !waits || !former.drain {
+				if waits := drains(); !waits || !former.drain {
 					t.Errorf("the port drains: %v; its former handler: %v", waits, former.drain)
 				}
 				if ends {
@@ -73,7 +79,7 @@ func TestAClosedPortDrainsItsFormerHandlersToo(t *testing.T) {
 					time.Sleep(limit)
 				}
 				synctest.Wait()
-				if _, waits := s.draining[p]; waits || former.cut == ends || !present.drain {
+				if waits := drains(); waits || former.cut == ends || !present.drain {
 					t.Errorf("the port still drains: %v; the connection was cut: %v; the present handler drained: %v", waits, former.cut, present.drain)
 				}
 			})
