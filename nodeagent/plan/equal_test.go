@@ -32,6 +32,30 @@ func TestEqualComparesEveryField(t *testing.T) {
 	})
 }
 
+// TestFactsAndSourcesCompareEveryField changes one field of the node's facts and sources after the other. If the
+// comparison left a field out, no plan and no rule would follow a change of it.
+func TestFactsAndSourcesCompareEveryField(t *testing.T) {
+	facts := Facts{
+		Node: "n1", Zone: "a", NodePorts: []netip.Addr{netip.MustParseAddr("192.0.2.1")}, Scheduler: 1, Drain: time.Minute, MasqueradeAll: true,
+	}
+	eachField(t, reflect.ValueOf(&facts).Elem(), nil, func(path []int, name string) {
+		var one Facts
+		reflect.ValueOf(&one).Elem().FieldByIndex(path).Set(reflect.ValueOf(&facts).Elem().FieldByIndex(path))
+		if one.Equal(&Facts{}) || !one.Equal(&one) {
+			t.Errorf("a difference of the facts in %s is not noticed", name)
+		}
+	})
+	some := []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
+	sources := Sources{Pods: some, Node: some}
+	eachField(t, reflect.ValueOf(&sources).Elem(), nil, func(path []int, name string) {
+		var one Sources
+		reflect.ValueOf(&one).Elem().FieldByIndex(path).Set(reflect.ValueOf(&sources).Elem().FieldByIndex(path))
+		if one.Equal(&Sources{}) || !one.Equal(&one) {
+			t.Errorf("a difference of the sources in %s is not noticed", name)
+		}
+	})
+}
+
 // eachField calls check for each field of a struct, and for the fields of embedded ones. It fails the test if a field
 // has its zero value, because a new field needs a value here.
 func eachField(t *testing.T, v reflect.Value, path []int, check func(path []int, name string)) {

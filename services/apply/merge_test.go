@@ -92,6 +92,14 @@ func TestMerge(t *testing.T) {
 			stored: pod(&corev1.Container{Name: "main"}), first: pod(&corev1.Container{Name: "main", ReadinessProbe: tcp}),
 			second: pod(&corev1.Container{Name: "main", ReadinessProbe: http}), want: pod(&corev1.Container{Name: "main", ReadinessProbe: http}),
 		},
+		"the last field of a probe": {
+			stored: pod(&corev1.Container{Name: "main"}), first: pod(&corev1.Container{Name: "main", ReadinessProbe: tcp}),
+			second: pod(&corev1.Container{Name: "main"}), want: pod(&corev1.Container{Name: "main"}),
+		},
+		"a probe with a field of others": {
+			stored: pod(&corev1.Container{Name: "main", ReadinessProbe: &corev1.Probe{TimeoutSeconds: 3}}), first: pod(&corev1.Container{Name: "main", ReadinessProbe: tcp}),
+			second: pod(&corev1.Container{Name: "main"}), want: pod(&corev1.Container{Name: "main", ReadinessProbe: &corev1.Probe{TimeoutSeconds: 3}}),
+		},
 		"a variable of others": {
 			stored: pod(&corev1.Container{Name: "main", Env: []*corev1.EnvVar{{Name: "B", Value: "others"}}}),
 			first:  pod(&corev1.Container{Name: "main", Env: []*corev1.EnvVar{{Name: "A", Value: "1"}}}, &corev1.Container{Name: "side"}),
@@ -108,6 +116,37 @@ func TestMerge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := applied(c.stored, c.first, c.second)
 			if diff := cmp.Diff(c.want, got, protocmp.Transform(), protocmp.IgnoreFields(&corev1.ObjectMeta{}, "managed_fields")); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestMergeTrimsAnItemThatAnotherManagerKeeps applies a manifest with a port and a container that another manager owns
+// too, and then one without them. The items stay, because of the other manager. The fields that only the first
+// manifest had set must go, also below the item. Otherwise a target port that no manifest has any more would stay for
+// good, since no manager owns it.
+func TestMergeTrimsAnItemThatAnotherManagerKeeps(t *testing.T) {
+	number := func(n int32) *corev1.IntOrString {
+		return &corev1.IntOrString{Value: &corev1.IntOrString_Number{Number: n}}
+	}
+	tcp := &corev1.Probe{Handler: &corev1.Probe_TcpSocket{TcpSocket: &corev1.TCPSocketAction{Port: number(80)}}}
+	for name, c := range map[string]struct{ stored, first, second object.Object }{
+		"a port": {
+			stored: service(&corev1.ServiceSpec{Ports: []*corev1.ServicePort{{Port: 80, Protocol: corev1.Protocol_PROTOCOL_TCP, Name: "web"}}}),
+			first:  service(&corev1.ServiceSpec{Ports: []*corev1.ServicePort{{Port: 80, TargetPort: number(8080)}}}),
+			second: service(&corev1.ServiceSpec{}),
+		},
+		"a container": {
+			stored: pod(&corev1.Container{Name: "main", Env: []*corev1.EnvVar{{Name: "B", Value: "others"}}}),
+			first:  pod(&corev1.Container{Name: "main", Env: []*corev1.EnvVar{{Name: "A", Value: "1"}}, ReadinessProbe: tcp}),
+			second: pod(),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object.MetaOf(c.stored).ManagedFields = []*corev1.ManagedFields{entry("other", apply.FieldsOf(c.stored))}
+			got := applied(c.stored, c.first, c.second)
+			if diff := cmp.Diff(c.stored, got, protocmp.Transform(), protocmp.IgnoreFields(&corev1.ObjectMeta{}, "managed_fields")); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})

@@ -126,6 +126,73 @@ func TestOwnersOfUpdates(t *testing.T) {
 	})
 }
 
+// TestOwnersOfAListWithAKeyTwice changes a list in which two items have the same key. Such a list is one value: its
+// manager loses it with the first change. Otherwise the manager would own a value that another manager has set.
+func TestOwnersOfAListWithAKeyTwice(t *testing.T) {
+	with := func(names ...string) *corev1.Service {
+		s := service(&corev1.ServiceSpec{})
+		for _, name := range names {
+			s.Spec.Ports = append(s.Spec.Ports, &corev1.ServicePort{Port: 80, Name: name})
+		}
+		return s
+	}
+	ports := fieldpath.MakePathOrDie("spec", "ports")
+	for name, c := range map[string]struct {
+		updated *corev1.Service
+		owned   bool
+	}{
+		"the same":      {with("a", "b"), true},
+		"another item":  {with("a", "c"), false},
+		"another order": {with("b", "a"), false},
+		"one item less": {with("a"), false},
+	} {
+		stored := with("a", "b")
+		stored.Metadata.ManagedFields = []*corev1.ManagedFields{entry("m", fieldpath.NewSet(ports))}
+		c.updated.Metadata.ManagedFields = apply.AfterUpdate(stored, c.updated, nil, false, now)
+		if fields := fieldsOf(c.updated)["m"]; (fields != nil && fields.Has(ports)) != c.owned {
+			t.Errorf("%s: the manager owns %v", name, fields)
+		}
+	}
+}
+
+// TestUpdatesWithEntries sends managed fields with an update. The entries of the request replace the stored entries of the
+// part that the update writes. An update of the spec must not take the fields of the status from their managers, and an
+// update of the status must not take the fields of the spec. An empty entry removes the entries of the written part.
+func TestUpdatesWithEntries(t *testing.T) {
+	part := func(manager, subresource string) *corev1.ManagedFields {
+		path := "spec"
+		if subresource != "" {
+			path = subresource
+		}
+		e := entry(manager, fieldpath.NewSet(fieldpath.MakePathOrDie(path)))
+		e.Subresource = subresource
+		return e
+	}
+	stored := service(&corev1.ServiceSpec{})
+	stored.Metadata.ManagedFields = []*corev1.ManagedFields{part("user", ""), part("lbctl", "status")}
+	for name, c := range map[string]struct {
+		sent   []*corev1.ManagedFields
+		status bool
+		want   string
+	}{
+		"none":                          {nil, false, "user lbctl"},
+		"the stored ones":               {stored.Metadata.ManagedFields, false, "user lbctl"},
+		"another of the spec":           {[]*corev1.ManagedFields{part("new", "")}, false, "new lbctl"},
+		"another of both, to the spec":  {[]*corev1.ManagedFields{part("new", ""), part("newer", "status")}, false, "new lbctl"},
+		"another of both, to status":    {[]*corev1.ManagedFields{part("new", ""), part("newer", "status")}, true, "user newer"},
+		"the empty one":                 {[]*corev1.ManagedFields{{}}, false, "lbctl"},
+		"the empty one and one of spec": {[]*corev1.ManagedFields{{}, part("new", "")}, false, "new lbctl"},
+	} {
+		var got []string
+		for _, e := range apply.AfterUpdate(stored, stored, c.sent, c.status, now) {
+			got = append(got, e.GetManager())
+		}
+		if text := strings.Join(got, " "); text != c.want {
+			t.Errorf("%s: the managers are %q, want %q", name, text, c.want)
+		}
+	}
+}
+
 // TestTimesOfEntries checks that an entry has the time at which its fields changed.
 func TestTimesOfEntries(t *testing.T) {
 	manifest := service(&corev1.ServiceSpec{Type: corev1.ServiceType_SERVICE_TYPE_NODE_PORT})
@@ -185,6 +252,27 @@ func TestValidate(t *testing.T) {
 		}
 		if len(got) != 1 || got[0].Field != want {
 			t.Errorf("%s: %v", field, got)
+		}
+	}
+}
+
+// TestEqualWithoutTimesComparesEveryOtherField changes one field of an entry after the other. If the comparison left a
+// field out, a change of only this field would be dropped, because the registry would keep the stored entries.
+func TestEqualWithoutTimesComparesEveryOtherField(t *testing.T) {
+	other := &corev1.ManagedFields{
+		Manager: "m", Operation: opUpdate, ApiVersion: "v1", Subresource: "status", FieldsV1: []byte("{}"), Fields: []string{"spec"}, Time: timestamppb.New(now),
+	}
+	from := other.ProtoReflect()
+	for i := range from.Descriptor().Fields().Len() {
+		field := from.Descriptor().Fields().Get(i)
+		if !from.Has(field) {
+			t.Errorf("%s has no value in this test", field.Name())
+		}
+		one := &corev1.ManagedFields{}
+		one.ProtoReflect().Set(field, from.Get(field))
+		same := apply.EqualWithoutTimes([]*corev1.ManagedFields{one}, []*corev1.ManagedFields{{}})
+		if same != (field.Name() == "time") {
+			t.Errorf("entries that differ in %s are equal: %v", field.Name(), same)
 		}
 	}
 }

@@ -97,6 +97,17 @@ func TestValues(t *testing.T) {
 	}
 }
 
+// TestNamesOfBackendProtocols checks that the name of a protocol is the value of the annotation for it. The API of edges
+// and portolan show the name.
+func TestNamesOfBackendProtocols(t *testing.T) {
+	for _, value := range []string{"tcp", "ssl", "http", "https", "h2c", "grpc"} {
+		settings, problems := Parse(service("backend-protocol", value))
+		if name := settings.BackendProtocol.String(); name != value || len(problems) > 0 {
+			t.Errorf("the protocol %q has the name %q, problems %v", value, name, problems)
+		}
+	}
+}
+
 // TestDrainOfTheSpec checks which setting of draining is used, of the spec or of the annotations.
 func TestDrainOfTheSpec(t *testing.T) {
 	for _, test := range []struct {

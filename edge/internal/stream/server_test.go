@@ -210,6 +210,13 @@ func TestResetsArePassedOn(t *testing.T) {
 			b := startBackend(t)
 			w := start(t, stream.Settings{}, listen.Settings{}, b.addr())
 			breaks, other := w.dial(), b.accept(t)
+			// The edge passes bytes on once it has connected. A backend that breaks before would be left for another one.
+			if _, err := breaks.Write([]byte("x")); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.ReadFull(other, make([]byte, 1)); err != nil {
+				t.Fatal(err)
+			}
 			if name == "the backend breaks" {
 				breaks, other = other, breaks
 			}

@@ -55,7 +55,7 @@ func owned(t *rapid.T, o kube.Object, manager string) *fieldpath.Set {
 }
 
 // values returns the values of the fields of a service by their paths.
-func values(t *rapid.T, o kube.Object) map[string]string {
+func values(t *rapid.T, o any) map[string]string {
 	text, err := json.Marshal(o)
 	if err != nil {
 		t.Fatal(err)
@@ -97,8 +97,9 @@ func (tr *Tracker) apply(t *rapid.T, stored kube.Object, configuration *unstruct
 	return after, nil
 }
 
-// TestManagersApply has managers apply one object: without force, an apply is a conflict or changes no field
-// of another manager; managers own only fields that the object has; and the same again changes nothing.
+// TestManagersApply has managers apply one object: a manager owns the fields that it has applied; without force, an apply
+// is a conflict or changes no field of another manager; managers own only fields that the object has; and the same
+// again changes nothing.
 func TestManagersApply(t *testing.T) {
 	tr, err := For(codecOf(t, schema.GroupVersionKind{Version: "v1", Kind: "Service"}), "")
 	if err != nil {
@@ -118,6 +119,15 @@ func TestManagersApply(t *testing.T) {
 				t.Fatal(err)
 			}
 			was, is := values(t, o), values(t, after)
+			owns := map[string]bool{}
+			for path := range owned(t, after, manager).All() {
+				owns[path.String()] = true
+			}
+			for path, value := range values(t, configuration) {
+				if value != "" && (is[path] != value || !owns[path]) {
+					t.Fatalf("%s of %s is %q and owned: %v, want %q", path, manager, is[path], owns[path], value)
+				}
+			}
 			for _, other := range managers {
 				for path := range owned(t, o, other).All() {
 					if had, has := was[path.String()], is[path.String()]; other != manager && !force && had != has {

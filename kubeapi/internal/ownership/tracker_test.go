@@ -2,10 +2,13 @@ package ownership
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
@@ -133,3 +136,95 @@ var unowned = fieldpath.NewSet(
 var derived = fieldpath.NewSet(
 	fieldpath.MakePathOrDie("source"), fieldpath.MakePathOrDie("metadata", "annotations", kube.AnnotationWeight),
 )
+
+// TestOwnersOfUpdates has two managers replace an object. A manager owns the fields that it has changed, and takes them
+// from the manager that owned them. Writes of the objects themselves do not touch the owners of the status, and writes
+// of the status do not touch the owners of other fields.
+func TestOwnersOfUpdates(t *testing.T) {
+	codec := codecOf(t, schema.GroupVersionKind{Version: "v1", Kind: "Service"})
+	for subresource, want := range map[string]map[string]string{
+		"":       {"first": `{"f:metadata":{"f:labels":{".":{},"f:a":{}}}}`, "second": `{"f:metadata":{"f:labels":{"f:b":{},"f:c":{}}}}`},
+		"status": {"first": `{"f:status":{"f:loadBalancer":{"f:ingress":{}}}}`},
+	} {
+		tr, err := For(codec, subresource)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored := tr.Empty()
+		for _, write := range []struct {
+			manager string
+			labels  map[string]string
+		}{{"first", map[string]string{"a": "1", "c": "1"}}, {"second", map[string]string{"a": "1", "b": "1", "c": "2"}}} {
+			updated := codec.Write(&corev1.Service{
+				Metadata: &corev1.ObjectMeta{Name: "web", Namespace: "shop", Labels: write.labels},
+				Status:   &corev1.ServiceStatus{LoadBalancer: &corev1.LoadBalancerStatus{Ingress: []*corev1.LoadBalancerIngress{{Ip: "192.0.2.1"}}}},
+			})
+			updated.SetManagedFields(stored.GetManagedFields())
+			owners, err := tr.Update(stored, updated, write.manager)
+			if err != nil {
+				t.Fatal(err)
+			}
+			updated.SetManagedFields(owners)
+			stored = updated
+		}
+		got := map[string]string{}
+		for _, entry := range stored.GetManagedFields() {
+			got[entry.Manager] = string(entry.FieldsV1.GetRawBytes())
+			if entry.Subresource != subresource {
+				t.Errorf("the entry of %s has the subresource %q, want %q", entry.Manager, entry.Subresource, subresource)
+			}
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("after updates of the subresource %q, owned are\n%v, want\n%v", subresource, got, want)
+		}
+	}
+}
+
+// TestTrackersAreKept checks that a tracker is made once. Each request of a writer needs one, and making it reads the
+// schemas of all types.
+func TestTrackersAreKept(t *testing.T) {
+	codec := codecOf(t, schema.GroupVersionKind{Version: "v1", Kind: "Service"})
+	made := map[*Tracker]bool{}
+	for _, subresource := range []string{"", "", status, status} {
+		tr, err := For(codec, subresource)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made[tr] = true
+	}
+	if len(made) != 2 {
+		t.Errorf("there are %d trackers for the object and its status, want two", len(made))
+	}
+}
+
+// TestPresent checks that entries lose the fields that an object does not have, that an entry without any is dropped, and
+// that an entry that cannot be read is an error: it would otherwise take the owners from the object silently.
+func TestPresent(t *testing.T) {
+	codec := codecOf(t, schema.GroupVersionKind{Version: "v1", Kind: "Service"})
+	tr, err := For(codec, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := codec.Write(&corev1.Service{Metadata: &corev1.ObjectMeta{Name: "web", Labels: map[string]string{"a": "1"}}})
+	entryOf := func(manager, fields string) metav1.ManagedFieldsEntry {
+		e := metav1.ManagedFieldsEntry{Manager: manager, FieldsV1: &metav1.FieldsV1{}}
+		e.FieldsV1.SetRawBytes([]byte(fields))
+		return e
+	}
+	const a = `{"f:metadata":{"f:labels":{"f:a":{}}}}`
+	entries := []metav1.ManagedFieldsEntry{
+		entryOf("both", `{"f:metadata":{"f:labels":{"f:a":{},"f:b":{}}}}`), entryOf("gone", `{"f:metadata":{"f:labels":{"f:b":{}}}}`), entryOf("only", a),
+	}
+	kept, err := tr.Present(entries, o)
+	if err != nil || len(kept) != 2 || kept[0].Manager != "both" || kept[1].Manager != "only" {
+		t.Fatalf("left are %v, %v", kept, err)
+	}
+	for _, e := range kept {
+		if text := string(e.FieldsV1.GetRawBytes()); text != a {
+			t.Errorf("%s owns %s, want %s", e.Manager, text, a)
+		}
+	}
+	if kept, err := tr.Present([]metav1.ManagedFieldsEntry{entryOf("m", "[")}, o); err == nil {
+		t.Errorf("an entry that cannot be read becomes %v", kept)
+	}
+}

@@ -3,6 +3,9 @@ package tokens_test
 import (
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,7 +18,9 @@ import (
 	"portolan.dev/kubeapi/internal/tokens"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/authority"
 	"portolan.dev/services/kit/bearer"
+	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/object"
 )
 
@@ -149,6 +154,74 @@ func TestOnDenied(t *testing.T) {
 				if late := make(chan struct{}); c.want != "" && c.want != "the token ci expired at 2000-01-01T01:00:00Z" {
 					defer x.OnDenied(token, func(error) { close(late) })()
 					<-late // a watch that begins after the end of its token ends at once
+				}
+			})
+		})
+	}
+}
+
+// newDenyList returns the list of a daemon with a certificate.
+func newDenyList(t *testing.T) *identity.DenyList {
+	t.Helper()
+	a, err := authority.New(identity.DefaultTrustDomain, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := a.Issue(authority.Request{ID: identity.ID{TrustDomain: identity.DefaultTrustDomain, Role: identity.KubeAPI}, Lifetime: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	files := identity.Files{Cert: filepath.Join(dir, "crt"), Key: filepath.Join(dir, "key"), CA: filepath.Join(dir, "ca")}
+	for path, data := range map[string][]byte{files.Cert: pair.Cert, files.Key: pair.Key, files.CA: a.Pair().Cert} {
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	source, err := identity.Open(identity.Options{Files: files, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return source.DenyList()
+}
+
+// TestTokensEndWithTheirIdentityAndTheirCreator revokes identities while a watch of a token is open. A token ends with
+// the identity that it stands for, and with the identity that created it: after the key of an operator was stolen and
+// revoked, the tokens that the thief has made with it must end. If open watches did not look at the creator, they would
+// go on until their token expires, although new requests are refused.
+func TestTokensEndWithTheirIdentityAndTheirCreator(t *testing.T) {
+	const creator = "operator/shop"
+	denied := newDenyList(t)
+	for name, c := range map[string]struct {
+		createdBy, identity string
+		before              time.Duration // the revocation is of certificates and tokens that are so much older than now
+		ends                bool
+	}{
+		"its identity":                   {createdBy: creator, identity: "viewer/shop", ends: true},
+		"its creator":                    {createdBy: creator, identity: creator, ends: true},
+		"its creator before it was made": {createdBy: creator, identity: creator, before: time.Minute},
+		"another creator":                {createdBy: creator, identity: "operator/other"},
+		"no creator is known":            {identity: creator},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				denied.Replace(nil)
+				x := &table{tokens.New("portolan", denied), t, bearer.NewSecret()}
+				x.put("ci", "1", time.Hour, func(o *corev1.Token) { o.Spec.CreatedBy = c.createdBy })
+				token, code := x.find("ci")
+				if code != codes.OK {
+					t.Fatalf("before the revocation: %s", code)
+				}
+				var got []error
+				defer x.OnDenied(token, func(err error) { got = append(got, err) })()
+				denied.Replace(map[string]identity.Denial{"r": {Identity: c.identity, IssuedBefore: time.Now().Add(-c.before)}})
+				synctest.Wait()
+				want := fmt.Sprintf("the token ci was revoked, with all that was issued to or by %s until", c.identity)
+				if text := fmt.Sprint(errors.Join(got...)); c.ends && !strings.HasPrefix(text, want) || !c.ends && len(got) > 0 {
+					t.Errorf("the watch ends with %v, want %q: %v", got, want, c.ends)
+				}
+				if _, code := x.find("ci"); (code == codes.Unauthenticated) != c.ends {
+					t.Errorf("another request: %s", code)
 				}
 			})
 		})

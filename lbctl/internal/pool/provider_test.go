@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -191,6 +192,46 @@ func TestAnAllocatorThatHasLostTheAddress(t *testing.T) {
 	w.keep(web, "192.0.2.1") // it cannot have it any more
 }
 
+// failing is a client of an allocator. Its calls of some methods fail.
+type failing struct {
+	allocatorv1.AllocatorServiceClient
+	allocate, confirm bool
+}
+
+var errAway = status.Error(codes.Unavailable, "away")
+
+// Allocate implements AllocatorServiceClient.
+func (f failing) Allocate(ctx context.Context, req *allocatorv1.AllocateRequest, opts ...grpc.CallOption) (*allocatorv1.AllocateResponse, error) {
+	if f.allocate {
+		return nil, errAway
+	}
+	return f.AllocatorServiceClient.Allocate(ctx, req, opts...)
+}
+
+// Confirm implements AllocatorServiceClient.
+func (f failing) Confirm(ctx context.Context, req *allocatorv1.ConfirmRequest, opts ...grpc.CallOption) (*allocatorv1.ConfirmResponse, error) {
+	if f.confirm {
+		return nil, errAway
+	}
+	return f.AllocatorServiceClient.Confirm(ctx, req, opts...)
+}
+
+// TestAnAddressThatIsNotConfirmedIsTriedAgain lets the claim and the confirmation of an address fail. If the provider
+// took a confirmation that failed for a success, lbctl would not call again. Then the allocator would free the address
+// after its grace period, and give it to another service too.
+func TestAnAddressThatIsNotConfirmedIsTriedAgain(t *testing.T) {
+	w := newWorld(t, "192.0.2.0/29")
+	web := w.keep(service("web"), "192.0.2.1")
+	working := w.provider.cfg.Allocator
+	for _, f := range []failing{{confirm: true}, {allocate: true}} {
+		f.AllocatorServiceClient = working
+		w.restart(Config{Allocator: f})
+		w.refuse(web, codes.Unavailable, "away")
+	}
+	w.restart(Config{Allocator: working})
+	w.keep(web, "192.0.2.1")
+}
+
 // TestInternalPools tests a pool for internal load balancers beside two others.
 func TestInternalPools(t *testing.T) {
 	w := newWorld(t, "192.0.2.0/29", "10.0.0.0/29", "198.51.100.0/29")
@@ -286,19 +327,25 @@ func TestSharesSurviveARestart(t *testing.T) {
 	w.keep(service("copy", shared("edge", 80)), "192.0.2.1")
 }
 
-// TestAMemberWithFewerAddresses checks that a service of one family leaves the addresses of both families to a share
-// in which another service has both, and that the last member gives back an address that it does not use.
-func TestAMemberWithFewerAddresses(t *testing.T) {
+// TestAMemberOfAShareReleasesNoAddressOfAnother has a share in which one member has an address of each family, and
+// another member has an IPv4 address only. If the calls for the second member released the share's other addresses,
+// the first member's IPv6 address would be free, and the next service would get it too.
+func TestAMemberOfAShareReleasesNoAddressOfAnother(t *testing.T) {
 	w := newWorld(t, "192.0.2.0/29", "2001:db8::/125")
-	both := func(svc *corev1.Service) { svc.Spec.IpFamilies = []corev1.IPFamily{ipv4, ipv6} }
-	web := w.keep(service("web", both, shared("edge", 80)), "192.0.2.1", "2001:db8::1")
-	dns := w.keep(service("dns", shared("edge", 53)), "192.0.2.1")
-	owner := spec.OwnerOfAddresses(web).UID
-	w.allocator.want(t, "192.0.2.1 "+owner+" loadBalancer/ipv4", "2001:db8::1 "+owner+" loadBalancer/ipv6")
+	both := func(svc *corev1.Service) {
+		svc.Spec.IpFamilies, svc.Spec.IpFamilyPolicy = []corev1.IPFamily{ipv4, ipv6}, corev1.IPFamilyPolicy_IP_FAMILY_POLICY_REQUIRE_DUAL_STACK
+	}
+	web := w.keep(service("web", shared("k", 80), both), "192.0.2.1", "2001:db8::1")
+	dns := w.keep(service("dns", shared("k", 53)), "192.0.2.1")
+	share := spec.OwnerOfAddresses(web).UID
+	w.allocator.want(t, "192.0.2.1 "+share+" loadBalancer/ipv4", "2001:db8::1 "+share+" loadBalancer/ipv6")
+	w.keep(service("other", both), "192.0.2.2", "2001:db8::2")
+
+	// The last member releases the addresses that it does not have itself.
 	w.delete(web)
 	w.put("web", nil)
 	w.keep(dns, "192.0.2.1")
-	w.allocator.want(t, "192.0.2.1 "+owner+" loadBalancer/ipv4")
+	w.allocator.want(t, "192.0.2.1 "+share+" loadBalancer/ipv4", "192.0.2.2 other loadBalancer/ipv4", "2001:db8::2 other loadBalancer/ipv6")
 }
 
 // TestAMemberWhoseStatusIsNotWrittenYet admits a service to a share. Before its status shows the address, another
@@ -316,6 +363,18 @@ func TestAMemberWhoseStatusIsNotWrittenYet(t *testing.T) {
 	w.keep(first, "192.0.2.1")
 	w.keep(service("third", shared("edge", 443)), "192.0.2.1")
 	w.allocator.want(t, "192.0.2.1 "+spec.OwnerOfAddresses(first).UID+" loadBalancer/ipv4")
+}
+
+// TestAServiceThatBeginsToShareKeepsItsAddress gives a service with an address a sharing key. The address moves from the
+// service to the share. If the provider did not release it first, the share could not claim it, and the service would
+// get another address for no reason that its owner could see.
+func TestAServiceThatBeginsToShareKeepsItsAddress(t *testing.T) {
+	w := newWorld(t, "192.0.2.0/29")
+	web := w.keep(service("web"), "192.0.2.1")
+	shared("k", 80)(web)
+	w.keep(web, "192.0.2.1")
+	w.allocator.want(t, "192.0.2.1 "+spec.OwnerOfAddresses(web).UID+" loadBalancer/ipv4")
+	w.keep(service("dns", shared("k", 53)), "192.0.2.1")
 }
 
 func ofEdges(svc *corev1.Service) { svc.Spec.LoadBalancerClass = &Edges.Class }

@@ -33,6 +33,19 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestLimitsOfDrain checks that the shortest and the longest drain are accepted, and that longer and shorter ones are
+// not: their message names the limits.
+func TestLimitsOfDrain(t *testing.T) {
+	for drain, valid := range map[time.Duration]bool{
+		time.Second: true, MaxDrain: true, time.Second - time.Nanosecond: false, MaxDrain + time.Nanosecond: false,
+	} {
+		settings, problems := read(map[string]string{"drain": drain.String()})
+		if valid && (len(problems) > 0 || settings.Drain != drain) || !valid && (len(problems) != 1 || settings.Drain != 0) {
+			t.Errorf("%s: drain %s, problems %v", drain, settings.Drain, problems)
+		}
+	}
+}
+
 // TestMistakes checks that a label that cannot be read is a problem with its name, and that the other labels
 // are read.
 func TestMistakes(t *testing.T) {
@@ -52,6 +65,8 @@ func TestMistakes(t *testing.T) {
 		{"drain", "2h", "a duration"},
 		{"ready", "gopher://x", "gopher"},
 		{"reday", "tcp://:1", "is not known; words are"},
+		{"reday", "tcp://:1", "portolan.ready"},
+		{"prot", "80", "portolan.port.NAME"},
 	} {
 		settings, problems := read(map[string]string{"port.other": "81", one.name: one.value})
 		if len(problems) != 1 || problems[0].Object != "web-1" || problems[0].Field != "portolan."+one.name || !strings.Contains(problems[0].Message, one.says) {
@@ -62,6 +77,18 @@ func TestMistakes(t *testing.T) {
 		}
 		if (settings.NeverReady != "") != (one.name == "ready") {
 			t.Errorf("%s=%s: never ready %q", one.name, one.value, settings.NeverReady)
+		}
+	}
+}
+
+// TestShorten checks that a text of the largest length is left as it is, and that no letter is cut in two.
+func TestShorten(t *testing.T) {
+	for text, want := range map[string]string{
+		strings.Repeat("x", 64): strings.Repeat("x", 64), strings.Repeat("x", 65): strings.Repeat("x", 64) + "…",
+		strings.Repeat("x", 63) + "ä": strings.Repeat("x", 63) + "…",
+	} {
+		if got := shorten(text); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
 		}
 	}
 }

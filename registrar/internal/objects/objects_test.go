@@ -1,6 +1,8 @@
 package objects
 
 import (
+	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -81,6 +83,42 @@ func TestObjectsAreValid(t *testing.T) {
 	}
 }
 
+// TestPod checks the fields of a pod that the endpoint controller and node agents read. A mistake in them leaves a
+// workload without traffic, or gives it traffic before it is ready.
+func TestPod(t *testing.T) {
+	onNode := builder
+	onNode.NodeAddresses = []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")}
+	host := func(w *source.Workload) { w.HostNetwork, w.Addresses = true, nil }
+	grace := func(d time.Duration) func(*source.Workload) { return func(w *source.Workload) { w.Drain = d } }
+	probe := func(w *source.Workload) { w.Probe = &corev1.Probe{PeriodSeconds: 7} }
+	dual := func(w *source.Workload) { w.Addresses = []string{"10.1.0.2", "2001:db8::2"} }
+	for name, c := range map[string]struct {
+		builder  Builder
+		workload *source.Workload
+		want     string // IP, all IPs, host IP, grace period in s, readiness gates, period of the probe in s
+	}{
+		"plain":                        {builder, workload(), "10.1.0.2 [10.1.0.2]  30 [" + object.ConditionSourceReady + "] 0"},
+		"two families":                 {builder, workload(dual), "10.1.0.2 [10.1.0.2 2001:db8::2]  30 [" + object.ConditionSourceReady + "] 0"},
+		"the node's network":           {onNode, workload(host), " [] 192.0.2.1 30 [" + object.ConditionSourceReady + "] 0"},
+		"the network, address unknown": {builder, workload(host), " []  30 [" + object.ConditionSourceReady + "] 0"},
+		"own network, address known":   {onNode, workload(), "10.1.0.2 [10.1.0.2]  30 [" + object.ConditionSourceReady + "] 0"},
+		"a drain of 1.5 s":             {builder, workload(grace(1500 * time.Millisecond)), "10.1.0.2 [10.1.0.2]  2 [" + object.ConditionSourceReady + "] 0"},
+		"a probe":                      {builder, workload(probe), "10.1.0.2 [10.1.0.2]  30 [] 7"},
+	} {
+		pod := c.builder.Pod("docker", c.workload, nil)
+		gates := []string{}
+		for _, gate := range pod.GetSpec().GetReadinessGates() {
+			gates = append(gates, gate.GetConditionType())
+		}
+		status := pod.GetStatus()
+		got := fmt.Sprintf("%s %v %s %d %v %d", status.GetPodIp(), status.GetPodIps(), status.GetHostIp(), pod.GetSpec().GetTerminationGracePeriodSeconds(), gates,
+			pod.GetSpec().GetContainers()[0].GetReadinessProbe().GetPeriodSeconds())
+		if got != c.want {
+			t.Errorf("%s: the pod has\n%s, want\n%s", name, got, c.want)
+		}
+	}
+}
+
 // TestMerge checks which writes a change of a workload needs, and that Merge keeps the fields of other
 // writers.
 func TestMerge(t *testing.T) {
@@ -124,6 +162,9 @@ func TestCheck(t *testing.T) {
 		}}}
 	}
 	labelled := workload(func(w *source.Workload) { w.Labels = map[string]string{"app": "other"} })
+	if found := builder.Check(workload(), service(map[string]string{"app": "shop"}, "admin")); len(found) != 1 || !strings.HasSuffix(found[0].Message, "there are http=8000/TCP") {
+		t.Errorf("the problem does not name the ports that there are: %v", found)
+	}
 	for name, one := range map[string]struct {
 		workload *source.Workload
 		service  *corev1.Service

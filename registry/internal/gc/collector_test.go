@@ -263,3 +263,39 @@ func TestNamespaceGoesLast(t *testing.T) {
 		}
 	})
 }
+
+// TestEndpointsFromAfterTheirServiceStay deletes two services. The Endpoints of the first are older than the deletion,
+// so they belonged to it and are deleted. The Endpoints of the second are written after the deletion, for a service of
+// the same name that its owner creates next. If the collector did not compare the revisions, it would delete them too.
+func TestEndpointsFromAfterTheirServiceStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		endpoints := func(name string) { f.create(&corev1.Endpoints{Metadata: &corev1.ObjectMeta{Name: name}}) }
+		stored := func(name string) bool {
+			return f.View.State().Get(object.Key{Kind: "Endpoints", Namespace: "default", Name: name}) != nil
+		}
+		for _, name := range []string{"first", "second"} {
+			f.create(&corev1.Service{Metadata: &corev1.ObjectMeta{Name: name}, Spec: &corev1.ServiceSpec{
+				ClusterIp: "None", Ports: []*corev1.ServicePort{{Port: 80}},
+			}})
+		}
+		endpoints("first")
+		for _, name := range []string{"first", "second"} {
+			key := object.Key{Kind: "Service", Namespace: "default", Name: name}
+			if _, err := f.Delete(t.Context(), key, admission.Deletion{}, admission.Options{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		endpoints("second") // the collector has observed the deletions, and has not acted yet
+		synctest.Wait()
+		f.run()
+		time.Sleep(2 * time.Minute) // two sweeps
+		synctest.Wait()
+		if stored("first") {
+			t.Error("the Endpoints of a deleted service are still there")
+		}
+		if !stored("second") {
+			t.Error("Endpoints that were written after the deletion of the service were deleted")
+		}
+	})
+}

@@ -157,6 +157,38 @@ portolan_registry_quota_used{namespace="shop",resource="services.loadbalancers"}
 	}
 }
 
+// TestUsageOfAnObjectThatIsMadeAgain deletes an object of the view's state in the log, and creates it again. If the
+// ledger forgot the deletion, it would subtract the object of the view a second time at the creation, and the
+// namespace could have one object more than its quota.
+func TestUsageOfAnObjectThatIsMadeAgain(t *testing.T) {
+	const put, removal = registryv1.ChangeType_CHANGE_TYPE_PUT, registryv1.ChangeType_CHANGE_TYPE_DELETE
+	l := NewLedger([]NamespaceQuota{{"shop", "services", 9}, {"shop", "services.loadbalancers", 9}}, OwnerLimits{}, obs.NewMetrics())
+	var removals []*view.Change
+	for n, name := range []string{"a", "b"} {
+		made, err := view.Decode(record(t, uint64(n+1), name, balanced, put))
+		if err != nil {
+			t.Fatal(err)
+		}
+		removals = append(removals, &view.Change{Old: made.New, Last: made.New})
+	}
+	state := view.StateAt(4).Before(2, "Service", removals) // it has the two services
+	l.Reset(state)
+	services := store.Account{Owner: "namespace shop", Resource: "services"}
+	balancers := store.Account{Owner: "namespace shop", Resource: "services.loadbalancers"}
+	log := []store.Record{
+		record(t, 3, "a", balanced, removal), record(t, 4, "a", balanced, put), record(t, 5, "a", plain, put),
+		record(t, 6, "a", plain, removal), record(t, 7, "b", balanced, removal), record(t, 8, "b", plain, put),
+	}
+	for head, want := range map[uint64][2]int{2: {2, 2}, 3: {1, 1}, 4: {2, 2}, 5: {2, 1}, 6: {1, 1}, 7: {0, 0}, 8: {1, 0}} {
+		used, err := l.Usage(store.Head{Epoch: state.Epoch(), Revision: head}, []store.Account{services, balancers}, func(after uint64) ([]store.Record, error) {
+			return log[:head-after], nil
+		})
+		if err != nil || used[services] != want[0] || used[balancers] != want[1] {
+			t.Errorf("at %d: %v, %v; want %v", head, used, err, want)
+		}
+	}
+}
+
 // TestWorkloadsHaveARate checks that a workload has its own, lower rate, and that a registrar, which writes
 // for all containers of a node, has the rate of an agent.
 func TestWorkloadsHaveARate(t *testing.T) {

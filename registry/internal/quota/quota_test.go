@@ -9,9 +9,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"google.golang.org/grpc/codes"
 
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/obs"
+	"portolan.dev/services/object"
 )
 
 // start returns rates of 10 writes and 10 KiB per second with a clock that advance moves.
@@ -61,6 +63,30 @@ func TestEachIdentityHasItsRate(t *testing.T) {
 	}
 	if got := testutil.ToFloat64(rates.throttle.WithLabelValues("nodeagent", "bytes")); got != 2 {
 		t.Errorf("%v refusals because of bytes are counted, want 2", got)
+	}
+}
+
+// TestAdmitCountsTheSizeOfTheObject writes objects and deletions as an agent. If the size were not counted, an agent
+// could fill the log with its rate of writes, each with an object of the largest size.
+func TestAdmitCountsTheSizeOfTheObject(t *testing.T) {
+	rates, _ := start()
+	node := &corev1.Node{Metadata: &corev1.ObjectMeta{Name: strings.Repeat("n", 4<<10)}}
+	for name, c := range map[string]struct {
+		object object.Object
+		id     identity.ID
+		want   int
+	}{
+		"objects of 4 KiB":          {node, agent("n1"), 49}, // they are a little larger
+		"deletions":                 {nil, agent("n2"), 200},
+		"objects of another's role": {node, identity.ID{TrustDomain: "portolan", Role: identity.Operator}, 1000},
+	} {
+		ctx, n := identity.Represent(t.Context(), c.id), 0
+		for n < 1000 && rates.Admit(ctx, c.object) == nil {
+			n++
+		}
+		if n != c.want {
+			t.Errorf("%s: %d writes at once, want %d", name, n, c.want)
+		}
 	}
 }
 
