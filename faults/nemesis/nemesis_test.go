@@ -75,6 +75,9 @@ func runSeed(t *testing.T, seed uint64) *Figures {
 // machines returns the names of all machines.
 func machines() []string { return slices.Concat(lab.MachineNames()...) }
 
+// fixedSeeds are the seeds of TestFixedSeeds.
+var fixedSeeds = []uint64{1, 2}
+
 // TestFixedSeeds runs the short schedules of fixedSeeds, so that make test finds regressions of
 // Portolan and of this package without TestNemesis.
 func TestFixedSeeds(t *testing.T) {

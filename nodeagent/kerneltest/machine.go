@@ -59,7 +59,7 @@ func newMachine() (*machine, error) {
 		return nil, err
 	}
 	if !static {
-		return nil, errors.New("allowed: the guest has no shared libraries for a test binary with cgo: build it with CGO_ENABLED=0")
+		return nil, errors.New("the guest has no shared libraries for a test binary with cgo: build it with CGO_ENABLED=0")
 	}
 	release := strings.TrimPrefix(filepath.Base(images[0]), "vmlinuz-")
 	return &machine{

@@ -16,15 +16,11 @@ func TestMain(m *testing.M) {
 }
 
 // install returns an installation with certificates and two nodes, n1 and n2, that do not need
-// anything of the kernel. Both are registered, with their status.
+// anything of the kernel.
 func install(t *testing.T) *labtest.Installation {
 	t.Helper()
-	i := labtest.Install(t, labtest.Options{
+	return labtest.Install(t, labtest.Options{
 		Secured: true,
 		Nodes:   []labtest.NodeOptions{{Name: "n1", ProxyMode: "userspace"}, {Name: "n2", ProxyMode: "userspace"}},
 	})
-	for _, name := range []string{"n1", "n2"} {
-		awaitNode(t, i.Conn, name)
-	}
-	return i
 }

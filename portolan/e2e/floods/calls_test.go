@@ -1,9 +1,4 @@
-//go:build !race
-
-// The tests of this file measure the registry's memory. The race detector takes several bytes for
-// each byte of a program.
-
-package attacks
+package floods
 
 import (
 	"context"

@@ -1,9 +1,4 @@
-//go:build !race
-
-// The tests of this file measure the registry's memory. The race detector takes several bytes for
-// each byte of a program.
-
-package attacks
+package floods
 
 import (
 	"fmt"
@@ -21,6 +16,7 @@ import (
 	"portolan.dev/portolan/e2e/labtest"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/kittest"
+	"portolan.dev/services/object"
 )
 
 // TestAgentCannotFillTheRegistry writes as much as a node agent's certificate allows: large Nodes and
@@ -179,7 +175,7 @@ func TestWorkloadCannotFillTheRegistry(t *testing.T) {
 	const own = "workload/n1/default"
 	pods := registryv1.NewPodServiceClient(i.DialAs(i.Issue(own, time.Hour), identity.Registry, i.RegistryAt()))
 	create := func(pods registryv1.PodServiceClient, name, owner string) error {
-		_, err := pods.CreatePod(t.Context(), &registryv1.CreatePodRequest{Pod: newPod(name, "default", "n1", owner)})
+		_, err := pods.CreatePod(t.Context(), &registryv1.CreatePodRequest{Pod: podOf(owner, name)})
 		return err
 	}
 	for n := range 5 {
@@ -190,7 +186,7 @@ func TestWorkloadCannotFillTheRegistry(t *testing.T) {
 	if err := create(pods, "p5", own); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "max-pods-per-workload") {
 		t.Errorf("a sixth pod: %v", err)
 	}
-	pod, refused := newPod("p0", "default", "n1", own), error(nil)
+	pod, refused := podOf(own, "p0"), error(nil)
 	for n := 0; refused == nil && n < 1000; n++ {
 		pod.Metadata.Labels = map[string]string{"n": strconv.Itoa(n)}
 		_, refused = pods.UpdatePod(t.Context(), &registryv1.UpdatePodRequest{Pod: pod})
@@ -200,5 +196,13 @@ func TestWorkloadCannotFillTheRegistry(t *testing.T) {
 	}
 	if err := create(registryv1.NewPodServiceClient(i.Conn), "operators", ""); err != nil {
 		t.Errorf("an operator cannot write meanwhile: %v", err)
+	}
+}
+
+// podOf returns a pod on n1 that a workload has registered.
+func podOf(workload, name string) *corev1.Pod {
+	return &corev1.Pod{
+		Metadata: &corev1.ObjectMeta{Name: name, Namespace: "default", Annotations: map[string]string{object.AnnotationWorkload: workload}},
+		Spec:     &corev1.PodSpec{NodeName: "n1", Containers: []*corev1.Container{{Name: "main"}}},
 	}
 }
