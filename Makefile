@@ -36,7 +36,7 @@ test-go test-plain: export PORTOLAN_PROGRAMS := $(CURDIR)/bin
 # emulated kernel, which has no C library, tests that measure memory, and tools.
 UNRACED := portolan/e2e,portolan/e2e/replicas,portolan/e2e/announce,portolan/e2e/kubeapi,portolan/e2e/renewal,portolan/e2e/gitops,portolan/e2e/floods,portolan/internal/walls,nodeagent/dataplane/ipvs,nodeagent/internal/handover,nodeagent/kerneltest,tools/...
 # The packages that take longest, so that none of them is alone at the end. testrun prints the times of a run.
-SLOWEST := portolan/e2e/kubeapi,portolan/e2e/announce,nodeagent/dataplane/ipvs,portolan/e2e,portolan/e2e/renewal,faults/lab,registry,portolan/e2e/attacks,nodeagent/dataplane/nftables,registrar/internal/docker,portolan/e2e/docker,faults/nemesis
+SLOWEST := portolan/e2e/kubeapi,portolan/e2e/announce,nodeagent/dataplane/ipvs,portolan/e2e,portolan/e2e/renewal,portolan/e2e/floods,faults/nemesis,faults/lab,nodeagent/dataplane/nftables,portolan/e2e/attacks,registry,registrar/internal/docker,portolan/e2e/docker
 
 .PHONY: help
 help: ## list the targets
