@@ -4,23 +4,14 @@
 #	tools/phases.sh TARGET…
 set -uo pipefail
 
-table=()
-finish() {
-	printf '\n%-20s %8s\n' phase seconds
-	printf '%s\n' "${table[@]}"
-	printf '%-20s %8d\n' all "$SECONDS"
-}
-
-SECONDS=0
+SECONDS=0 failed=
+table=$(printf '%-20s %8s' phase seconds)
 for target in "$@"; do
 	echo "== $target"
 	began=$SECONDS
-	if "${MAKE:-make}" --no-print-directory "$target"; then
-		table+=("$(printf '%-20s %8d' "$target" $((SECONDS - began)))")
-	else
-		table+=("$(printf '%-20s %8d  FAILED' "$target" $((SECONDS - began)))")
-		finish
-		exit 1
-	fi
+	"${MAKE:-make}" --no-print-directory "$target" || failed=FAILED
+	table+=$(printf '\n%-20s %8d  %s' "$target" $((SECONDS - began)) "$failed")
+	[ -z "$failed" ] || break
 done
-finish
+printf '\n%s\n%-20s %8d\n' "$table" all "$SECONDS"
+[ -z "$failed" ]
