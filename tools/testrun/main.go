@@ -17,7 +17,7 @@ import (
 type options struct {
 	modules []module
 	race    bool     // test with the race detector, except for the packages of plain
-	plain   []string // packages that are tested without the race detector: the ends of their paths, or those of all below with /...
+	plain   []string // packages that are tested without the race detector: patterns of matches
 	first   []string // the ends of the paths of packages that start before all others, in this order
 	goFlags []string // passed to go test
 	fuzz    time.Duration

@@ -61,6 +61,9 @@ func (r *runner) suite(ctx context.Context, s suite) {
 		return
 	}
 	packages, err := r.goTest(ctx, s, s.packages...)
+	if err != nil && !slices.ContainsFunc(packages, func(p *pkg) bool { return p.state == failed }) {
+		r.problem(fmt.Sprintf("%s: go test: %v", s.module.dir, err))
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, p := range packages {
@@ -69,9 +72,6 @@ func (r *runner) suite(ctx context.Context, s suite) {
 			continue
 		}
 		r.total.add(p)
-	}
-	if err != nil && !slices.ContainsFunc(packages, func(p *pkg) bool { return p.state == failed }) {
-		r.problemLocked(fmt.Sprintf("%s: go test: %v", s.module.dir, err))
 	}
 }
 
@@ -97,10 +97,6 @@ func (r *runner) again(ctx context.Context, s suite, first *pkg) {
 func (r *runner) problem(text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.problemLocked(text)
-}
-
-func (r *runner) problemLocked(text string) {
 	fmt.Fprintln(r.out, "FAIL\t"+text)
 	r.total.failures = append(r.total.failures, text)
 }

@@ -63,7 +63,8 @@ func (m module) packages(ctx context.Context) ([]string, error) {
 	return strings.Fields(string(list)), nil
 }
 
-// startOrder returns the packages with those of first at the beginning.
+// startOrder returns the packages in the order in which they start: first the packages that first names, in its
+// order, then the others in their own order.
 func startOrder(packages, first []string) []string {
 	rank := func(path string) int {
 		at := slices.IndexFunc(first, func(end string) bool { return matches(path, end) })

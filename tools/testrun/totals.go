@@ -24,7 +24,7 @@ type packageTime struct {
 	elapsed time.Duration
 }
 
-// slowest is the number of packages whose times are printed.
+// slowest is the number of the slowest packages in the report.
 const slowest = 20
 
 type skip struct{ test, reason string }
