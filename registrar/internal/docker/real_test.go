@@ -189,7 +189,8 @@ func TestRealSequence(t *testing.T) {
 	t.Logf("%d containers, %d operations, %d restarts of the source", len(w.Containers()), s.Operations, s.Restarts)
 }
 
-const sequenceTime = 15 * time.Second
+// sequenceTime is how long containers come and go.
+var sequenceTime = kittest.Exploring(15 * time.Second)
 
 // watched is a lab that a source watches. It implements dockertest.Watcher.
 type watched struct {
