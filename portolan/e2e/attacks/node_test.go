@@ -1,7 +1,6 @@
 package attacks
 
 import (
-	"errors"
 	"maps"
 	"testing"
 	"time"
@@ -15,22 +14,17 @@ import (
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/client"
 	"portolan.dev/services/kit/identity"
-	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
 )
 
-// awaitNode returns a Node with its status. Its agent registers it some time after it is ready, and then
-// writes the status.
-func awaitNode(t *testing.T, conn grpc.ClientConnInterface, name string) (node *corev1.Node) {
+// getNode returns a node, which has its status since the installation is there.
+func getNode(t *testing.T, conn grpc.ClientConnInterface, name string) *corev1.Node {
 	t.Helper()
-	kittest.Eventually(t, "node "+name, func() error {
-		answer, err := registryv1.NewNodeServiceClient(conn).GetNode(t.Context(), &registryv1.GetNodeRequest{Name: name})
-		if node = answer.GetNode(); err == nil && node.GetStatus() == nil {
-			return errors.New("it has no status")
-		}
-		return err
-	})
-	return node
+	answer, err := registryv1.NewNodeServiceClient(conn).GetNode(t.Context(), &registryv1.GetNodeRequest{Name: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.GetNode()
 }
 
 // TestAgentCannotMoveTrafficByItsNode changes labels, taints and pod ranges of n1's own Node with the
@@ -38,7 +32,7 @@ func awaitNode(t *testing.T, conn grpc.ClientConnInterface, name string) (node *
 // its choice, the node would get the traffic of others.
 func TestAgentCannotMoveTrafficByItsNode(t *testing.T) {
 	i := install(t)
-	before := awaitNode(t, i.Conn, "n1")
+	before := getNode(t, i.Conn, "n1")
 	i.Nodes[0].Process.Stop() // it would write its own status
 	nodes := registryv1.NewNodeServiceClient(i.DialAs(i.Issue("nodeagent/n1", time.Hour), identity.Registry, i.RegistryAt()))
 	node := before.CloneVT()
@@ -88,7 +82,7 @@ func TestNodesCertificateWritesItsOwnNodeOnly(t *testing.T) {
 	if _, err := nodes.GetNode(t.Context(), &registryv1.GetNodeRequest{Name: "n2"}); status.Code(err) != codes.NotFound {
 		t.Errorf("a read of another Node: %v", err)
 	}
-	victim := awaitNode(t, i.Conn, "n2")
+	victim := getNode(t, i.Conn, "n2")
 	victim.Status.Addresses = nil
 	attempts := map[string]func() error{
 		"a Service": func() error {

@@ -28,7 +28,7 @@ func TestTextOfAgentsCannotDriveTheTerminal(t *testing.T) {
 		Secured: true, Nodes: []labtest.NodeOptions{{Name: "n1", ProxyMode: "userspace"}},
 		Flags: map[string][]string{"endpointctl": {"-node-grace", "10m"}}, // the agent is stopped, and its node stays ready
 	})
-	node := awaitNode(t, i.Conn, "n1")
+	node := getNode(t, i.Conn, "n1")
 	i.Nodes[0].Process.Stop() // it would write its own status
 	conn := i.DialAs(i.Issue("nodeagent/n1", time.Hour), identity.Registry, i.RegistryAt())
 	nodes := registryv1.NewNodeServiceClient(conn)
