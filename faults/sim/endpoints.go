@@ -146,8 +146,8 @@ func startReplica(w *world, name string) {
 	})
 }
 
-// endpointDifferences describes the differences between the slices and Endpoints that the controllers
-// wrote and the ones that package model expects.
+// endpointDifferences describes the differences between the slices and Endpoints of the controllers and the
+// slices and Endpoints that package model expects.
 func endpointDifferences(r *registry.Registry) string {
 	objects, slices, legacy := model.New(), model.Lines{}, model.Lines{}
 	for _, o := range r.Log.Objects() {

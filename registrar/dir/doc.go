@@ -9,8 +9,9 @@
 // cannot be read would look like removed ones. A folder without any manifest is an error, because a missing
 // mount is more likely than the wish to delete everything.
 //
-// A person who can change the folder has the rights of the certificate with which it is applied, but cannot
-// make the registrar read other files of the machine: links that lead out of the folder are refused.
+// A user with write access to the folder has the rights of the certificate with which the registrar applies it.
+// Such a user cannot make the registrar read other files of the machine, because links that lead out of the folder
+// are refused.
 //
 // The alternative was to apply each file by itself when its event arrives. The registrar would have to
 // remember which file had which object, over restarts too, and after a lost event an object would stay. The

@@ -54,8 +54,8 @@ func (r *Runner) read() content {
 // maxFileBytes is the size of the largest file that is read. Manifests are far smaller.
 const maxFileBytes = 64 << 20
 
-// readInside reads a file of the folder. It refuses links that lead out of the folder. Otherwise a person who
-// can change the folder could make the daemon read other files of its machine, and devices.
+// readInside reads a file of the folder. It refuses links that lead out of the folder. Otherwise a user
+// with write access to the folder could make the daemon read other files of its machine, and devices.
 func readInside(file manifest.File) ([]byte, error) {
 	if file.Folder == "" {
 		return nil, errors.New("this is a file; give the folder that it is in")

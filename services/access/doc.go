@@ -101,8 +101,8 @@
 // Only operators of all namespaces write Tokens, which prove the identity of kubeapi's clients. The kind
 // has no namespace, so the rules above refuse all other roles, and kubeapi cannot write Tokens on behalf
 // of a client. Tokens written by operators of one namespace were rejected, because the owner of the
-// authority decides who is admitted, as with certificates, and tokens that such an operator has handed out
-// would be hard to withdraw.
+// authority admits identities, as with certificates, and tokens that such an operator has handed out would be
+// hard to withdraw.
 //
 // kubeapi makes calls on behalf of its clients (behalf.go). The registry takes the client's identity
 // from the header [identity.BehalfHeader], and decides about the call and its object as if the client

@@ -1,5 +1,5 @@
-// Package events writes the Events of a daemon. A [Reporter] writes those of a controller at once.
-// A [Recorder] writes those of a daemon of a node, on services and on the node, in the background.
+// Package events writes the Events of a daemon. A controller has a [Reporter], which writes an Event at once.
+// A daemon of a node has a [Recorder], which writes Events on services and on the node in the background.
 //
 // The events of a recorder wait in a queue while the registry is unavailable, so that findings of a daemon that starts
 // alone are reported later. The invariant: a caller never waits, neither for the registry nor for

@@ -1,6 +1,7 @@
 package health
 
-// verdict says whether a backend is usable. It counts the latest results in a row that contradict that.
+// verdict is the present judgement of a backend, usable or not. It counts the latest results in a row that
+// contradict the judgement.
 type verdict struct {
 	usable   bool
 	contrary int

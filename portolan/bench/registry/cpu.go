@@ -9,7 +9,7 @@ import (
 	"portolan.dev/portolan/bench/internal/rig"
 )
 
-// part is one process, or several whose CPU time is added up.
+// part is a program of the benchmark. If it has several processes, their CPU time is added up.
 type part struct {
 	name string
 	cpu  func() time.Duration // used so far

@@ -32,8 +32,8 @@ import (
 	"portolan.dev/services/kit/identity"
 )
 
-// forge issues a certificate with the key of the issuer, without the checks of package authority. An
-// attacker who has taken over a registry's machine can do the same.
+// forge issues a certificate with the key of the issuer, without the checks of package authority. The key is on a
+// registry's machine, so an intruder there can issue the same certificate.
 func forge(t *testing.T, i *labtest.Installation, who string) tls.Certificate {
 	t.Helper()
 	issuer, err := tls.LoadX509KeyPair(filepath.Join(i.Certs, "issuer.crt"), filepath.Join(i.Certs, "issuer.key"))

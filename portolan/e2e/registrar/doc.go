@@ -1,3 +1,3 @@
 // Package registrar tests the registrar with a real registry, endpoint controller and node agent, all in
-// one process, and with a source whose reports are made by the test.
+// one process. The test itself is the source: it makes the reports.
 package registrar

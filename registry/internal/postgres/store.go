@@ -58,7 +58,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	poolConfig, err := kit.Parse(config.DSN, map[string]string{
 		"application_name": "portolan-registry",
 		// Postgres compiles a statement that it expects to take long. Without statistics about a new
-		// database it expects that of every read of the log, and compiling takes a hundred milliseconds
+		// database, it expects every read of the log to take long, and compiling takes a hundred milliseconds
 		// each time. No statement of this store takes long enough to gain from it.
 		"jit": "off",
 	})

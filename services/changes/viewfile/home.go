@@ -90,7 +90,8 @@ func (h *Home) Age(follower Follower) time.Duration {
 	return follower.Age()
 }
 
-// View is a view whose revision is that of the log.
+// View is a view of the registry that KeepView can save. Its revision is the number of the last change of the log
+// that it includes.
 type View interface {
 	// Revision returns the revision of the view, or 0 if it is empty.
 	Revision() uint64

@@ -37,8 +37,8 @@ type secured struct {
 	*fixture
 }
 
-// serveTLS serves e with mutual TLS over TCP. The fixture's connection has a certificate of the identity
-// with the path who.
+// serveTLS serves e with mutual TLS over TCP. The fixture's connection has a certificate of the role
+// and name in who, such as nodeagent/n1.
 func serveTLS(t *testing.T, e *echo, who string, lifetime time.Duration, change func(*rpc.ServerOptions)) *secured {
 	t.Helper()
 	s := &secured{t: t, certs: kittest.NewCertificates(t), lis: kittest.Listen(t)}
