@@ -12,7 +12,10 @@ import (
 	"portolan.dev/services/kit/kittest"
 )
 
-func TestMain(m *testing.M) { Main(m) }
+func TestMain(m *testing.M) {
+	PrepareRelease()
+	Main(m)
+}
 
 // TestLab starts a lab and injects each kind of fault. It checks that the effect of a fault is
 // visible while the fault lasts, and not afterwards.

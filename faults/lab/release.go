@@ -23,30 +23,45 @@ const previousRelease = "7dcc3a2d1296dfc6250061c6100ff3d28c0f864d"
 // history.
 var ErrNoRelease = errors.New("the previous release is not available: it needs git and a clone with history (git fetch --unshallow --tags)")
 
+// PrepareRelease builds the previous release where go test has started the process. TestMain calls it
+// before Main, because a release needs versions of modules that may have to be downloaded, and a lab has
+// no way to other networks.
+func PrepareRelease() {
+	if labtest.Outside() {
+		_, _ = buildRelease() // BuildRelease tries again, and returns the error to a test
+	}
+}
+
 // BuildRelease builds the daemons of the previous release, which Downgrade needs. It stores them in
 // the user's cache, and builds nothing if they are there already.
-func (l *Lab) BuildRelease() error {
+func (l *Lab) BuildRelease() (err error) {
+	l.releaseFolder, err = buildRelease()
+	return err
+}
+
+// buildRelease returns the folder with the daemons of the previous release.
+func buildRelease() (folder string, err error) {
 	commit, err := findRelease()
 	if err != nil {
-		return err
+		return "", err
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return err
+		return "", err
 	}
-	l.releaseFolder = filepath.Join(cache, "portolan", "release", commit)
-	if _, err := os.Stat(l.releaseFolder); err == nil {
-		return nil
+	folder = filepath.Join(cache, "portolan", "release", commit)
+	if _, err := os.Stat(folder); err == nil {
+		return folder, nil
 	}
-	if err := os.MkdirAll(filepath.Dir(l.releaseFolder), 0o755); err != nil {
-		return err
+	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
+		return "", err
 	}
-	source, err := os.MkdirTemp(filepath.Dir(l.releaseFolder), "building-")
+	source, err := os.MkdirTemp(filepath.Dir(folder), "building-")
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer func() { _ = os.RemoveAll(source) }()
-	return buildRelease(commit, source, l.releaseFolder)
+	return folder, buildCommit(commit, source, folder)
 }
 
 // findRelease returns the commit of the newest tag before HEAD, or previousRelease if there is no
@@ -71,9 +86,9 @@ func git(args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// buildRelease builds the daemons of a commit. It creates folder only after all daemons are built.
+// buildCommit builds the daemons of a commit. It creates folder only after all daemons are built.
 // It uses the folder source for the commit's source files.
-func buildRelease(commit, source, folder string) error {
+func buildCommit(commit, source, folder string) error {
 	archive := filepath.Join(source, "archive.tar")
 	top, err := git("rev-parse", "--show-toplevel")
 	if err != nil {

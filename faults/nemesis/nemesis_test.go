@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"portolan.dev/faults/lab"
+	"portolan.dev/portolan/e2e/labtest"
 )
 
 var (
@@ -21,7 +22,15 @@ var (
 	shrink       = flag.Bool("shrink", false, "if TestNemesis fails, remove faults from the schedule for as long as it still fails")
 )
 
-func TestMain(m *testing.M) { lab.Main(m) }
+func TestMain(m *testing.M) {
+	if labtest.Outside() { // other processes have the flags of daemons
+		flag.Parse()
+		if *duration > 0 || *scheduleFile != "" {
+			lab.PrepareRelease()
+		}
+	}
+	lab.Main(m)
+}
 
 // roundLength is the time in which faults of a round begin and end.
 const roundLength = 8 * time.Second

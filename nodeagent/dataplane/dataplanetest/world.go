@@ -192,7 +192,11 @@ func (w *scenarioRun) exchange(c *client, line string, wait time.Duration) (stri
 		return "", err
 	}
 	if w.protocol == plan.UDP {
-		if _, err := c.Write([]byte(line)); err != nil {
+		_, err := c.Write([]byte(line))
+		if refused(err) { // that is a late answer to an earlier packet, and nothing was sent
+			_, err = c.Write([]byte(line))
+		}
+		if err != nil {
 			return "", err
 		}
 		buf := make([]byte, 65535)

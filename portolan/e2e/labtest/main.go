@@ -76,6 +76,9 @@ func Main(m *testing.M, more ...Program) {
 	os.Exit(code)
 }
 
+// Outside is true in the process that go test starts. It has the machine's network, and the hub has none.
+func Outside() bool { return os.Getenv(programEnv) == "" && os.Getenv(hubEnv) == "" }
+
 // inHub runs the tests in namespaces of their own. The mounts that keep namespaces alive end with
 // them, and so does the shared memory that a killed Postgres leaves behind.
 func inHub() (int, error) {
