@@ -54,11 +54,12 @@ func Methods() Table {
 
 		"portolan.allocator.v1.AllocatorService": {
 			// The allocator gives lbctl load-balancer addresses only.
-			"Allocate":        addRoles(operators, identity.Registry, identity.LBCtl),
-			"Confirm":         addRoles(operators, identity.Registry, identity.LBCtl),
-			"Release":         addRoles(operators, identity.Registry, identity.LBCtl),
-			"Reserve":         addRoles(operators, identity.Registry),
-			"ListAllocations": addRoles(readers, identity.LBCtl), "ListPools": addRoles(readers, identity.LBCtl),
+			"Allocate": addRoles(operators, identity.Registry, identity.LBCtl),
+			"Confirm":  addRoles(operators, identity.Registry, identity.LBCtl),
+			"Release":  addRoles(operators, identity.Registry, identity.LBCtl),
+			"Reserve":  addRoles(operators, identity.Registry),
+			// A registry lists the values of a service that an update gives back, and the ranges of node ports.
+			"ListAllocations": addRoles(readers, identity.Registry, identity.LBCtl), "ListPools": addRoles(readers, identity.Registry, identity.LBCtl),
 			"CreatePool": operators, "UpdatePool": operators, "DeletePool": operators,
 		},
 		"portolan.endpoints.v1.EndpointControllerService": {"ExplainService": readers, "GetStatus": readers, "Resync": operators},
