@@ -31,7 +31,7 @@ type Config struct {
 	ProxyMode          string         `flag:"proxy-mode" default:"auto" usage:"how traffic is forwarded: ipvs or nftables (in the kernel; iptables is another name of nftables), userspace, or auto: the first of ipvs, nftables and userspace that the node can"`
 	UserspaceRanges    []netip.Prefix `flag:"userspace-ranges" usage:"ranges in which the userspace mode may listen; services at other addresses are not served, and get an event; empty: all addresses of the machine"`
 	Strict             bool           `flag:"strict" default:"false" usage:"fail if the kernel does not support the proxy-mode (auto: ipvs), instead of falling back to the next one"`
-	NodePortAddresses  []netip.Prefix `flag:"nodeport-addresses" usage:"CIDRs of the node's addresses that serve node ports; empty: all addresses of the node"`
+	NodePortAddresses  []netip.Prefix `flag:"nodeport-addresses" usage:"CIDRs of the node's addresses that serve node ports; empty: all addresses of the node, and its loopback addresses"`
 	StrictARP          bool           `flag:"strict-arp" default:"true" usage:"do not answer ARP requests for addresses that no device of the node has, such as external IPs (sysctls arp_ignore and arp_announce); kernel modes only"`
 	AnnounceInterfaces []string       `flag:"announce-interfaces" usage:"patterns of the interfaces, such as eth*, on which the node answers ARP and neighbour discovery for the load-balancer addresses that lbctl gives it; empty: none"`
 

@@ -143,6 +143,31 @@ func TestNodePortsFollowAddresses(t *testing.T) {
 	})
 }
 
+// TestNodePortsOnLoopback checks that a node port is served at the loopback addresses of the node if the
+// addresses of the node are configured.
+func TestNodePortsOnLoopback(t *testing.T) {
+	w := newWorld(t)
+	loopback, b := freePort(t), backend(t, "b")
+	svc := service("web", freePort(t))
+	svc.Spec.Type = corev1.ServiceType_SERVICE_TYPE_NODE_PORT
+	svc.Spec.Ports[0].NodePort = int32(loopback.Port())
+	cfg := w.config()
+	cfg.NodeAddresses = []string{"192.0.2.1"}
+	w.log.Put(svc, endpoints("web", "here", b))
+	w.start(cfg, func(a *nodeagent.Daemon) {
+		a.SetLocal(func() ([]netip.Addr, error) {
+			return []netip.Addr{loopback.Addr(), netip.MustParseAddr("192.0.2.1")}, nil
+		})
+	})
+	kittest.Eventually(t, "the node port on loopback", func() error {
+		got, err := ask(loopback)
+		if err == nil && got != "b\n" {
+			err = errors.New("the answer is " + got)
+		}
+		return err
+	})
+}
+
 // TestUnreadableAddresses checks that the known addresses stay, and that there is an event.
 func TestUnreadableAddresses(t *testing.T) {
 	w := newWorld(t)

@@ -12,7 +12,7 @@ type Rules struct {
 	// Node are the node's addresses, the main one first. Empty: the addresses of its interfaces.
 	Node []netip.Addr
 	// NodePorts are the ranges of the addresses that serve node ports. Empty: all addresses of the
-	// node.
+	// node, and its loopback addresses.
 	NodePorts []netip.Prefix
 	// Pods are the ranges of the addresses of pods on all nodes.
 	Pods []netip.Prefix
@@ -62,8 +62,15 @@ func (r *Rules) nodePorts(all []netip.Addr) []netip.Addr {
 		out = slices.DeleteFunc(slices.Clone(all), func(addr netip.Addr) bool {
 			return !slices.ContainsFunc(r.NodePorts, func(p netip.Prefix) bool { return p.Contains(addr) })
 		})
+	case slices.ContainsFunc(r.Node, netip.Addr.IsLoopback):
+		out = slices.Clone(r.Node) // other agents of the machine have other loopback addresses
 	case len(r.Node) > 0:
 		out = slices.Clone(r.Node)
+		for _, addr := range all {
+			if addr.IsLoopback() {
+				out = append(out, addr)
+			}
+		}
 	default:
 		out = slices.DeleteFunc(slices.Clone(all), netip.Addr.IsLinkLocalUnicast)
 	}
