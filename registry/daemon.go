@@ -149,12 +149,16 @@ func (d *Daemon) connectNATS(context.Context) (err error) {
 	if d.nats, err = d.host.NATS("relay"); err != nil {
 		return err
 	}
+	if err := changes.CheckServer(d.nats); err != nil {
+		return fmt.Errorf("%w: %w", config.ErrInvalid, err)
+	}
 	d.agents = api.NewAgents(d.view, d.config.HeartbeatTimeout)
 	log := changelog.Log{Store: d.store}
 	d.verifier = changes.NewVerifier(log)
 	d.relay, err = changes.NewRelay(changes.RelayConfig{
 		NATS: d.nats, Log: log, Verifier: d.verifier, Prefix: d.config.NATSPrefix, Replicas: d.config.StreamReplicas,
-		MaxMsgs: d.config.LogRetention, MaxBytes: d.config.LogBytes << 20, Logger: d.log, Metrics: d.host.Metrics, Tracer: d.host.Tracer,
+		MaxMsgs: d.config.LogRetention, MaxBytes: d.config.LogBytes << 20, Logger: d.log, Metrics: d.host.Metrics,
+		Health: d.host.Health, Tracer: d.host.Tracer,
 	})
 	return err
 }

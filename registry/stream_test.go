@@ -2,7 +2,9 @@ package registry_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -10,7 +12,9 @@ import (
 
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/registry/program"
 	"portolan.dev/services/changes"
+	"portolan.dev/services/kit/config"
 	"portolan.dev/services/kit/kittest"
 )
 
@@ -131,4 +135,43 @@ func TestRestart(t *testing.T) {
 	if len(got) != len(want) {
 		t.Errorf("%d objects, before the restart %d", len(got), len(want))
 	}
+}
+
+// TestOldNATSAtTheStart checks that a registry does not start at a NATS server that is too old for the
+// change stream, and that the error has the version and the remedy.
+func TestOldNATSAtTheStart(t *testing.T) {
+	i := install(t)
+	i.nats = kittest.NATSOfVersion(t, i.nats, "2.9.10")
+	_, err := program.New(t.Context(), i.config, kittest.Host(t, i.network, i.nats))
+	if !errors.Is(err, config.ErrInvalid) || !strings.Contains(err.Error(), "version 2.9.10") || !strings.Contains(err.Error(), "2.10 or later") {
+		t.Errorf("the registry starts, or does not say why not: %v", err)
+	}
+}
+
+// TestStreamOfAnotherInstallation checks that a registry is ready, and warns, if the change stream belongs
+// to another installation.
+func TestStreamOfAnotherInstallation(t *testing.T) {
+	i, first := run(t)
+	kittest.Eventually(t, "the first one's stream", func() error { return noWarning(first) })
+	i.config.Store = "sqlite:" + t.TempDir()
+	second := i.start()
+	kittest.Eventually(t, "a warning", func() error {
+		if warnings := strings.Join(second.health.Warnings(), "\n"); !strings.Contains(warnings, "belongs to another installation") {
+			return fmt.Errorf("warnings %q", warnings)
+		}
+		return nil
+	})
+	if err := second.health.Ready(); err != nil {
+		t.Errorf("the second registry is not ready: %v", err)
+	}
+	if err := noWarning(first); err != nil {
+		t.Error(err)
+	}
+}
+
+func noWarning(r *replica) error {
+	if warnings := r.health.Warnings(); len(warnings) > 0 {
+		return errors.New(strings.Join(warnings, "\n"))
+	}
+	return nil
 }

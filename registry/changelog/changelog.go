@@ -69,6 +69,9 @@ func loggedChange(record store.Record) (*registryv1.Change, error) {
 	return changeOf(record, o), nil
 }
 
+// Installation returns the identity of the installation that the store belongs to.
+func (l Log) Installation(ctx context.Context) (string, error) { return l.Store.Installation(ctx) }
+
 // Lock runs fn while no other relay on this store runs one.
 func (l Log) Lock(ctx context.Context, fn func(ctx context.Context) error) error {
 	return l.Store.Lock(ctx, "relay", fn)

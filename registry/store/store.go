@@ -64,6 +64,13 @@ type Store interface {
 	// a row must not exceed it.
 	Restore(ctx context.Context, at, revision uint64, rows iter.Seq2[Row, error]) error
 
+	// Installation returns the identity of the installation that the store belongs to. It is made when
+	// the store is opened for the first time. NewEpoch and Restore do not change it.
+	Installation(ctx context.Context) (string, error)
+
+	// SetInstallation replaces the identity of the installation.
+	SetInstallation(ctx context.Context, id string) error
+
 	// Lock runs fn under the lock of the given name, which one caller at a time holds among all
 	// processes on this store. The context of fn ends when the lock is lost.
 	Lock(ctx context.Context, name string, fn func(context.Context) error) error

@@ -16,6 +16,13 @@
 // alternative, durable consumers on a stream that keeps the last message per subject, cannot tell
 // superseded, pruned and lost messages apart, and keeps state in the NATS server for every agent.
 //
+// # Installations
+//
+// Two registries that are no replicas of each other may use one NATS server and one prefix by mistake. The
+// stream's metadata therefore has the identity of the installation, and a relay leaves the stream of another
+// installation alone (relay_owner.go). It reports the reason in the log, as a warning of the registry's health
+// and as a metric.
+//
 // # Forged changes
 //
 // An attacker who takes over a NATS server can forge, alter, suppress and repeat messages. Therefore a

@@ -12,6 +12,9 @@ type Log interface {
 	// After returns at most limit changes that follow a revision, oldest first and without gaps. It
 	// returns none at the end of the log.
 	After(ctx context.Context, revision uint64, limit int) ([]LoggedChange, error)
+	// Installation returns the identity of the installation that the log belongs to. A copy of the log
+	// that was restored for another installation has another one.
+	Installation(ctx context.Context) (id string, err error)
 	// Lock runs fn under a lock that all processes with the same store share.
 	Lock(ctx context.Context, fn func(ctx context.Context) error) error
 	// NewEpoch gives the log a new epoch and stores it before returning. A new epoch says that the

@@ -7,7 +7,7 @@ import (
 
 type relayMetrics struct {
 	published, conflicts, rebuilds prometheus.Counter
-	lag, streamBytes               prometheus.Gauge
+	lag, streamBytes, refused      prometheus.Gauge
 }
 
 func newRelayMetrics(reg prometheus.Registerer) relayMetrics {
@@ -24,6 +24,9 @@ func newRelayMetrics(reg prometheus.Registerer) relayMetrics {
 		}),
 		lag: factory.NewGauge(prometheus.GaugeOpts{
 			Name: "portolan_changes_relay_lag_revisions", Help: "Revisions of the log that the stream lacks.",
+		}),
+		refused: factory.NewGauge(prometheus.GaugeOpts{
+			Name: "portolan_changes_relay_refused", Help: "1 while this relay leaves the stream alone because it belongs to another installation, because a registry with a copy of the store replaces it, or because the NATS server is too old; otherwise 0. /readyz has the remedy.",
 		}),
 		streamBytes: factory.NewGauge(prometheus.GaugeOpts{
 			Name: "portolan_changes_relay_stream_bytes", Help: "Size of the stream in NATS. At its limit it drops its oldest changes, which followers then read from the registry's log.",

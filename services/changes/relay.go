@@ -16,9 +16,12 @@ import (
 
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/kit/app"
-	"portolan.dev/services/kit/obs"
+	"portolan.dev/services/kit/health"
 	"portolan.dev/services/kit/tracing"
 )
+
+// HealthRelay is the part that a relay warns about.
+const HealthRelay = "change stream"
 
 // RelayConfig is the configuration of a relay.
 type RelayConfig struct {
@@ -37,6 +40,9 @@ type RelayConfig struct {
 	Verifier *Verifier
 	// Metrics may be nil.
 	Metrics prometheus.Registerer
+	// Health, if not nil, gets the reason why the stream is not fed as a warning of the part
+	// [HealthRelay].
+	Health *health.Registry
 	// Tracer adds to the trace of each change the span of its publication. If it is nil, nothing is
 	// traced.
 	Tracer *tracing.Tracer
@@ -64,11 +70,15 @@ type Relay struct {
 
 	// last is the last known sequence of the stream.
 	last atomic.Uint64
+	// foreign reports that the stream belongs to another installation. The followers of that one would
+	// take bookmarks of this one for forged.
+	foreign atomic.Bool
 
 	// verified is a revision for which the stream's message is known to equal the log's change, in
 	// the epoch verifiedIn.
 	verified   uint64
 	verifiedIn string
+	ownership  ownership
 	refusals   refusals
 	cautious   bool     // the last batch failed
 	patience   patience // timeout of requests about the stream
@@ -96,7 +106,7 @@ func NewRelay(cfg RelayConfig) (*Relay, error) {
 		return nil, err
 	}
 	return &Relay{cfg: cfg, subjects: names, js: js, metrics: newRelayMetrics(cfg.Metrics), refusals: refusals{limit: cfg.StuckAfter},
-		patience: patience{most: cfg.AckTimeout}}, nil
+		ownership: ownership{prefix: names.Prefix()}, patience: patience{most: cfg.AckTimeout}}, nil
 }
 
 // Run relays until ctx is done, and then returns nil. While NATS or the store is away, Run retries.
@@ -107,13 +117,13 @@ func (r *Relay) Run(ctx context.Context) error {
 	defer cancel()
 	bookmarks.Go(func() { r.bookmarks(ctx) })
 
-	outage := obs.Outage{Log: r.cfg.Logger, Down: "change stream cannot be fed", Up: "change stream is fed again"}
+	state := newRelayState(r.cfg, r.metrics.refused)
 	for pause := time.Duration(0); ctx.Err() == nil; {
 		err := r.runOnce(ctx)
 		switch {
 		case err == nil || ctx.Err() != nil:
 			if ctx.Err() == nil {
-				outage.Over("last", r.last.Load())
+				state.fed(r.last.Load())
 			}
 			pause = 0
 			continue
@@ -122,7 +132,7 @@ func (r *Relay) Run(ctx context.Context) error {
 			// again.
 			pause = 0
 		default:
-			outage.Failed(err)
+			state.failed(err)
 		}
 		r.js.CleanupPublisher()
 		pause = min(2*pause, time.Second)
@@ -141,6 +151,10 @@ func (r *Relay) runOnce(ctx context.Context) error {
 		return err
 	}
 	defer done()
+	if err := CheckServer(r.cfg.NATS); err != nil {
+		r.refusals.forget()
+		return err
+	}
 	epoch, last, err := r.align(ctx)
 	if err != nil {
 		// A stream that does not answer does not count as one that refuses.
@@ -206,7 +220,7 @@ func (r *Relay) bookmark(ctx context.Context) {
 		return // round meets the same error and reports it
 	}
 	r.metrics.lag.Set(float64(head - min(head, r.last.Load())))
-	if !r.cfg.NATS.IsConnected() {
+	if !r.cfg.NATS.IsConnected() || r.foreign.Load() {
 		return // a buffered bookmark would be out of date on arrival
 	}
 	payload, err := (&registryv1.Bookmark{Epoch: epoch, Revision: head}).MarshalVT()

@@ -27,6 +27,10 @@ type comparison struct {
 	// diverged reports that the stream has changes that the log does not have, so followers may
 	// have applied changes that are lost.
 	diverged bool
+	// installation is the identity of the log's installation.
+	installation string
+	// otherEpoch reports that the stream is of this installation and of another epoch than the log.
+	otherEpoch bool
 }
 
 // align makes sure that the stream continues the log, recreating the stream if necessary, and
@@ -35,6 +39,11 @@ func (r *Relay) align(ctx context.Context) (epoch string, last uint64, err error
 	now, err := r.compare(ctx)
 	if err != nil {
 		return "", 0, err
+	}
+	if now.otherEpoch {
+		if err := r.ownership.replaced(now.epoch, now.installation, time.Now()); err != nil {
+			return "", 0, err
+		}
 	}
 	if now.mismatch != "" {
 		if err := r.rebuild(ctx, now.mismatch, false); err != nil {
@@ -47,6 +56,7 @@ func (r *Relay) align(ctx context.Context) (epoch string, last uint64, err error
 			return "", 0, fmt.Errorf("stream was made anew and still does not fit: %s", now.mismatch)
 		}
 	}
+	r.ownership.fit(now.epoch)
 	if now.oldest > now.last {
 		if err := r.skipPruned(ctx, now.oldest); err != nil {
 			return "", 0, err
@@ -69,21 +79,33 @@ func (r *Relay) compare(ctx context.Context) (comparison, error) {
 	defer cancel()
 	var now comparison
 	now.epoch, now.head, now.oldest, err = r.cfg.Log.Head(ctx)
-	switch {
-	case err != nil:
+	if err != nil {
 		return comparison{}, fmt.Errorf("read the head of the log: %w", err)
-	case missing:
+	}
+	if now.installation, err = r.cfg.Log.Installation(ctx); err != nil {
+		return comparison{}, fmt.Errorf("read the identity of the installation: %w", err)
+	}
+	var info *jetstream.StreamInfo
+	if !missing {
+		info = stream.CachedInfo()
+	}
+	err = r.ownership.admit(info, now.installation, time.Now())
+	if r.foreign.Store(err != nil); err != nil {
+		return comparison{}, err
+	}
+	if missing {
 		now.mismatch = noStream
 		return now, nil
 	}
-	info := stream.CachedInfo()
 	now.last = info.State.LastSeq
 	r.metrics.streamBytes.Set(float64(info.State.Bytes))
 	switch {
 	case !r.configMatches(info.Config):
 		now.mismatch = "it is not configured as ours"
 	case info.Config.Metadata[metadataEpoch] != now.epoch:
-		now.mismatch = "it is of another epoch"
+		now.mismatch, now.otherEpoch = "it is of another epoch", true
+	case info.Config.Metadata[metadataInstallation] == "":
+		now.mismatch = "it names no installation"
 	case now.last > now.head:
 		now.mismatch, now.diverged = fmt.Sprintf("it is at %d, the log at %d", now.last, now.head), true
 	default:
@@ -242,7 +264,7 @@ func (r *Relay) streamConfig(now comparison) jetstream.StreamConfig {
 		DenyDelete:  true,
 		FirstSeq:    now.head + 1,
 		RePublish:   &jetstream.RePublish{Source: r.subjects.Changes(), Destination: r.subjects.republished()},
-		Metadata:    map[string]string{metadataEpoch: now.epoch},
+		Metadata:    map[string]string{metadataEpoch: now.epoch, metadataInstallation: now.installation},
 	}
 }
 

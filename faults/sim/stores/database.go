@@ -20,19 +20,20 @@ type Database struct {
 
 	emulator *netem.Emulator
 
-	mu       sync.Mutex
-	epochs   int
-	head     store.Head
-	base     uint64 // the revision before records[0]
-	records  []store.Record
-	rows     map[object.Key]store.Row
-	sessions map[*Session]struct{}
-	locks    map[string]chan struct{} // a channel has one element while its lock is held
+	mu           sync.Mutex
+	installation string
+	epochs       int
+	head         store.Head
+	base         uint64 // the revision before records[0]
+	records      []store.Record
+	rows         map[object.Key]store.Row
+	sessions     map[*Session]struct{}
+	locks        map[string]chan struct{} // a channel has one element while its lock is held
 }
 
 // NewDatabase returns an empty database. If emulator is nil, there are no delays and losses.
 func NewDatabase(emulator *netem.Emulator) *Database {
-	d := &Database{emulator: emulator, rows: map[object.Key]store.Row{}, sessions: map[*Session]struct{}{}, locks: map[string]chan struct{}{}}
+	d := &Database{emulator: emulator, installation: "simulated", rows: map[object.Key]store.Row{}, sessions: map[*Session]struct{}{}, locks: map[string]chan struct{}{}}
 	d.startEpoch()
 	return d
 }

@@ -237,6 +237,27 @@ func (s *Session) Restore(ctx context.Context, at, revision uint64, rows iter.Se
 	return nil
 }
 
+// Installation implements [store.Store].
+func (s *Session) Installation(ctx context.Context) (string, error) {
+	if err := s.roundTrip(ctx); err != nil {
+		return "", err
+	}
+	s.database.mu.Lock()
+	defer s.database.mu.Unlock()
+	return s.database.installation, nil
+}
+
+// SetInstallation implements [store.Store].
+func (s *Session) SetInstallation(ctx context.Context, id string) error {
+	if err := s.roundTrip(ctx); err != nil {
+		return err
+	}
+	s.database.mu.Lock()
+	defer s.database.mu.Unlock()
+	s.database.installation = id
+	return nil
+}
+
 // Lock implements [store.Store].
 func (s *Session) Lock(ctx context.Context, name string, fn func(context.Context) error) error {
 	lock := s.database.lock(name)

@@ -106,8 +106,10 @@ func (s *Store) prepare(ctx context.Context) (err error) {
 	if err := checkTemporary(ctx, db); err != nil {
 		return err
 	}
-	_, err = db.ExecContext(ctx, `INSERT INTO registry_head (one, epoch, revision, oldest) VALUES (true, $1, 0, 0) ON CONFLICT DO NOTHING`, rand.Text())
-	return unavailable(err)
+	if _, err = db.ExecContext(ctx, `INSERT INTO registry_head (one, epoch, revision, oldest) VALUES (true, $1, 0, 0) ON CONFLICT DO NOTHING`, rand.Text()); err != nil {
+		return unavailable(err)
+	}
+	return s.prepareInstallation(ctx, db)
 }
 
 // checkTemporary returns an error if the role may not create the temporary function that commits.

@@ -65,6 +65,9 @@ func (s *Store) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.prepareInstallation(ctx); err != nil {
+		return err
+	}
 	s.writer, err = newWriter(ctx, s.db.Writer)
 	return err
 }

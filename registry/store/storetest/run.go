@@ -72,6 +72,7 @@ func Run(t *testing.T, newPlace func(t *testing.T) Location) {
 		{"LogEpochUnderLoad", testLogEpochUnderLoad},
 		{"Restore", testRestore},
 		{"RestoreRefused", testRestoreRefused},
+		{"Installation", testInstallation},
 		{"Lock", testLock},
 		{"LockKeepsOthersOut", testLockKeepsOthersOut},
 		{"CommitsWake", testCommitsWake},

@@ -27,19 +27,20 @@ type Log struct {
 	bus      bus
 	verifier *changes.Verifier
 
-	mu      sync.Mutex
-	epoch   int
-	head    uint64
-	oldest  uint64
-	changes []changes.LoggedChange // revisions oldest+1 to head
-	objects map[object.Key]object.Object
-	uids    int
-	wake    chan struct{}
+	mu           sync.Mutex
+	installation string
+	epoch        int
+	head         uint64
+	oldest       uint64
+	changes      []changes.LoggedChange // revisions oldest+1 to head
+	objects      map[object.Key]object.Object
+	uids         int
+	wake         chan struct{}
 }
 
 // New returns an empty log at revision 0.
 func New(t testing.TB) *Log {
-	l := &Log{t: t, lock: make(chan struct{}, 1), epoch: 1, objects: map[object.Key]object.Object{}, wake: make(chan struct{})}
+	l := &Log{t: t, lock: make(chan struct{}, 1), installation: "installation-1", epoch: 1, objects: map[object.Key]object.Object{}, wake: make(chan struct{})}
 	l.verifier = changes.NewVerifier(l)
 	return l
 }
@@ -196,6 +197,20 @@ func (l *Log) after(revision uint64, limit int) ([]changes.LoggedChange, error) 
 	}
 	from := revision - l.oldest
 	return slices.Clone(l.changes[from:min(from+uint64(limit), uint64(len(l.changes)))]), nil
+}
+
+// Installation implements changes.Log.
+func (l *Log) Installation(context.Context) (string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.installation, nil
+}
+
+// SetInstallation makes the log one of another installation.
+func (l *Log) SetInstallation(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.installation = id
 }
 
 // Lock implements changes.Log.

@@ -1,8 +1,15 @@
 package kittest
 
 import (
+	"bufio"
 	"errors"
+	"fmt"
+	"io"
+	"net"
 	"os"
+	"regexp"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -71,4 +78,53 @@ func natsFor(url string) func(string) (*nats.Conn, error) {
 		}
 		return nats.Connect(url, nats.Name(name), nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true))
 	}
+}
+
+// versionInGreeting matches the version in the first line of a NATS server.
+var versionInGreeting = regexp.MustCompile(`"version":"[^"]*"`)
+
+// NATSOfVersion returns the URL of a server that passes everything on to the NATS server at url, but says
+// that it is of another version.
+func NATSOfVersion(t testing.TB, url, version string) string {
+	t.Helper()
+	lis := Listen(t)
+	var open sync.WaitGroup
+	t.Cleanup(open.Wait)
+	open.Go(func() {
+		for {
+			client, err := lis.Accept()
+			if err != nil {
+				return
+			}
+			open.Go(func() { passOn(client, strings.TrimPrefix(url, "nats://"), version) })
+		}
+	})
+	t.Cleanup(func() { lis.Close() })
+	return "nats://" + lis.Addr().String()
+}
+
+// passOn connects a client with a server until one of them ends the connection.
+func passOn(client net.Conn, addr, version string) {
+	defer client.Close()
+	server, err := net.Dial("tcp", addr)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	answers := bufio.NewReader(server)
+	greeting, err := answers.ReadString('\n')
+	if err != nil {
+		return
+	}
+	if _, err := io.WriteString(client, versionInGreeting.ReplaceAllLiteralString(greeting, fmt.Sprintf("%q:%q", "version", version))); err != nil {
+		return
+	}
+	var both sync.WaitGroup
+	both.Go(func() {
+		defer server.Close()
+		_, _ = io.Copy(server, client) // the end of the connection is no error here
+	})
+	_, _ = io.Copy(client, answers)
+	client.Close()
+	both.Wait()
 }
