@@ -1,6 +1,7 @@
 package registry_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -110,6 +111,48 @@ func TestBackup(t *testing.T) {
 	}
 	if _, err := target.restore(t, backup); apierr.Code(err) != codes.FailedPrecondition {
 		t.Errorf("import into a registry that is not empty: %v", err)
+	}
+}
+
+// TestImportBesideDaemons imports a backup into a registry to which daemons write all the time, as they do in
+// an installation that was just started. Settings of an operator must not be replaced.
+func TestImportBesideDaemons(t *testing.T) {
+	_, source := run(t)
+	source.create(t, web("web"))
+	backup := source.export(t)
+
+	_, target := run(t)
+	node, err := target.nodes.CreateNode(within(t), &registryv1.CreateNodeRequest{Node: &corev1.Node{Metadata: &corev1.ObjectMeta{Name: "n1"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	target.lease(t, "endpointctl", nil)
+	target.lease(t, "lbctl-b", nil)
+	node.Node.Spec = &corev1.NodeSpec{PodCidrs: []string{"10.64.1.0/24"}}
+	if _, err := target.nodes.UpdateNode(within(t), &registryv1.UpdateNodeRequest{Node: node.GetNode()}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := target.restore(t, backup); apierr.Code(err) != codes.FailedPrecondition {
+		t.Errorf("import over the settings of a node: %v", err)
+	}
+	if _, err := target.nodes.DeleteNode(within(t), &registryv1.DeleteNodeRequest{Name: "n1"}); err != nil {
+		t.Fatal(err)
+	}
+	stop := kittest.Run(t, "a daemon", func(ctx context.Context) error {
+		for ctx.Err() == nil {
+			// Errors are those of an agent during an import.
+			_, _ = target.nodes.CreateNode(ctx, &registryv1.CreateNodeRequest{Node: &corev1.Node{Metadata: &corev1.ObjectMeta{Name: "n2"}}})
+			_, _ = target.nodes.DeleteNode(ctx, &registryv1.DeleteNodeRequest{Name: "n2"})
+		}
+		return nil
+	})
+	answer, err := target.restore(t, backup)
+	stop()
+	if err != nil || answer.GetInstallation() == "" || answer.GetInstallation() == backup[0].GetHeader().GetInstallation() {
+		t.Fatalf("import = %v, %v; the backup is of %q", answer, err, backup[0].GetHeader().GetInstallation())
+	}
+	if _, err := target.services.GetService(within(t), &registryv1.GetServiceRequest{Name: "web"}); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -47,12 +47,18 @@ func (i *installation) startDev(args ...string) {
 	i.process.await("portolan ready")
 }
 
-// restart stops the installation as Ctrl-C does, and starts it on the same data.
-func (i *installation) restart() {
+// stop stops the installation as Ctrl-C does.
+func (i *installation) stop() {
 	i.Helper()
 	if err := i.process.signal(syscall.SIGINT); err != nil {
 		i.Fatalf("dev did not stop cleanly: %v", err)
 	}
+}
+
+// restart stops the installation, and starts it on the same data.
+func (i *installation) restart() {
+	i.Helper()
+	i.stop()
 	i.startDev()
 }
 

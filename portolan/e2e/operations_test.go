@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"os"
 	"os/exec"
@@ -63,6 +64,7 @@ type operator struct {
 	replace *strings.Replacer
 	url     func(role, database string) string
 	console map[string]func() // steps that replace lines which need more than bash
+	streams string            // rebuilds before a restored copy was started
 }
 
 func operate(t *testing.T) *operator {
@@ -85,6 +87,9 @@ func operate(t *testing.T) *operator {
 		"systemctl stop portolan-allocator":          func() { o.stop(seat{"allocator", host}) },
 		"systemctl enable --now portolan-allocator":  o.startAllocators,
 		"systemctl disable --now portolan-nodeagent": func() { o.stop(seat{"nodeagent", host}) },
+		"registry -config practice.yaml -store-file /etc/portolan/store-restored -addr 127.0.0.1:17400 -http-addr 127.0.0.1:17500 -allocator 127.0.0.1:17401": o.startCopy,
+		"allocator -data-dir /tmp/practice -registry 127.0.0.1:17400 -addr 127.0.0.1:17401 -http-addr 127.0.0.1:17501":                                        o.startAllocatorOfCopy,
+		"kill %1 %2": o.stopCopy,
 		// It needs root and a kernel of its own, so the tests of nodeagent run it.
 		"nodeagent cleanup -config /etc/portolan/nodeagent.yaml": func() {},
 		// The daemons of this test have no certificates. The attacks in portolan/e2e revoke some.
@@ -152,6 +157,68 @@ func (o *operator) startAllocators() {
 	for _, at := range o.seats("allocator") {
 		o.awaitReady(at)
 	}
+}
+
+// copyAt returns an address of the restored copy at a port of the document.
+func (o *operator) copyAt(port int) string { return o.network.Addr(host, port) }
+
+// practice returns the name of a process of the restored copy.
+func practice(daemon string) seat { return seat{"practice " + daemon, host} }
+
+// startCopy starts a registry on the restored database, with the NATS server of the original.
+func (o *operator) startCopy() {
+	o.streams = o.rebuilds()
+	o.running[practice("registry")] = startProgram(o.T, "practice registry", "registry",
+		"-addr", o.copyAt(17400), "-http-addr", o.copyAt(17500), "-nats-url", "nats://"+o.api(4222), "-allocator", o.copyAt(17401),
+		"-store-file", kittest.SecretFile(o.T, o.url("portolan", "portolan_restored")), "-service-cidr", o.network.Services(), "-pod-cidr", o.network.Pods(),
+		"-loopback-endpoints", o.network.Pods())
+	kittest.Eventually(o.T, "the registry of the copy", func() error {
+		page, err := getPage(o.copyAt(17500), "/readyz")
+		if err == nil && !strings.Contains(page, "belongs to another installation") {
+			err = errors.New(page)
+		}
+		return err
+	})
+}
+
+func (o *operator) startAllocatorOfCopy() {
+	o.running[practice("allocator")] = startProgram(o.T, "practice allocator", "allocator",
+		"-addr", o.copyAt(17401), "-http-addr", o.copyAt(17501), "-nats-url", "nats://"+o.api(4222), "-registry", o.copyAt(17400),
+		"-data-dir", o.TempDir(), "-service-cidr", o.network.Services(), "-pod-cidr", o.network.Pods())
+	kittest.Eventually(o.T, "the allocator of the copy", func() error {
+		_, err := getPage(o.copyAt(17501), "/readyz")
+		return err
+	})
+}
+
+// stopCopy stops the restored copy. The original must not have noticed it.
+func (o *operator) stopCopy() {
+	o.stop(practice("registry"))
+	o.stop(practice("allocator"))
+	if after := o.rebuilds(); after != o.streams {
+		o.Errorf("the registries have made the change stream %s times, and %s times before the practice", after, o.streams)
+	}
+	for _, at := range o.seats("registry") {
+		if page, err := getPage(o.http(at), "/readyz"); err != nil || strings.Contains(page, "change stream") {
+			o.Errorf("the registry on %s: %v\n%s", at.host, err, page)
+		}
+	}
+}
+
+// rebuilds returns how often each registry of the installation has made the change stream.
+func (o *operator) rebuilds() string {
+	o.Helper()
+	var all []string
+	for _, at := range o.seats("registry") {
+		page, err := getPage(o.http(at), "/metrics")
+		_, line, found := strings.Cut(page, "\nportolan_changes_relay_rebuilds_total ")
+		if err != nil || !found {
+			o.Fatalf("metrics of the registry on %s: %v", at.host, err)
+		}
+		line, _, _ = strings.Cut(line, "\n")
+		all = append(all, line)
+	}
+	return strings.Join(all, " and ")
 }
 
 func (o *operator) startShop() {

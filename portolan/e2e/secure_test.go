@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"portolan.dev/allocator"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/dnssvc"
 	"portolan.dev/endpointctl"
 	"portolan.dev/lbctl"
@@ -216,6 +217,51 @@ func (s *secured) balanced() {
 	})
 }
 
+// givenBack has an update give back a node port, which another service gets at once.
+func (s *secured) givenBack() {
+	s.Helper()
+	const port = 30123
+	withPort := func(name string) string {
+		return fmt.Sprintf(`{apiVersion: v1, kind: Service, metadata: {name: %s}, spec: {type: NodePort, ports: [{port: 8082, nodePort: %d}]}}`, name, port)
+	}
+	s.apply(withPort("former"))
+	s.apply(`{apiVersion: v1, kind: Service, metadata: {name: former}, spec: {type: ClusterIP, ports: [{port: 8082}]}}`)
+	s.apply(withPort("next"))
+	s.portolan("delete", "service", "former", "next")
+}
+
+// settingsKnown reads settings of the installation, one of which the registry has from the allocator.
+func (s *secured) settingsKnown() {
+	s.Helper()
+	files := identity.Files{Cert: filepath.Join(s.certs, "viewer.crt"), Key: filepath.Join(s.certs, "viewer.key"), CA: filepath.Join(s.certs, "ca.crt")}
+	source, err := identity.Open(identity.Options{Files: files, Log: kittest.Logger(s.T)})
+	if err != nil {
+		s.Fatal(err)
+	}
+	conn, err := rpc.TCP().Dial(s.api(7400), source.DialOption(identity.Registry))
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	settings, err := registryv1.NewDiscoveryServiceClient(conn).GetSettings(s.Context(), &registryv1.GetSettingsRequest{})
+	if err != nil || settings.GetNodePortRange() != "30000-32767" {
+		s.Errorf("the range of node ports is %q, %v", settings.GetNodePortRange(), err)
+	}
+}
+
+// backedUp takes a backup with the certificate of an operator.
+func (s *secured) backedUp() {
+	s.Helper()
+	file := filepath.Join(s.TempDir(), "backup")
+	s.portolan("export", "-f", file)
+	if info, err := os.Stat(file); err != nil || info.Size() == 0 || info.Mode().Perm() != 0o600 {
+		s.Errorf("the backup: %v, %v", info, err)
+	}
+	if _, errOut, err := s.try("", "import", "-f", file); err == nil || !strings.Contains(errOut, "the registry is not empty") {
+		s.Errorf("an import into a registry with objects: %v\n%s", err, errOut)
+	}
+}
+
 // TestSecuredInstallation checks that everything works with certificates everywhere and with each
 // role's rights only: a service is registered, gets its address and its name, its backends become
 // ready, and traffic reaches them. No daemon's request is refused, and requests without the right
@@ -243,6 +289,9 @@ func TestSecuredInstallation(t *testing.T) {
 		return err
 	})
 	s.balanced()
+	s.givenBack()
+	s.backedUp()
+	s.settingsKnown()
 	for _, line := range s.log.lines() {
 		if text := strings.ToLower(line); strings.Contains(text, "permission") || strings.Contains(text, "role ") && strings.Contains(text, "may not") || strings.Contains(text, "connection refused") && strings.Contains(text, "peer=") {
 			t.Errorf("a daemon was refused something: %s", line)

@@ -145,14 +145,20 @@ func (s *separate) awaitReady(at seat) {
 
 // ready returns the reason why a daemon is not ready, or nil.
 func (s *separate) ready(at seat) error {
-	answer, err := http.Get("http://" + s.http(at) + "/readyz")
+	_, err := getPage(s.http(at), "/readyz")
+	return err
+}
+
+// getPage returns a page that a daemon serves at its HTTP address.
+func getPage(address, path string) (string, error) {
+	answer, err := http.Get("http://" + address + path)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer func() { _ = answer.Body.Close() }()
 	text, err := io.ReadAll(answer.Body)
 	if err == nil && answer.StatusCode != http.StatusOK {
 		err = fmt.Errorf("%d: %s", answer.StatusCode, text)
 	}
-	return err
+	return string(text), err
 }

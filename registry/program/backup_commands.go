@@ -11,12 +11,12 @@ import (
 	"os"
 
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/encoding/protodelim"
 
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/registry"
 	"portolan.dev/registry/internal/backup"
 	"portolan.dev/registry/store"
+	"portolan.dev/services/client"
 	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/config"
 	"portolan.dev/services/kit/identity"
@@ -43,11 +43,12 @@ func (s *backupConfig) dial() (*grpc.ClientConn, error) {
 	return rpc.TCP().Dial(s.Server, source.DialOption(identity.Registry))
 }
 
-// backupCommands returns the function of each backup command by its name.
-func backupCommands() map[string]daemon.Command {
+// commands returns the function of each command by its name.
+func commands() map[string]daemon.Command {
 	return map[string]daemon.Command{
-		"export": func(ctx context.Context, args []string) error { return runExport(ctx, args, os.Stdout) },
-		"import": func(ctx context.Context, args []string) error { return runImport(ctx, args, os.Stdin) },
+		"export":       func(ctx context.Context, args []string) error { return runExport(ctx, args, os.Stdout) },
+		"import":       func(ctx context.Context, args []string) error { return runImport(ctx, args, os.Stdin) },
+		"installation": func(ctx context.Context, args []string) error { return runInstallation(ctx, args, os.Stdout) },
 	}
 }
 
@@ -56,12 +57,18 @@ func loadBackupConfig(command string, args []string) (backupConfig, error) {
 	if err := config.Load("registry-"+command, &s, args, os.LookupEnv, os.Stdout); err != nil {
 		return s, err
 	}
-	where := registry.Config{Store: s.Store, StoreFile: s.StoreFile}
+	err := readStoreFile(&s.Store, s.StoreFile)
+	return s, err
+}
+
+// readStoreFile sets the location of a store to the content of a file, if one is given.
+func readStoreFile(dsn *string, file string) error {
+	where := registry.Config{Store: *dsn, StoreFile: file}
 	if err := where.ReadStoreFile(); err != nil {
-		return s, fmt.Errorf("%w: %w", config.ErrInvalid, err)
+		return fmt.Errorf("%w: %w", config.ErrInvalid, err)
 	}
-	s.Store = where.Store
-	return s, nil
+	*dsn = where.Store
+	return nil
 }
 
 func runExport(ctx context.Context, args []string, stdout io.Writer) error {
@@ -74,57 +81,38 @@ func runExport(ctx context.Context, args []string, stdout io.Writer) error {
 
 // writeBackup writes the backup to out.
 func writeBackup(ctx context.Context, s backupConfig, out io.Writer) error {
-	buffered := bufio.NewWriter(out)
-	write := func(record *registryv1.BackupRecord) error {
-		_, err := protodelim.MarshalTo(buffered, record)
-		return err
-	}
-	var err error
 	if s.Store != "" {
-		err = exportStore(ctx, s.Store, write)
-	} else {
-		err = s.exportServer(ctx, write)
+		return exportStore(ctx, s.Store, out)
 	}
-	return errors.Join(err, buffered.Flush())
-}
-
-func (s *backupConfig) exportServer(ctx context.Context, write func(*registryv1.BackupRecord) error) error {
 	conn, err := s.dial()
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	stream, err := registryv1.NewBackupServiceClient(conn).Export(ctx, &registryv1.ExportRequest{})
-	if err != nil {
-		return err
+	if err := client.New(conn).Export(ctx, out); err != nil {
+		return fmt.Errorf("export from %s: %w", s.Server, err)
 	}
-	for {
-		answer, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("export from %s: %w", s.Server, err)
-		}
-		if err := write(answer.GetRecord()); err != nil {
-			return err
-		}
-	}
+	return nil
 }
 
 func openQuietly(ctx context.Context, dsn string) (store.Store, error) {
 	return OpenStore(ctx, registry.Config{Store: dsn}, slog.New(slog.DiscardHandler))
 }
 
-func exportStore(ctx context.Context, dsn string, write func(*registryv1.BackupRecord) error) error {
+func exportStore(ctx context.Context, dsn string, out io.Writer) error {
 	s, err := openQuietly(ctx, dsn)
 	if err != nil {
 		return err
 	}
-	err = backup.FromStore(ctx, s, func(revision uint64, objects iter.Seq2[object.Object, error]) error {
-		return backup.Write(revision, obs.Version(), objects, write)
-	})
-	return errors.Join(err, s.Close())
+	buffered := bufio.NewWriter(out)
+	write := func(record *registryv1.BackupRecord) error { return client.WriteRecord(buffered, record) }
+	installation, err := s.Installation(ctx)
+	if err == nil {
+		err = backup.FromStore(ctx, s, func(revision uint64, objects iter.Seq2[object.Object, error]) error {
+			return backup.Write(backup.Origin{Revision: revision, Version: obs.Version(), Installation: installation}, objects, write)
+		})
+	}
+	return errors.Join(err, s.Close(), buffered.Flush())
 }
 
 func runImport(ctx context.Context, args []string, stdin io.Reader) error {
@@ -137,53 +125,25 @@ func runImport(ctx context.Context, args []string, stdin io.Reader) error {
 
 // readBackup imports the backup that in holds.
 func readBackup(ctx context.Context, s backupConfig, in io.Reader) error {
-	buffered := bufio.NewReader(in)
-	read := func() (*registryv1.BackupRecord, error) {
-		record := &registryv1.BackupRecord{}
-		err := protodelim.UnmarshalOptions{MaxSize: maxRecord}.UnmarshalFrom(buffered, record)
-		return record, err
-	}
 	if s.Store != "" {
-		return importStore(ctx, s.Store, read)
+		return importStore(ctx, s.Store, in)
 	}
-	return s.importServer(ctx, read)
-}
-
-// maxRecord is larger than any record that an export writes.
-const maxRecord = 16 << 20
-
-func (s *backupConfig) importServer(ctx context.Context, read func() (*registryv1.BackupRecord, error)) error {
 	conn, err := s.dial()
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	stream, err := registryv1.NewBackupServiceClient(conn).Import(ctx)
-	if err != nil {
-		return err
-	}
-	for {
-		record, err := read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return fmt.Errorf("read backup: %w", err)
-		}
-		if err := stream.Send(&registryv1.ImportRequest{Record: record}); err != nil {
-			break // the response has the reason
-		}
-	}
-	answer, err := stream.CloseAndRecv()
+	imported, err := client.New(conn).Import(ctx, in)
 	if err != nil {
 		return fmt.Errorf("import into %s: %w", s.Server, err)
 	}
-	fmt.Fprintf(os.Stderr, "%d objects imported, the registry is at revision %d\n", answer.GetObjects(), answer.GetRevision())
+	fmt.Fprintln(os.Stderr, imported)
 	return nil
 }
 
-func importStore(ctx context.Context, dsn string, read func() (*registryv1.BackupRecord, error)) error {
-	b, err := backup.Read(read)
+func importStore(ctx context.Context, dsn string, in io.Reader) error {
+	buffered := bufio.NewReader(in)
+	b, err := backup.Read(func() (*registryv1.BackupRecord, error) { return client.ReadRecord(buffered) })
 	if err != nil {
 		return err
 	}
@@ -191,10 +151,24 @@ func importStore(ctx context.Context, dsn string, read func() (*registryv1.Backu
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(backup.Restore(ctx, s, b), s.Close()); err != nil {
+	imported, err := fillStore(ctx, s, b)
+	if err := errors.Join(err, s.Close()); err != nil {
 		where, _ := config.Redact(dsn)
 		return fmt.Errorf("import into %s: %w", where, err)
 	}
-	fmt.Fprintf(os.Stderr, "%d objects imported\n", len(b.Rows))
+	fmt.Fprintln(os.Stderr, imported)
 	return nil
+}
+
+// fillStore restores a backup into a store.
+func fillStore(ctx context.Context, s store.Store, b *backup.Backup) (client.Imported, error) {
+	if err := backup.Restore(ctx, s, b); err != nil {
+		return client.Imported{}, err
+	}
+	head, err := s.Head(ctx)
+	if err != nil {
+		return client.Imported{}, err
+	}
+	installation, err := s.Installation(ctx)
+	return client.Imported{Objects: uint64(len(b.Rows)), Revision: head.Revision, Installation: installation, Original: b.Installation}, err
 }

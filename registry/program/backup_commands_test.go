@@ -1,9 +1,11 @@
 package program
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,7 +63,7 @@ func TestCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := func(command string, args ...string) error { return backupCommands()[command](t.Context(), args) }
+	run := func(command string, args ...string) error { return commands()[command](t.Context(), args) }
 	if err := run("export", "-server", source, "-file", file); err != nil {
 		t.Fatal(err)
 	}
@@ -83,6 +85,47 @@ func TestCommands(t *testing.T) {
 	got, err := leases(t, target).GetLease(t.Context(), &registryv1.GetLeaseRequest{Name: "l"})
 	if err != nil || !got.GetLease().EqualVT(created.GetLease()) {
 		t.Errorf("after two backups: %v, %v; want %v", got, err, created.GetLease())
+	}
+}
+
+// TestInstallation shows and changes the identity of a store. An import does not change it.
+func TestInstallation(t *testing.T) {
+	dir := t.TempDir()
+	first, second, file := "sqlite:"+filepath.Join(dir, "first"), "sqlite:"+filepath.Join(dir, "second"), filepath.Join(dir, "backup")
+	_, stop := start(t, first)
+	stop()
+	identity := func(args ...string) string {
+		t.Helper()
+		var out strings.Builder
+		if err := runInstallation(t.Context(), args, &out); err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(out.String())
+	}
+	original := identity("-store", first)
+	run := func(command, where string) error {
+		return commands()[command](t.Context(), []string{"-store", where, "-file", file})
+	}
+	if err := errors.Join(run("export", first), run("import", second)); err != nil {
+		t.Fatal(err)
+	}
+	own := identity("-store", second)
+	if own == original {
+		t.Errorf("the restored store is of %s, too", original)
+	}
+	if got := identity("-store", second, "-set", original); got != original || identity("-store", second) != original {
+		t.Errorf("the restored store is of %s", got)
+	}
+	if got := identity("-store", second, "-set", "new"); got == original || got == own || got != identity("-store", second) {
+		t.Errorf("the new identity is %s", got)
+	}
+	for _, args := range [][]string{nil, {"-store", first, "-set", "a b"}} {
+		if err := runInstallation(t.Context(), args, io.Discard); !errors.Is(err, config.ErrInvalid) {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+	if got := identity("-store", first); got != original {
+		t.Errorf("the original is of %s, and was of %s", got, original)
 	}
 }
 
@@ -128,7 +171,7 @@ func TestCommandsOverTLS(t *testing.T) {
 	addr, _ := startAs(t, "sqlite:"+filepath.Join(dir, "store"), certs.Source("registry"))
 	export := func(who string) error {
 		files := certs.Issue(who, time.Hour)
-		return backupCommands()["export"](t.Context(), []string{
+		return commands()["export"](t.Context(), []string{
 			"-server", addr, "-file", filepath.Join(dir, "backup"), "-tls-cert", files.Cert, "-tls-key", files.Key, "-tls-ca", files.CA,
 		})
 	}
@@ -138,7 +181,7 @@ func TestCommandsOverTLS(t *testing.T) {
 	if err := export("viewer"); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("a viewer: %v", err)
 	}
-	if err := backupCommands()["export"](t.Context(), []string{"-server", addr, "-file", filepath.Join(dir, "backup")}); err == nil {
+	if err := commands()["export"](t.Context(), []string{"-server", addr, "-file", filepath.Join(dir, "backup")}); err == nil {
 		t.Error("without a certificate: a backup")
 	}
 }

@@ -2,5 +2,5 @@ package program
 
 import "portolan.dev/services/daemon"
 
-// Main is the main function of the program, and of its commands export and import.
-func Main() int { return daemon.MainWithCommands("registry", backupCommands(), New) }
+// Main is the main function of the program, and of its commands export, import and installation.
+func Main() int { return daemon.MainWithCommands("registry", commands(), New) }

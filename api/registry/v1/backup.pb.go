@@ -158,7 +158,10 @@ type ImportResponse struct {
 	// Number of stored objects.
 	Objects uint64 `protobuf:"varint,1,opt,name=objects,proto3" json:"objects,omitempty"`
 	// Newest revision of the filled registry.
-	Revision      uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	Revision uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Identity of the filled registry's installation. It does not come from the backup: a restored copy is
+	// another installation until an operator says otherwise.
+	Installation  string `protobuf:"bytes,3,opt,name=installation,proto3" json:"installation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -205,6 +208,13 @@ func (x *ImportResponse) GetRevision() uint64 {
 		return x.Revision
 	}
 	return 0
+}
+
+func (x *ImportResponse) GetInstallation() string {
+	if x != nil {
+		return x.Installation
+	}
+	return ""
 }
 
 // BackupRecord is a part of a backup.
@@ -321,7 +331,9 @@ type BackupHeader struct {
 	// Time of the export.
 	Time *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
 	// Version of the registry that wrote it.
-	Version       string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
+	Version string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
+	// Identity of the installation that it was made of; empty in backups of earlier releases.
+	Installation  string `protobuf:"bytes,5,opt,name=installation,proto3" json:"installation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -380,6 +392,13 @@ func (x *BackupHeader) GetTime() *timestamppb.Timestamp {
 func (x *BackupHeader) GetVersion() string {
 	if x != nil {
 		return x.Version
+	}
+	return ""
+}
+
+func (x *BackupHeader) GetInstallation() string {
+	if x != nil {
+		return x.Installation
 	}
 	return ""
 }
@@ -494,20 +513,22 @@ const file_portolan_registry_v1_backup_proto_rawDesc = "" +
 	"\x0eExportResponse\x12:\n" +
 	"\x06record\x18\x01 \x01(\v2\".portolan.registry.v1.BackupRecordR\x06record\"K\n" +
 	"\rImportRequest\x12:\n" +
-	"\x06record\x18\x01 \x01(\v2\".portolan.registry.v1.BackupRecordR\x06record\"F\n" +
+	"\x06record\x18\x01 \x01(\v2\".portolan.registry.v1.BackupRecordR\x06record\"j\n" +
 	"\x0eImportResponse\x12\x18\n" +
 	"\aobjects\x18\x01 \x01(\x04R\aobjects\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\x04R\brevision\"\xd8\x01\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\x12\"\n" +
+	"\finstallation\x18\x03 \x01(\tR\finstallation\"\xd8\x01\n" +
 	"\fBackupRecord\x12<\n" +
 	"\x06header\x18\x01 \x01(\v2\".portolan.registry.v1.BackupHeaderH\x00R\x06header\x12?\n" +
 	"\aobjects\x18\x02 \x01(\v2#.portolan.registry.v1.BackupObjectsH\x00R\aobjects\x12?\n" +
 	"\atrailer\x18\x03 \x01(\v2#.portolan.registry.v1.BackupTrailerH\x00R\atrailerB\b\n" +
-	"\x06record\"\x8c\x01\n" +
+	"\x06record\"\xb0\x01\n" +
 	"\fBackupHeader\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x12.\n" +
 	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x18\n" +
-	"\aversion\x18\x04 \x01(\tR\aversion\"C\n" +
+	"\aversion\x18\x04 \x01(\tR\aversion\x12\"\n" +
+	"\finstallation\x18\x05 \x01(\tR\finstallation\"C\n" +
 	"\rBackupObjects\x122\n" +
 	"\aobjects\x18\x01 \x03(\v2\x18.portolan.core.v1.ObjectR\aobjects\"A\n" +
 	"\rBackupTrailer\x12\x18\n" +

@@ -32,7 +32,9 @@ type BackupServiceClient interface {
 	// Export streams every object at one revision. The first message is the header, the last one the
 	// trailer.
 	Export(ctx context.Context, in *ExportRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportResponse], error)
-	// Import fills an empty registry from such a stream. Errors: FAILED_PRECONDITION (not empty),
+	// Import fills an empty registry from such a stream. A registry is empty if it has only objects that
+	// daemons make by themselves: the namespace default, Leases of controllers, Events, and Nodes without
+	// a spec. The objects of the backup replace them. Errors: FAILED_PRECONDITION (not empty),
 	// INVALID_ARGUMENT (damaged or truncated stream).
 	Import(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ImportRequest, ImportResponse], error)
 }
@@ -86,7 +88,9 @@ type BackupServiceServer interface {
 	// Export streams every object at one revision. The first message is the header, the last one the
 	// trailer.
 	Export(*ExportRequest, grpc.ServerStreamingServer[ExportResponse]) error
-	// Import fills an empty registry from such a stream. Errors: FAILED_PRECONDITION (not empty),
+	// Import fills an empty registry from such a stream. A registry is empty if it has only objects that
+	// daemons make by themselves: the namespace default, Leases of controllers, Events, and Nodes without
+	// a spec. The objects of the backup replace them. Errors: FAILED_PRECONDITION (not empty),
 	// INVALID_ARGUMENT (damaged or truncated stream).
 	Import(grpc.ClientStreamingServer[ImportRequest, ImportResponse]) error
 	mustEmbedUnimplementedBackupServiceServer()

@@ -69,7 +69,7 @@ func Root() *cobra.Command {
 	flags.register(root)
 	root.AddCommand(
 		newApply(flags), newDiff(flags), newGet(flags), newDescribe(flags), newDelete(flags), newExplain(flags), newEnv(flags), newRun(flags), newDNS(flags),
-		newNode(flags), newCheck(flags), newEdge(flags), newRegistrar(flags), newPool(flags), newSecret(flags), newToken(flags), newKubeconfig(flags), newWait(flags), newDev(), newVersion(flags), newHello(), newAsk(), newPause(), newWithResolver(), newMan(), newCerts(flags),
+		newNode(flags), newCheck(flags), newEdge(flags), newRegistrar(flags), newPool(flags), newSecret(flags), newToken(flags), newKubeconfig(flags), newWait(flags), newExport(flags), newImport(flags), newDev(), newVersion(flags), newHello(), newAsk(), newPause(), newWithResolver(), newMan(), newCerts(flags),
 	)
 	return root
 }

@@ -32,7 +32,7 @@ type daemon struct {
 
 var daemons = []daemon{
 	{"registry", "keeps the objects of Portolan", &registry.Config{}, []string{
-		"registry export -h", "registry import -h",
+		"registry export -h", "registry import -h", "registry installation -h",
 	}},
 	{"allocator", "hands out virtual IPs and ports", &allocator.Config{}, nil},
 	{"endpointctl", "says which backends of a service are ready", &endpointctl.Config{}, nil},

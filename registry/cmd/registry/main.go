@@ -3,6 +3,7 @@
 //	registry [flags]          runs the registry
 //	registry export [flags]   writes a backup
 //	registry import [flags]   fills an empty registry from a backup
+//	registry installation [flags]   prints or changes the identity of a store
 package main
 
 import (

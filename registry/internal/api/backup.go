@@ -45,7 +45,12 @@ func (s *Backup) Export(_ *registryv1.ExportRequest, stream grpc.ServerStreaming
 			}
 		}
 	}
-	return backup.Write(state.Revision(), s.Version, objects, func(record *registryv1.BackupRecord) error {
+	installation, err := s.Store.Installation(ctx)
+	if err != nil {
+		return err
+	}
+	from := backup.Origin{Revision: state.Revision(), Version: s.Version, Installation: installation}
+	return backup.Write(from, objects, func(record *registryv1.BackupRecord) error {
 		return stream.Send(&registryv1.ExportResponse{Record: record})
 	})
 }
@@ -69,7 +74,11 @@ func (s *Backup) Import(stream grpc.ClientStreamingServer[registryv1.ImportReque
 	if err != nil {
 		return err
 	}
-	return stream.SendAndClose(&registryv1.ImportResponse{Objects: uint64(len(b.Rows)), Revision: revision})
+	installation, err := s.Store.Installation(stream.Context())
+	if err != nil {
+		return err
+	}
+	return stream.SendAndClose(&registryv1.ImportResponse{Objects: uint64(len(b.Rows)), Revision: revision, Installation: installation})
 }
 
 func (s *Backup) restore(ctx context.Context, b *backup.Backup) (uint64, error) {

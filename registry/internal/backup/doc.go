@@ -9,6 +9,13 @@
 // does not depend on their schemas.
 //
 // The Leases by which registry processes fence the values at hand are not part of a backup, because
-// the processes that hold them are gone when it is restored. A registry that has only such Leases counts
-// as empty.
+// the processes that hold them are gone when it is restored.
+//
+// A backup is restored into an empty registry. One that has only objects which its daemons have made by
+// themselves counts as empty, so that a backup can be restored while all daemons run.
+//
+// A backup names the installation that it was made of. The registry that it is restored into keeps its own
+// identity, and therefore leaves the change stream of the original alone. The alternative, that it takes the
+// identity of the backup, would let a copy that was restored for practice disturb the original, only because
+// both are configured with the same NATS server.
 package backup

@@ -71,7 +71,7 @@ func written(tb testing.TB, revision uint64, objects ...object.Object) (records 
 			}
 		}
 	}
-	if err := Write(revision, "test", iter.Seq2[object.Object, error](all), func(r *registryv1.BackupRecord) error {
+	if err := Write(Origin{Revision: revision, Version: "test", Installation: "original"}, iter.Seq2[object.Object, error](all), func(r *registryv1.BackupRecord) error {
 		records = append(records, r)
 		return nil
 	}); err != nil {

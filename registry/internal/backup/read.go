@@ -15,8 +15,9 @@ import (
 
 // Backup is a backup that was read completely and verified.
 type Backup struct {
-	Revision uint64
-	Rows     []store.Row
+	Revision     uint64
+	Installation string // that it was made of; "" in backups of earlier releases
+	Rows         []store.Row
 }
 
 // Read reads a backup from the records that recv returns, until recv returns io.EOF. It returns a
@@ -61,7 +62,7 @@ func (r *reader) readRecord(record *registryv1.BackupRecord) error {
 		if part.Header.GetFormat() != format {
 			return broken("format %d is not known here, only %d", part.Header.GetFormat(), format)
 		}
-		r.backup = &Backup{Revision: part.Header.GetRevision()}
+		r.backup = &Backup{Revision: part.Header.GetRevision(), Installation: part.Header.GetInstallation()}
 		return nil
 	case *registryv1.BackupRecord_Objects:
 		if r.backup == nil || r.trailer {

@@ -4,51 +4,58 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"strings"
 
 	"portolan.dev/registry/store"
 	"portolan.dev/services/object"
-	"portolan.dev/services/spec"
 )
 
 // ErrNotEmpty is returned if the registry to restore into already has objects.
 var ErrNotEmpty = errors.New("the registry is not empty")
 
-// Restore fills an empty store. A store is empty if it has no object other than the namespace
-// default and Leases of values at hand. Otherwise the error is [ErrNotEmpty].
+// restoreAttempts is the number of attempts to fill a store into which daemons write meanwhile. Each
+// attempt fails only if a write comes within the moment between reading the store and filling it.
+const restoreAttempts = 20
+
+// Restore fills an empty store. A store is empty if it has only objects that daemons make by themselves.
+// Otherwise the error is [ErrNotEmpty].
 func Restore(ctx context.Context, s store.Store, b *Backup) error {
-	var at uint64
-	own := false
-	err := s.Snapshot(ctx, func(head store.Head, rows iter.Seq2[store.Row, error]) error {
+	for attempt := 1; ; attempt++ {
+		at, err := emptyAt(ctx, s)
+		if err != nil {
+			return err
+		}
+		err = s.Restore(ctx, at, b.Revision, func(yield func(store.Row, error) bool) {
+			for _, row := range b.Rows {
+				if !yield(row, nil) {
+					return
+				}
+			}
+		})
+		if _, conflict := errors.AsType[*store.ConflictError](err); !conflict || attempt == restoreAttempts {
+			return err
+		}
+	}
+}
+
+// emptyAt returns the revision of an empty store, or [ErrNotEmpty].
+func emptyAt(ctx context.Context, s store.Store) (at uint64, err error) {
+	err = s.Snapshot(ctx, func(head store.Head, rows iter.Seq2[store.Row, error]) error {
 		at = head.Revision
 		for row, err := range rows {
 			if err != nil {
 				return err
 			}
-			if row.Key != (object.Key{Kind: "Namespace", Name: object.DefaultNamespace}) && !isReserveLease(row.Key) {
-				own = true
-				return nil
+			made, err := madeByDaemon(row)
+			if err != nil {
+				return err
+			}
+			if !made {
+				return ErrNotEmpty
 			}
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	if own {
-		return ErrNotEmpty
-	}
-	return s.Restore(ctx, at, b.Revision, func(yield func(store.Row, error) bool) {
-		for _, row := range b.Rows {
-			if !yield(row, nil) {
-				return
-			}
-		}
-	})
-}
-
-func isReserveLease(key object.Key) bool {
-	return key.Kind == "Lease" && key.Namespace == object.DefaultNamespace && strings.HasPrefix(key.Name, spec.ReserveLeasePrefix)
+	return at, err
 }
 
 // FromStore writes a backup of a store. It needs no running registry.

@@ -40,10 +40,18 @@ func (c *checksum) add(envelope *corev1.Object) (int, error) {
 	return len(encoded), nil
 }
 
-// Write sends a backup of objects, which are as they were at a revision. It leaves out the Leases of
-// values at hand.
-func Write(revision uint64, version string, objects iter.Seq2[object.Object, error], send func(*registryv1.BackupRecord) error) error {
-	header := &registryv1.BackupHeader{Format: format, Revision: revision, Time: timestamppb.New(time.Now()), Version: version}
+// Origin is the origin of a backup.
+type Origin struct {
+	Revision     uint64 // at which all objects are
+	Version      string // of the registry
+	Installation string // its identity
+}
+
+// Write sends a backup of objects. It leaves out the Leases of values at hand.
+func Write(from Origin, objects iter.Seq2[object.Object, error], send func(*registryv1.BackupRecord) error) error {
+	header := &registryv1.BackupHeader{
+		Format: format, Revision: from.Revision, Time: timestamppb.New(time.Now()), Version: from.Version, Installation: from.Installation,
+	}
 	if err := send(&registryv1.BackupRecord{Record: &registryv1.BackupRecord_Header{Header: header}}); err != nil {
 		return err
 	}
