@@ -175,6 +175,26 @@ func TestFollowsTheLog(t *testing.T) {
 	}
 }
 
+// TestRangesThatEndWithinALabelOfAnAddress checks that the daemon answers PTR questions, and goes on, when
+// addresses of ranges longer than /24 get a name and lose it. Such an address is the apex of a zone.
+func TestRangesThatEndWithinALabelOfAnAddress(t *testing.T) {
+	log := changestest.New(t)
+	log.Put(dnstest.Namespace("default"), dnstest.Service("default/web", "127.96.0.5", "80:http"), dnstest.Service("default/db", "None"),
+		dnstest.Slice("default/db/db-1", "80:http/tcp", "10.64.0.9=a"))
+	cfg := testConfig(t, "127.53.240.11")
+	cfg.ServiceCIDR, cfg.PodCIDR = []netip.Prefix{netip.MustParsePrefix("127.96.0.0/27")}, []netip.Prefix{netip.MustParsePrefix("10.64.0.9/32")}
+	r := start(t, cfg, log)
+	service, pod := "5.0.96.127.in-addr.arpa.", "9.0.64.10.in-addr.arpa."
+	r.eventually(t, service, dns.TypePTR, "NOERROR\n  "+service+" 5 IN PTR web.default"+loc)
+	r.eventually(t, pod, dns.TypePTR, "NOERROR\n  "+pod+" 5 IN PTR a.db.default"+loc)
+	log.Delete(object.Key{Kind: "Service", Namespace: "default", Name: "web"})
+	log.Delete(object.Key{Kind: "EndpointSlice", Namespace: "default", Name: "db-1"})
+	for _, name := range []string{service, pod} {
+		r.eventually(t, name, dns.TypePTR, "NOERROR")
+		r.eventually(t, name, dns.TypeNS, "NOERROR\n  "+name+" 5 IN NS ns.dns.cluster.local.")
+	}
+}
+
 // TestWithoutRegistry checks that without a registry names are unknown rather than absent, and that
 // the daemon is not ready.
 func TestWithoutRegistry(t *testing.T) {

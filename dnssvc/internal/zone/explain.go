@@ -21,6 +21,9 @@ func (t *Table) Explain(name string, rrtype uint16) []string {
 			switch {
 			case name == z.Name:
 				x.addLine("%s is the apex of a zone: SOA and NS records of this name server", Text(name))
+				if n := s.Get([]byte(name)); n.Set(dns.TypePTR) != nil {
+					x.address(name)
+				}
 			case z.Reverse:
 				x.address(name)
 			default:

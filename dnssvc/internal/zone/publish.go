@@ -67,15 +67,18 @@ func (t *Table) updatePTR(e *edit, reverse string, before, after []ptr) {
 			endpointNames = append(endpointNames, n.name)
 		}
 	}
-	if zone < 0 {
+	switch {
+	case zone < 0:
 		t.updateAddressZone(e, reverse, serviceNames)
-		return
-	}
-	if len(serviceNames)+len(endpointNames) == 0 {
+	case reverse == t.zones[zone].Name:
+		// The range does not end on the boundary of a label, and the next boundary is the end of the
+		// address. So the address is the apex of a reverse zone, and exists without PTR records too.
+		e.set(reverse, uint16(zone), t.apexSets(serviceNames, endpointNames))
+	case len(serviceNames)+len(endpointNames) == 0:
 		e.remove(reverse)
-		return
+	default:
+		e.set(reverse, uint16(zone), []Set{packPTR(serviceNames, endpointNames)})
 	}
-	e.set(reverse, uint16(zone), []Set{packPTR(serviceNames, endpointNames)})
 }
 
 // updateAddressZone updates the PTR records of an address that is a zone of its own. The node has
@@ -85,7 +88,17 @@ func (t *Table) updateAddressZone(e *edit, reverse string, names []string) {
 		e.delete(reverse)
 		return
 	}
-	e.put(newNode(reverse, AddressZone, []Set{{Type: dns.TypeNS, Count: 1, Data: t.zones[0].MName}, packPTR(names, nil)}))
+	e.put(newNode(reverse, AddressZone, t.apexSets(names, nil)))
+}
+
+// apexSets returns the record sets of the apex of a zone, with the PTR records of an address that is an
+// apex.
+func (t *Table) apexSets(serviceNames, endpointNames []string) []Set {
+	sets := []Set{{Type: dns.TypeNS, Count: 1, Data: t.zones[0].MName}}
+	if len(serviceNames)+len(endpointNames) > 0 {
+		sets = append(sets, packPTR(serviceNames, endpointNames))
+	}
+	return sets
 }
 
 // packPTR packs the names of an address. Names of cluster IPs come first. If there are any, the

@@ -82,10 +82,7 @@ func (t *Table) clear() {
 // addZoneNames adds the names that every zone has.
 func (t *Table) addZoneNames(e *edit, zone uint16) {
 	z := t.zones[zone]
-	e.put(&Node{
-		name: z.Name, zone: zone, exists: true,
-		sets: []Set{{Type: dns.TypeNS, Count: 1, Data: z.MName}},
-	})
+	e.put(newNode(z.Name, zone, t.apexSets(nil, nil)))
 	if z.Reverse {
 		return
 	}
