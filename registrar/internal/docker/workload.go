@@ -28,8 +28,7 @@ func (r *reader) workload(c *container) (*source.Workload, []source.Problem) {
 	}
 	settings, wrong := (&labels.Reader{Object: p.object, Spelling: labels.Docker, Spell: l.spell}).Read(l.values)
 	p.list = append(p.list, wrong...)
-	_, namespaced := l.values[labels.Namespace]
-	if settings.Service == "" || namespaced && settings.Namespace == "" { // in another namespace it would be a backend of another service
+	if settings.Service == "" || settings.Misplaced {
 		return nil, p.found()
 	}
 	ports := l.portsOf(c, settings.Ports, p)

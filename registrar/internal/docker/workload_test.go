@@ -150,7 +150,7 @@ func TestBadLabels(t *testing.T) {
 		{"empty service", does(label("portolan.service", "")), "none", []string{"portolan.service InvalidTerm"}},
 		{"bad service", does(label("portolan.service", "Web_1")), "none", []string{"portolan.service InvalidTerm"}},
 		{"long service", does(label("portolan.service", strings.Repeat("x", 5000))), "none", []string{"portolan.service InvalidTerm"}},
-		{"bad namespace", does(label("portolan.namespace", "my_shop")), "none", []string{"portolan.namespace InvalidTerm"}},
+		{"bad namespace", does(label("portolan.namespace", "my_shop")), "none", []string{"portolan.namespace InvalidTerm … so it is not registered"}},
 		{"bad weight", does(label("portolan.weight", "65536")), good, []string{"portolan.weight InvalidTerm … between 0 and 65535"}},
 		{"bad drain", does(label("portolan.drain", "10")), good, []string{"portolan.drain InvalidTerm … such as 10s"}},
 		{"bad label", does(label("portolan.labels.a b", "x")), good, []string{"portolan.labels.a b InvalidTerm"}},

@@ -19,8 +19,11 @@ const MaxDrain = time.Hour
 
 // Settings are the values of a workload's labels.
 type Settings struct {
-	Service   string        // empty: none that could be read
-	Namespace string        // empty: not given
+	Service   string // empty: none that could be read
+	Namespace string // empty: not given
+	// Misplaced is true if the namespace was given and cannot be read. Then the workload may not be
+	// registered, because in another namespace it would be a backend of another service.
+	Misplaced bool
 	Ports     []source.Port // with different names
 	Labels    map[string]string
 	Weight    *uint32
@@ -87,7 +90,8 @@ func (r *Reader) readService(_, value string) error {
 
 func (r *Reader) readNamespace(_, value string) error {
 	if violation := spec.DNSLabel(value); violation != "" {
-		return fmt.Errorf("%q %s", shorten(value), violation)
+		r.settings.Misplaced = true
+		return fmt.Errorf("%q %s; so it is not registered: in another namespace it would be a backend of another service", shorten(value), violation)
 	}
 	r.settings.Namespace = value
 	return nil

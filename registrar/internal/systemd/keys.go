@@ -23,8 +23,9 @@ type description struct {
 	labels.Settings
 	addresses []string
 	problems  []source.Problem
-	// refused is true if the unit is not registered, because its X-Portolan-Address cannot be read. The
-	// node's own address would be wrong.
+	// refused is true if the unit is not registered, because its X-Portolan-Address or
+	// X-Portolan-Namespace cannot be read. The node's own address, or the default namespace, would be
+	// wrong.
 	refused bool
 }
 
@@ -74,6 +75,7 @@ func (r *reader) read() description {
 	r.out.Settings = read
 	r.out.NeverReady = cmp.Or(r.out.NeverReady, neverReady)
 	r.out.problems = append(r.out.problems, problems...)
+	r.out.refused = r.out.refused || read.Misplaced
 	if text, ok := r.values[labels.Address]; ok {
 		addresses, err := parseAddresses(text)
 		if err != nil {
@@ -94,12 +96,15 @@ func (r *reader) expand() (neverReady string) {
 			r.values[label] = value
 			continue
 		}
+		if label == labels.Address || label == labels.Namespace {
+			r.out.refused = true
+			err = fmt.Errorf("%w; so the unit is not registered", err)
+		}
 		r.problem(spell(label), "%v", err)
 		delete(r.values, label)
 		if label == labels.Ready {
 			neverReady = fmt.Sprintf("%s cannot be read: %v", spell(label), err)
 		}
-		r.out.refused = r.out.refused || label == labels.Address
 	}
 	return neverReady
 }

@@ -41,20 +41,22 @@ func TestMistakes(t *testing.T) {
 		content, field, message string
 		registered              bool
 	}{
-		"no service":        {"[Service]\nX-Portolan-Port-http=1\n", "X-Portolan-Service", "is missing", false},
-		"service":           {"[Service]\nX-Portolan-Service=\"web\"\n", "X-Portolan-Service", "", false},
-		"service specifier": {"[Service]\nX-Portolan-Service=%h\n", "X-Portolan-Service", "%h is not known", false},
-		"section":           {head + "[Unit]\nX-Portolan-Weight=1\n", "X-Portolan-Weight", "section [Unit]", true},
-		"case":              {head + "x-portolan-weight=1\n", "x-portolan-weight", "words are X-Portolan-Service, ", true},
-		"unknown":           {head + "X-Portolan-Prot-http=1\n", "X-Portolan-Prot-http", "X-Portolan-Port-NAME", true},
-		"port":              {head + "X-Portolan-Port-http=0\n", "X-Portolan-Port-http", "8000 or 53/udp", true},
-		"port name twice":   {head + "X-Portolan-Port-a=8000-8001\nX-Portolan-Port-b=8001-8002\n", "X-Portolan-Port-b", "another port has the name \"tcp-8001\"", true},
-		"port specifier":    {head + "X-Portolan-Port-http=%q\n", "X-Portolan-Port-http", "%q is not known", true},
-		"address":           {head + "X-Portolan-Address=web.example\n", "X-Portolan-Address", "want an IP address", false},
-		"address specifier": {head + "X-Portolan-Address=%H\n", "X-Portolan-Address", "%H is not known", false},
-		"loopback":          {head + "X-Portolan-Address=::1\n", "X-Portolan-Address", "no address that other machines reach", false},
-		"zone":              {head + "X-Portolan-Address=fe80::1%%eth0\n", "X-Portolan-Address", "no address that other machines reach", false},
-		"two addresses":     {head + "X-Portolan-Address=10.0.0.1 10.0.0.2\n", "X-Portolan-Address", "two addresses of one family", false},
+		"no service":          {"[Service]\nX-Portolan-Port-http=1\n", "X-Portolan-Service", "is missing", false},
+		"service":             {"[Service]\nX-Portolan-Service=\"web\"\n", "X-Portolan-Service", "", false},
+		"service specifier":   {"[Service]\nX-Portolan-Service=%h\n", "X-Portolan-Service", "%h is not known", false},
+		"section":             {head + "[Unit]\nX-Portolan-Weight=1\n", "X-Portolan-Weight", "section [Unit]", true},
+		"case":                {head + "x-portolan-weight=1\n", "x-portolan-weight", "words are X-Portolan-Service, ", true},
+		"unknown":             {head + "X-Portolan-Prot-http=1\n", "X-Portolan-Prot-http", "X-Portolan-Port-NAME", true},
+		"port":                {head + "X-Portolan-Port-http=0\n", "X-Portolan-Port-http", "8000 or 53/udp", true},
+		"port name twice":     {head + "X-Portolan-Port-a=8000-8001\nX-Portolan-Port-b=8001-8002\n", "X-Portolan-Port-b", "another port has the name \"tcp-8001\"", true},
+		"port specifier":      {head + "X-Portolan-Port-http=%q\n", "X-Portolan-Port-http", "%q is not known", true},
+		"namespace":           {head + "X-Portolan-Namespace=my_shop\n", "X-Portolan-Namespace", "so it is not registered", false},
+		"namespace specifier": {head + "X-Portolan-Namespace=%H\n", "X-Portolan-Namespace", "so the unit is not registered", false},
+		"address":             {head + "X-Portolan-Address=web.example\n", "X-Portolan-Address", "want an IP address", false},
+		"address specifier":   {head + "X-Portolan-Address=%H\n", "X-Portolan-Address", "%H is not known", false},
+		"loopback":            {head + "X-Portolan-Address=::1\n", "X-Portolan-Address", "no address that other machines reach", false},
+		"zone":                {head + "X-Portolan-Address=fe80::1%%eth0\n", "X-Portolan-Address", "no address that other machines reach", false},
+		"two addresses":       {head + "X-Portolan-Address=10.0.0.1 10.0.0.2\n", "X-Portolan-Address", "two addresses of one family", false},
 	} {
 		d := describeText(c.content)
 		u := unit{description: d}
