@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math/bits"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +16,7 @@ import (
 
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/nearest"
+	"portolan.dev/services/kube"
 )
 
 // checker checks a tree against a type of Kubernetes. It collects all mistakes. It corrects in
@@ -96,13 +96,9 @@ func (s *checker) checkCustom(n *node, t reflect.Type, path string) {
 	}
 }
 
-// quantityText is stricter than Kubernetes' decoder, which also takes a sign or a unit without a number,
-// and which computes for minutes on an exponent of nine digits.
-var quantityText = regexp.MustCompile(`^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,3})?$`)
-
 func (s *checker) checkQuantity(n *node, path string) {
 	const want = "a quantity such as 2, 500m or 64Mi"
-	if s.expect(n, path, want, text, number) && !quantityText.MatchString(strings.TrimSpace(n.value)) {
+	if s.expect(n, path, want, text, number) && !kube.ValidQuantity(strings.TrimSpace(n.value)) {
 		s.wrong(n, path, "must be %s, not %q", want, strings.TrimSpace(n.value))
 	}
 }

@@ -70,6 +70,9 @@ func (w *writing) readConfiguration(body []byte) (*unstructured.Unstructured, er
 			return nil, err
 		}
 	}
+	if err := wire.CheckQuantities(text, w.codec.New()); err != nil {
+		return nil, badRequest("error decoding patch: %v", err)
+	}
 	u := &unstructured.Unstructured{}
 	if err := kjson.Unmarshal(text, &u.Object); err != nil {
 		return nil, badRequest("error decoding patch: it is no object")

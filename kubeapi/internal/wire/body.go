@@ -86,7 +86,7 @@ func DecodeOptions(body []byte, mediaType string, into *metav1.DeleteOptions) er
 func decode(body []byte, mediaType string, want schema.GroupVersionKind, into runtime.Object) (strict []error, err error) {
 	switch mediaType {
 	case JSON, "text/plain":
-		strict, err = kjson.UnmarshalStrict(body, into)
+		strict, err = decodeJSON(body, into)
 	case YAML, "text/yaml":
 		strict, err = decodeYAML(body, into)
 	case Protobuf:
@@ -98,6 +98,9 @@ func decode(body []byte, mediaType string, want schema.GroupVersionKind, into ru
 		return strict, err
 	}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
+		return nil, CannotHandle(want, want.Kind, err)
+	}
+	if _, ok := errors.AsType[*quantityError](err); ok {
 		return nil, CannotHandle(want, want.Kind, err)
 	}
 	return nil, apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %s", want.Kind, shortened(err)))
@@ -120,8 +123,15 @@ func decodeYAML(body []byte, into runtime.Object) (strict []error, err error) {
 	if repeated != nil {
 		strict = []error{repeated}
 	}
-	more, err := kjson.UnmarshalStrict(text, into)
+	more, err := decodeJSON(text, into)
 	return append(strict, more...), err
+}
+
+func decodeJSON(text []byte, into runtime.Object) (strict []error, err error) {
+	if err := CheckQuantities(text, into); err != nil {
+		return nil, err
+	}
+	return kjson.UnmarshalStrict(text, into)
 }
 
 func decodeProtobuf(body []byte, want schema.GroupVersionKind, into runtime.Object) error {
@@ -140,6 +150,9 @@ func decodeProtobuf(body []byte, want schema.GroupVersionKind, into runtime.Obje
 	message, ok := into.(interface{ Unmarshal(data []byte) error })
 	if !ok {
 		return fmt.Errorf("%T has no protobuf", into)
+	}
+	if err := checkMessageQuantities(envelope.Raw, into); err != nil {
+		return err
 	}
 	if err := message.Unmarshal(envelope.Raw); err != nil {
 		return err

@@ -55,6 +55,8 @@ func TestBadBodies(t *testing.T) {
 	i := install(t, false)
 	i.must("POST", services, service("web", "x"))
 	const operations, strategic, yaml, protobuf = "application/json-patch+json", "application/strategic-merge-patch+json", "application/yaml", "application/vnd.kubernetes.protobuf"
+	const nodes, endless = "/api/v1/nodes", `"status":{"capacity":{"cpu":"123456789012345678901e9999999999"}}`
+	i.must("POST", nodes, `{"metadata":{"name":"n1"}}`)
 	one, huge := services+"/web", strings.Repeat("x", 4<<20)
 	aliases := "a: &a [x,x,x,x,x,x,x,x,x,x]\n"
 	for n := 'b'; n < 'k'; n++ {
@@ -102,6 +104,9 @@ func TestBadBodies(t *testing.T) {
 		{"a strategic patch with as many ports as it may have", "PATCH", one, strategic, `{"spec":{"ports":[` + strings.Join(ports[:4900], ",") + `]}}`, 422},
 		{"a strategic patch in an order of many", "PATCH", one, strategic, `{"spec":{"$setElementOrder/ports":[` + strings.Join(ports[:20000], ",") + `],"ports":[{"port":1}]}}`, 413},
 		{"a patch of a path with many parts", "PATCH", one, operations, `[{"op":"add","path":"` + strings.Repeat("/a", 1<<19) + `","value":1}]`, 422},
+		{"a quantity without end", "POST", nodes, "", `{"metadata":{"name":"n2"},` + endless + `}`, 400},
+		{"a merge of a quantity without end", "PATCH", nodes + "/n1/status", merge, `{` + endless + `}`, 422},
+		{"an apply of a quantity without end", "PATCH", nodes + "/n1/status?fieldManager=a", "application/apply-patch+yaml", `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n1"},` + endless + `}`, 400},
 		{"an unknown group", "POST", "/apis/nope/v1/namespaces/default/things", "", `{}`, 404},
 		{"a long name", "GET", services + "/" + strings.Repeat("x", 1<<16), "", "", 431},
 		{"a long path", "GET", "/api/v1" + strings.Repeat("/x", 1<<15), "", "", 431},
