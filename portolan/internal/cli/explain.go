@@ -26,7 +26,8 @@ func newExplain(flags *connection) *cobra.Command {
 		Use:   "explain service NAME",
 		Short: "Follow a service from selector to kernel, and say where the chain breaks",
 		Long: `explain asks each daemon for its part: which pods are behind the service and why the others are not, the endpoint slices, the virtual IP,
-the name, and what every node has programmed. The exit code is 0 when the chain is whole.`,
+the name, and what every node has programmed. The exit code is 0 when no link is broken.
+It makes no connection, so it does not notice a program that does not listen at its target port.`,
 		Example: `  portolan explain service web
   portolan explain svc web -n shop -o json`,
 		Args: arguments(cobra.RangeArgs(1, 2), "service NAME"),

@@ -51,7 +51,7 @@ func Service(ctx context.Context, daemons Daemons, namespace, name string) (*Rep
 	for _, link := range c.steps() {
 		report.Steps = append(report.Steps, link(ctx))
 	}
-	report.setVerdict()
+	report.setVerdict(c.service.GetSpec().GetType() != corev1.ServiceType_SERVICE_TYPE_EXTERNAL_NAME)
 	return report, nil
 }
 

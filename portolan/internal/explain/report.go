@@ -32,7 +32,7 @@ type Report struct {
 	Service string `json:"service"`
 	Steps   []Step `json:"steps"`
 	Verdict string `json:"verdict"`
-	Works   bool   `json:"works"`
+	Works   bool   `json:"works"` // no link is broken, as far as the daemons know
 }
 
 // addLine adds a line.
@@ -51,9 +51,18 @@ func (s *Step) setState(state State, remedy string) {
 
 var rank = map[State]int{OK: 0, Notice: 1, Unknown: 2, Broken: 3}
 
-// setVerdict sets the verdict, which names the first broken link.
-func (r *Report) setVerdict() {
-	r.Works, r.Verdict = true, "the chain is whole"
+// notTried is the end of a verdict about a service with backends. The daemons know what was planned and
+// programmed. A wrong target port, or a program that listens at 127.0.0.1 only, is not in their records.
+const notTried = "; no connection was made, so it is not known whether a program listens at each backend"
+
+// setVerdict sets the verdict, which names the first broken link. forwards is true if the service has
+// backends that clients connect to.
+func (r *Report) setVerdict(forwards bool) {
+	untried := ""
+	if forwards {
+		untried = notTried
+	}
+	r.Works, r.Verdict = true, "no link is broken"+untried
 	for _, step := range r.Steps {
 		if step.State == Broken {
 			r.Works = false
@@ -66,7 +75,7 @@ func (r *Report) setVerdict() {
 	}
 	for _, step := range r.Steps {
 		if step.State == Unknown {
-			r.Verdict = "nothing is broken as far as could be seen; not seen: " + step.Title
+			r.Verdict = "nothing is broken as far as could be seen; not seen: " + step.Title + untried
 			return
 		}
 	}
