@@ -19,20 +19,29 @@ func Call(ctx context.Context, conn grpc.ClientConnInterface, kind *kinds.Kind, 
 	request, response := newMessage(kind.Method(verb)+"Request"), newMessage(kind.Method(verb)+"Response")
 	setFields(request, values)
 	for _, o := range objects {
-		request.Set(objectField(request.Descriptor(), kind), protoreflect.ValueOfMessage(o.ProtoReflect()))
+		request.Set(kind.FieldIn(request.Descriptor()), protoreflect.ValueOfMessage(o.ProtoReflect()))
 	}
 	return response, conn.Invoke(ctx, kind.FullMethod(verb), request.Interface(), response.Interface())
 }
 
+// Object is like Call, and returns the object in the response.
+func Object(ctx context.Context, conn grpc.ClientConnInterface, kind *kinds.Kind, verb kinds.Verb, values map[string]any, objects ...object.Object) (object.Object, error) {
+	response, err := Call(ctx, conn, kind, verb, values, objects...)
+	if err != nil {
+		return nil, err
+	}
+	return ObjectIn(response, kind), nil
+}
+
 // ObjectIn returns the object of a kind in a response.
 func ObjectIn(response protoreflect.Message, kind *kinds.Kind) object.Object {
-	o, _ := response.Get(objectField(response.Descriptor(), kind)).Message().Interface().(object.Object)
+	o, _ := response.Get(kind.FieldIn(response.Descriptor())).Message().Interface().(object.Object)
 	return o
 }
 
 // ObjectsIn returns the objects of a kind in the response of a list.
 func ObjectsIn(response protoreflect.Message, kind *kinds.Kind) []object.Object {
-	list := response.Get(objectField(response.Descriptor(), kind)).List()
+	list := response.Get(kind.FieldIn(response.Descriptor())).List()
 	objects := make([]object.Object, list.Len())
 	for i := range objects {
 		objects[i], _ = list.Get(i).Message().Interface().(object.Object)
@@ -48,17 +57,6 @@ func newMessage(name string) protoreflect.Message {
 		panic(fmt.Sprintf("the contract has no message %s: %v", name, err))
 	}
 	return messageType.New()
-}
-
-// objectField returns the field, single or repeated, that carries objects of the kind.
-func objectField(message protoreflect.MessageDescriptor, kind *kinds.Kind) protoreflect.FieldDescriptor {
-	want := kind.New().ProtoReflect().Descriptor().FullName()
-	for i := range message.Fields().Len() {
-		if field := message.Fields().Get(i); field.Message() != nil && field.Message().FullName() == want {
-			return field
-		}
-	}
-	panic(fmt.Sprintf("message %s carries no %s", message.FullName(), want))
 }
 
 // setFields sets the fields that the message has.

@@ -26,7 +26,7 @@ func (c *Client) Conn() grpc.ClientConnInterface { return c.conn }
 
 // Get returns one object.
 func (c *Client) Get(ctx context.Context, kind *kinds.Kind, namespace, name string) (object.Object, error) {
-	return c.one(ctx, kind, kinds.Get, map[string]any{"namespace": namespace, "name": name})
+	return Object(ctx, c.conn, kind, kinds.Get, map[string]any{"namespace": namespace, "name": name})
 }
 
 // Deletion selects an object to be deleted, and the way of its deletion.
@@ -46,7 +46,7 @@ func (c *Client) Delete(ctx context.Context, d Deletion) (object.Object, error) 
 	if d.Grace != nil {
 		fields["grace_period_seconds"] = *d.Grace
 	}
-	return c.one(ctx, kind, kinds.Delete, fields)
+	return Object(ctx, c.conn, kind, kinds.Delete, fields)
 }
 
 // Apply creates or updates an object.
@@ -99,29 +99,9 @@ func appliedOutcome(outcome registryv1.WriteOutcome) registryv1.ApplyOutcome {
 
 // Events returns the events of an object, oldest first.
 func (c *Client) Events(ctx context.Context, key object.Key) ([]*corev1.Event, error) {
-	kind, _ := kinds.Named("Event")
 	namespace := key.Namespace
 	if namespace == "" {
 		namespace = object.DefaultNamespace
 	}
-	found, _, err := c.List(ctx, kind, Query{Namespace: namespace, Fields: fmt.Sprintf("regarding.kind=%s,regarding.name=%s", key.Kind, key.Name)})
-	if err != nil {
-		return nil, err
-	}
-	events := make([]*corev1.Event, 0, len(found))
-	for _, o := range found {
-		if event, ok := o.(*corev1.Event); ok {
-			events = append(events, event)
-		}
-	}
-	return events, nil
-}
-
-// one calls a method with a request that names an object, and returns the object in the response.
-func (c *Client) one(ctx context.Context, kind *kinds.Kind, verb kinds.Verb, values map[string]any) (object.Object, error) {
-	response, err := Call(ctx, c.conn, kind, verb, values)
-	if err != nil {
-		return nil, err
-	}
-	return ObjectIn(response, kind), nil
+	return ListOf[*corev1.Event](ctx, c, Query{Namespace: namespace, Fields: fmt.Sprintf("regarding.kind=%s,regarding.name=%s", key.Kind, key.Name)})
 }

@@ -33,10 +33,13 @@ func TestContractFollowsTheRule(t *testing.T) {
 				t.Errorf("%s takes %s", path, got)
 			}
 			if strings.HasPrefix(method, "Watch") {
-				objectField(newMessage(kind.Name+"Change").Descriptor(), kind)
-				continue
+				method = kind.Name + "Change"
+			} else {
+				method += "Response"
 			}
-			objectField(newMessage(method+"Response").Descriptor(), kind)
+			if message := newMessage(method).Descriptor(); kind.FieldIn(message) == nil {
+				t.Errorf("%s has no %s", message.FullName(), kind.Name)
+			}
 		}
 	}
 }

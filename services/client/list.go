@@ -43,6 +43,19 @@ func (c *Client) List(ctx context.Context, kind *kinds.Kind, query Query) ([]obj
 	}
 }
 
+// ListOf returns all matching objects of a type.
+func ListOf[T object.Object](ctx context.Context, c *Client, query Query) ([]T, error) {
+	var none T
+	found, _, err := c.List(ctx, kinds.Of(none), query)
+	all := make([]T, 0, len(found))
+	for _, o := range found {
+		if typed, ok := o.(T); ok {
+			all = append(all, typed)
+		}
+	}
+	return all, err
+}
+
 // Change is one change of a watched object, or a bookmark, which has a revision only.
 type Change struct {
 	Type     registryv1.ChangeType
@@ -54,19 +67,14 @@ type Change struct {
 // The last pair has the error.
 func (c *Client) Watch(ctx context.Context, kind *kinds.Kind, query Query, after uint64) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		method := kind.Method(kinds.Watch)
-		request := newMessage(method + "Request")
-		setFields(request, query.fields())
-		setFields(request, map[string]any{"from_revision": after})
-		stream, err := c.open(ctx, kind, request)
-		for err == nil {
-			response := newMessage(method + "Response")
-			if err = stream.RecvMsg(response.Interface()); err != nil {
-				break
+		values := query.fields()
+		values["from_revision"] = after
+		for response, err := range Batches(ctx, c.conn, kind, values) {
+			if err != nil {
+				yield(Change{}, err)
+				return
 			}
-			for change := range changesIn(response, kind) {
+			for change := range ChangesIn(response, kind) {
 				if !yield(change, nil) {
 					return
 				}
@@ -78,13 +86,32 @@ func (c *Client) Watch(ctx context.Context, kind *kinds.Kind, query Query, after
 				return
 			}
 		}
-		yield(Change{}, err)
+	}
+}
+
+// Batches watches a kind, and yields the responses until the context or the stream ends. The last pair has
+// the error. values are the fields of the request by name.
+func Batches(ctx context.Context, conn grpc.ClientConnInterface, kind *kinds.Kind, values map[string]any) iter.Seq2[protoreflect.Message, error] {
+	return func(yield func(protoreflect.Message, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		method := kind.Method(kinds.Watch)
+		request := newMessage(method + "Request")
+		setFields(request, values)
+		stream, err := open(ctx, conn, kind, request)
+		for err == nil {
+			response := newMessage(method + "Response")
+			if err = stream.RecvMsg(response.Interface()); err == nil && !yield(response, nil) {
+				return
+			}
+		}
+		yield(nil, err)
 	}
 }
 
 // open starts a stream on which the client sends one message.
-func (c *Client) open(ctx context.Context, kind *kinds.Kind, request protoreflect.Message) (grpc.ClientStream, error) {
-	stream, err := c.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, kind.FullMethod(kinds.Watch))
+func open(ctx context.Context, conn grpc.ClientConnInterface, kind *kinds.Kind, request protoreflect.Message) (grpc.ClientStream, error) {
+	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, kind.FullMethod(kinds.Watch))
 	if err != nil {
 		return nil, fmt.Errorf("watch: %w", err)
 	}
@@ -94,7 +121,8 @@ func (c *Client) open(ctx context.Context, kind *kinds.Kind, request protoreflec
 	return stream, stream.CloseSend()
 }
 
-func changesIn(response protoreflect.Message, kind *kinds.Kind) iter.Seq[Change] {
+// ChangesIn returns the changes in a response of a watch.
+func ChangesIn(response protoreflect.Message, kind *kinds.Kind) iter.Seq[Change] {
 	return func(yield func(Change) bool) {
 		list := response.Get(response.Descriptor().Fields().ByName("changes")).List()
 		for i := range list.Len() {

@@ -41,9 +41,8 @@ var subjects = func() map[string]subject {
 	all := map[string]subject{}
 	services := registryv1.File_portolan_registry_v1_watch_proto.Package()
 	for _, kind := range kinds.All {
-		message := kind.New().ProtoReflect().Descriptor().FullName()
 		for method := range kind.Methods() {
-			all["/"+string(services)+"."+kind.ServiceName()+"/"+method] = subject{kind, requestField(services.Append(protoreflect.Name(method+"Request")), message)}
+			all["/"+string(services)+"."+kind.ServiceName()+"/"+method] = subject{kind, requestField(services.Append(protoreflect.Name(method+"Request")), kind)}
 		}
 	}
 	return all
@@ -89,18 +88,12 @@ func objectOf(method string, request, response any) audit.Object {
 const poolKind = "Pool"
 
 // requestField returns the field of a request that has an object of a kind, or nil.
-func requestField(request, kind protoreflect.FullName) protoreflect.FieldDescriptor {
+func requestField(request protoreflect.FullName, kind *kinds.Kind) protoreflect.FieldDescriptor {
 	message, err := protoregistry.GlobalTypes.FindMessageByName(request)
 	if err != nil {
 		return nil // the registry does not start without it
 	}
-	fields := message.Descriptor().Fields()
-	for i := range fields.Len() {
-		if field := fields.Get(i); field.Message() != nil && field.Message().FullName() == kind {
-			return field
-		}
-	}
-	return nil
+	return kind.FieldIn(message.Descriptor())
 }
 
 // describeRequest describes the object of a request of a method of a kind, or the object that

@@ -50,6 +50,17 @@ func (k *Kind) New() object.Object {
 	return o
 }
 
+// FieldIn returns the field of a message, single or repeated, that has objects of the kind. It returns nil if
+// there is none.
+func (k *Kind) FieldIn(message protoreflect.MessageDescriptor) protoreflect.FieldDescriptor {
+	for i := range message.Fields().Len() {
+		if field := message.Fields().Get(i); field.Message() != nil && field.Message().FullName() == k.message.Descriptor().FullName() {
+			return field
+		}
+	}
+	return nil
+}
+
 // HasStatus reports whether objects have a status, which is written separately from the other
 // fields.
 func (k *Kind) HasStatus() bool {

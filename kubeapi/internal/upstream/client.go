@@ -27,11 +27,7 @@ func (c *Client) Head(ctx context.Context) (uint64, error) {
 
 // Get returns an object at minRevision or a later revision.
 func (c *Client) Get(ctx context.Context, kind *kinds.Kind, namespace, name string, minRevision uint64) (object.Object, error) {
-	answer, err := c.call(ctx, kind, kinds.Get, map[string]any{"namespace": namespace, "name": name, "min_revision": minRevision})
-	if err != nil {
-		return nil, err
-	}
-	return client.ObjectIn(answer, kind), nil
+	return client.Object(onBehalf(ctx), c.conn, kind, kinds.Get, map[string]any{"namespace": namespace, "name": name, "min_revision": minRevision})
 }
 
 // Query selects objects and a page of them.

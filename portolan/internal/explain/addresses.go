@@ -9,7 +9,7 @@ import (
 
 	allocatorv1 "portolan.dev/api/allocator/v1"
 	corev1 "portolan.dev/api/core/v1"
-	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/services/client"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 
@@ -56,34 +56,29 @@ func (c *explainer) addresses(ctx context.Context) Step {
 // duplicates reports the other services that have a value of this one. The service to which the
 // value is not allocated must be recreated.
 func (c *explainer) duplicates(ctx context.Context, step *Step, split []pool.Space, wanted, owned []string) error {
-	request := &registryv1.ListServicesRequest{PageSize: 1000}
-	for {
-		answer, err := registryv1.NewServiceServiceClient(c.Registry).ListServices(ctx, request)
-		if err != nil {
-			return err
+	all, err := client.ListOf[*corev1.Service](ctx, client.New(c.Registry), client.Query{})
+	if err != nil {
+		return err
+	}
+	for _, other := range all {
+		if other.GetMetadata().GetUid() == c.service.GetMetadata().GetUid() {
+			continue
 		}
-		for _, other := range answer.GetServices() {
-			if other.GetMetadata().GetUid() == c.service.GetMetadata().GetUid() {
+		has := values(other, split)
+		for _, value := range wanted {
+			if !slices.Contains(has, value) {
 				continue
 			}
-			has := values(other, split)
-			for _, value := range wanted {
-				if !slices.Contains(has, value) {
-					continue
-				}
-				meta := other.GetMetadata()
-				step.addLine("%s is also in service %s/%s: clients of one reach the backends of the other", value, meta.GetNamespace(), meta.GetName())
-				wrong := c.service
-				if slices.Contains(owned, value) {
-					wrong = other
-				}
-				step.setState(Broken, recreate(wrong, value))
+			meta := other.GetMetadata()
+			step.addLine("%s is also in service %s/%s: clients of one reach the backends of the other", value, meta.GetNamespace(), meta.GetName())
+			wrong := c.service
+			if slices.Contains(owned, value) {
+				wrong = other
 			}
-		}
-		if request.PageToken = answer.GetNextPageToken(); request.PageToken == "" {
-			return nil
+			step.setState(Broken, recreate(wrong, value))
 		}
 	}
+	return nil
 }
 
 // recreate returns the remedy for a service with a value that is allocated to another service.

@@ -8,8 +8,8 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	endpointsv1 "portolan.dev/api/endpoints/v1"
-	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/portolan/internal/rollout"
+	"portolan.dev/services/client"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
@@ -105,10 +105,10 @@ func (c *explainer) slices(ctx context.Context) Step {
 	if err != nil {
 		return noAnswer(step, "registry", err)
 	}
-	c.newest = rollout.Revision(c.service, listed.GetEndpointSlices())
-	c.staleSlices(&step, listed.GetEndpointSlices())
+	c.newest = rollout.Revision(c.service, listed)
+	c.staleSlices(&step, listed)
 	total, ready := 0, 0
-	for i, slice := range listed.GetEndpointSlices() {
+	for i, slice := range listed {
 		inSlice := 0
 		for _, endpoint := range slice.GetEndpoints() {
 			if object.IsReadyEndpoint(endpoint) {
@@ -122,9 +122,9 @@ func (c *explainer) slices(ctx context.Context) Step {
 	}
 	step.addLine("%d endpoints in all, %d ready", total, ready)
 	switch {
-	case len(listed.GetEndpointSlices()) == 0 && len(c.service.GetSpec().GetSelector()) == 0:
+	case len(listed) == 0 && len(c.service.GetSpec().GetSelector()) == 0:
 		step.setState(Broken, fmt.Sprintf("write an EndpointSlice with the label %s=%s", object.LabelServiceName, meta.GetName()))
-	case len(listed.GetEndpointSlices()) == 0:
+	case len(listed) == 0:
 		step.setState(Broken, "the endpoint controller has not written any; is it running, and the leader?")
 	case ready == 0:
 		step.setState(Broken, "no endpoint is ready")
@@ -134,23 +134,15 @@ func (c *explainer) slices(ctx context.Context) Step {
 
 // readSlices reads the service's slices from the registry, and records their endpoints as the backends
 // that nodes may forward to.
-func (c *explainer) readSlices(ctx context.Context) (*registryv1.ListEndpointSlicesResponse, error) {
+func (c *explainer) readSlices(ctx context.Context) ([]*corev1.EndpointSlice, error) {
 	meta := c.service.GetMetadata()
-	all := &registryv1.ListEndpointSlicesResponse{}
-	request := &registryv1.ListEndpointSlicesRequest{
-		Namespace: meta.GetNamespace(), LabelSelector: object.LabelServiceName + "=" + meta.GetName(), PageSize: 1000,
+	all, err := client.ListOf[*corev1.EndpointSlice](ctx, client.New(c.Registry), client.Query{
+		Namespace: meta.GetNamespace(), Labels: object.LabelServiceName + "=" + meta.GetName(),
+	})
+	if err == nil {
+		c.backends = backendsOf(all)
 	}
-	for {
-		page, err := registryv1.NewEndpointSliceServiceClient(c.Registry).ListEndpointSlices(ctx, request)
-		if err != nil {
-			return nil, err
-		}
-		all.EndpointSlices = append(all.EndpointSlices, page.GetEndpointSlices()...)
-		if request.PageToken = page.GetNextPageToken(); request.PageToken == "" {
-			c.backends = backendsOf(all.GetEndpointSlices())
-			return all, nil
-		}
-	}
+	return all, err
 }
 
 // staleSlices reports slices that were made from a selector that the service no longer has.

@@ -12,7 +12,6 @@ import (
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/client"
-	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/apierr"
 )
 
@@ -80,8 +79,7 @@ type Query struct {
 
 // GetProgress returns the progress by the nodes' last heartbeats.
 func GetProgress(ctx context.Context, registry *client.Client, q Query) (Progress, error) {
-	kind, _ := kinds.Named("Node")
-	found, _, err := registry.List(ctx, kind, client.Query{Labels: q.Nodes})
+	nodes, err := client.ListOf[*corev1.Node](ctx, registry, client.Query{Labels: q.Nodes})
 	if err != nil {
 		return Progress{}, err
 	}
@@ -94,8 +92,7 @@ func GetProgress(ctx context.Context, registry *client.Client, q Query) (Progres
 		agents[agent.GetHeartbeat().GetNode()] = agent
 	}
 	meant := map[string]bool{}
-	for _, o := range found {
-		node, _ := o.(*corev1.Node)
+	for _, node := range nodes {
 		if name := node.GetMetadata().GetName(); agents[name] != nil || node.GetStatus().GetAgentVersion() != "" || node.GetStatus().GetProxyMode() != "" {
 			meant[name] = true
 		}

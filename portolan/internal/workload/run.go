@@ -18,6 +18,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/services/client"
 	"portolan.dev/services/terminal"
 )
 
@@ -132,25 +133,25 @@ func (r *Runner) chooseNode(ctx context.Context, pod *corev1.Pod) error {
 	if pod.GetSpec().GetNodeName() != "" {
 		return nil
 	}
-	nodes, err := registryv1.NewNodeServiceClient(r.Registry).ListNodes(ctx, &registryv1.ListNodesRequest{})
+	nodes, err := client.ListOf[*corev1.Node](ctx, client.New(r.Registry), client.Query{})
 	if err != nil {
 		return err
 	}
-	switch len(nodes.GetNodes()) {
+	switch len(nodes) {
 	case 1:
-		pod.Spec.NodeName = nodes.GetNodes()[0].GetMetadata().GetName()
+		pod.Spec.NodeName = nodes[0].GetMetadata().GetName()
 		return nil
 	case 0:
 		return errors.New("no node is registered; start a node agent, or name the node with --node")
 	default:
 		host, _ := os.Hostname()
-		for _, node := range nodes.GetNodes() {
+		for _, node := range nodes {
 			if node.GetMetadata().GetName() == host {
 				pod.Spec.NodeName = host
 				return nil
 			}
 		}
-		return fmt.Errorf("there are %d nodes and none is called %q like this machine; name one with --node", len(nodes.GetNodes()), host)
+		return fmt.Errorf("there are %d nodes and none is called %q like this machine; name one with --node", len(nodes), host)
 	}
 }
 

@@ -60,8 +60,7 @@ func serviceOf(row *rules.Kind) (protoreflect.ServiceDescriptor, error) {
 }
 
 func (s *Objects) addMethod(desc *grpc.ServiceDesc, row *rules.Kind, method protoreflect.MethodDescriptor) error {
-	kind := row.New().ProtoReflect().Descriptor().FullName()
-	if err := response.Check(method.Output(), kind); err != nil {
+	if err := response.Check(method.Output(), row.New().ProtoReflect().Descriptor().FullName()); err != nil {
 		return err
 	}
 	request, err := protoregistry.GlobalTypes.FindMessageByName(method.Input().FullName())
@@ -79,7 +78,7 @@ func (s *Objects) addMethod(desc *grpc.ServiceDesc, row *rules.Kind, method prot
 	if err != nil {
 		return err
 	}
-	desc.Methods = append(desc.Methods, unaryMethod(row, method, request, fieldOf(request, kind), handle))
+	desc.Methods = append(desc.Methods, unaryMethod(row, method, request, row.FieldIn(request.Descriptor()), handle))
 	return nil
 }
 
@@ -112,17 +111,6 @@ func (s *Objects) handlerOf(row *rules.Kind, method string, request proto.Messag
 		return nil, fmt.Errorf("nothing answers method %s with %s", method, request.ProtoReflect().Descriptor().FullName())
 	}
 	return handle, nil
-}
-
-// fieldOf returns the field of a request that holds an object of the kind, or nil.
-func fieldOf(request protoreflect.MessageType, kind protoreflect.FullName) protoreflect.FieldDescriptor {
-	fields := request.Descriptor().Fields()
-	for i := range fields.Len() {
-		if field := fields.Get(i); field.Message() != nil && field.Message().FullName() == kind {
-			return field
-		}
-	}
-	return nil
 }
 
 func unaryMethod(row *rules.Kind, method protoreflect.MethodDescriptor, request protoreflect.MessageType, field protoreflect.FieldDescriptor, handle unaryHandler) grpc.MethodDesc {
