@@ -52,9 +52,8 @@ day, and copy them.`,
 
 // register adds the flags of a command that writes certificates.
 func (f *certsFlags) register(command *cobra.Command, force string) {
-	set := command.Flags()
-	set.StringVarP(&f.output, "output", "o", "table", "table or json")
-	set.BoolVar(&f.force, "force", false, force)
+	registerOutput(command, &f.output, "table", "json")
+	command.Flags().BoolVar(&f.force, "force", false, force)
 }
 
 // folderOf returns the folder of the certificates: the folder of --certs, which other commands use
@@ -64,14 +63,6 @@ func folderOf(flags *connection) string { return cmp.Or(flags.certs, "certs") }
 func (f *certsFlags) registerIssue(command *cobra.Command, hosts string) {
 	command.Flags().Var(&f.lifetime, "lifetime", "time that a certificate is good for, such as 24h or 90d (default: 24h, and 90d for NATS and Postgres or if there is no issuer)")
 	command.Flags().StringArrayVar(&f.hosts, "host", nil, hosts)
-}
-
-// check returns an error for invalid values of flags.
-func (f *certsFlags) check() error {
-	if f.output != "table" && f.output != "json" {
-		return usageError{fmt.Errorf("--output %q: outputs are table and json", f.output)}
-	}
-	return nil
 }
 
 // lifetime is the value of the flag --lifetime: a duration, or a number of days with d behind it.
@@ -137,9 +128,6 @@ host names, which --host gives.`,
   portolan certs init --certs /etc/portolan/certs --trust-domain prod.example.com --host nats=nats-1,nats-2,nats-3 --host postgres=db.example.com`,
 		Args: arguments(cobra.NoArgs, "no arguments"),
 		RunE: func(command *cobra.Command, _ []string) error {
-			if err := f.check(); err != nil {
-				return err
-			}
 			requests, err := f.firstRequests(nodes)
 			if err != nil {
 				return err
@@ -213,9 +201,6 @@ nats, natsroute and postgres.`,
   portolan certs issue postgres --host db.example.com --force`,
 		Args: arguments(cobra.MinimumNArgs(1), "ROLE[/NAME]..."),
 		RunE: func(command *cobra.Command, args []string) error {
-			if err := f.check(); err != nil {
-				return err
-			}
 			folder, err := certs.Open(folderOf(flags))
 			if err != nil {
 				return err
@@ -252,9 +237,6 @@ workloads and monitors, so a timer keeps the certificate of Prometheus valid. Da
   portolan certs renew --within-days 14 -o json
   portolan certs renew --certs /etc/prometheus/portolan --server 10.0.0.1:7400,10.0.0.2:7400`,
 		RunE: func(command *cobra.Command, args []string) error {
-			if err := f.check(); err != nil {
-				return err
-			}
 			ahead := time.Duration(0)
 			if command.Flags().Changed("within-days") {
 				var err error

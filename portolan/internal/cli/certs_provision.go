@@ -29,9 +29,6 @@ time: it changes only what is not as in the list. The compose stack of the repos
   nats: {file: /etc/nats/portolan.conf, path: /etc/nats/tls}`,
 		Args: arguments(cobra.NoArgs, "no arguments"),
 		RunE: func(command *cobra.Command, _ []string) error {
-			if err := f.check(); err != nil {
-				return err
-			}
 			list, err := readProvision(file, command.InOrStdin())
 			if err != nil {
 				return fmt.Errorf("%s: %w", file, err)
@@ -43,7 +40,7 @@ time: it changes only what is not as in the list. The compose stack of the repos
 			return f.print(command.OutOrStdout(), made)
 		},
 	}
-	command.Flags().StringVarP(&f.output, "output", "o", "table", "table or json")
+	registerOutput(command, &f.output, "table", "json")
 	command.Flags().StringVarP(&file, "filename", "f", "", "list of certificates, YAML; - reads standard input")
 	_ = command.MarkFlagRequired("filename")
 	return command

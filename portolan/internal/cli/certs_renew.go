@@ -28,9 +28,6 @@ the trusted authorities in ca.crt. Copy ca.crt to all machines first, and then t
 		Example: "  portolan certs issuer --certs /root/certs",
 		Args:    arguments(cobra.NoArgs, "no arguments"),
 		RunE: func(command *cobra.Command, _ []string) error {
-			if err := f.check(); err != nil {
-				return err
-			}
 			folder, err := certs.Open(folderOf(flags))
 			if err != nil {
 				return err
@@ -42,7 +39,7 @@ the trusted authorities in ca.crt. Copy ca.crt to all machines first, and then t
 			return f.print(command.OutOrStdout(), []certs.Certificate{issuer})
 		},
 	}
-	command.Flags().StringVarP(&f.output, "output", "o", "table", "table or json")
+	registerOutput(command, &f.output, "table", "json")
 	return command
 }
 

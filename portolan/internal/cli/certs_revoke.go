@@ -65,7 +65,7 @@ until its servers have the new configuration.`,
 		},
 	}
 	set := command.Flags()
-	set.StringVarP(&options.output, "output", "o", "table", "table or json")
+	registerOutput(command, &options.output, "table", "json")
 	set.StringVar(&options.serial, "serial", "", "serial number of one certificate, in hexadecimal digits")
 	set.StringVar(&options.reason, "reason", "", "reason, for people who read the Revocation or are refused")
 	return command
@@ -84,8 +84,6 @@ func (o *revokeOptions) target(args []string) (revokeTarget, error) {
 	wanted := &corev1.RevocationSpec{Reason: o.reason}
 	target := revokeTarget{spec: wanted}
 	switch {
-	case o.output != "table" && o.output != "json":
-		return target, usageError{fmt.Errorf("--output %q: outputs are table and json", o.output)}
 	case (len(args) == 0) == (o.serial == ""):
 		return target, usageError{errors.New("want one ROLE[/NAME] or FILE.crt, or --serial HEX")}
 	case o.serial != "":
@@ -230,9 +228,6 @@ the registry, which also revokes the certificates of deleted nodes.`,
 		Example: "  portolan certs list\n  portolan certs list --certs /root/certs -o json",
 		Args:    arguments(cobra.NoArgs, "no arguments"),
 		RunE: func(command *cobra.Command, _ []string) error {
-			if output != "table" && output != "json" {
-				return usageError{fmt.Errorf("--output %q: outputs are table and json", output)}
-			}
 			folder, err := certs.Open(folderOf(flags))
 			if err != nil {
 				return err
@@ -244,7 +239,7 @@ the registry, which also revokes the certificates of deleted nodes.`,
 			return printListed(command.OutOrStdout(), list, output)
 		},
 	}
-	command.Flags().StringVarP(&output, "output", "o", "table", "table or json")
+	registerOutput(command, &output, "table", "json")
 	return command
 }
 

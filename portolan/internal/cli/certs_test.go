@@ -53,7 +53,7 @@ func TestCertsFromTheCommandLine(t *testing.T) {
 		"odd role":       {[]string{"certs", "issue", "king", "--certs", dir}, 1, "roles are registry"},
 		"no role":        {[]string{"certs", "issue", "--certs", dir}, 2, "ROLE[/NAME]"},
 		"no lifetime":    {[]string{"certs", "issue", "viewer/x", "--lifetime", "0d", "--certs", dir}, 2, "want a time from 1s to 36500d"},
-		"odd output":     {[]string{"certs", "renew", "-o", "xml", "--certs", dir}, 2, "outputs are table and json"},
+		"odd output":     {[]string{"certs", "renew", "-o", "xml", "--certs", dir}, 2, "outputs are table, json"},
 		"odd host":       {[]string{"certs", "init", "--host", "nats", "--certs", dir + "2"}, 2, "want ROLE=HOST"},
 		"nobody's host":  {[]string{"certs", "init", "--host", "king=x", "--certs", dir + "2"}, 2, "--host king=…"},
 		"renew nobody":   {[]string{"certs", "renew", "viewer/x", "--certs", dir}, 1, "portolan certs issue viewer/x makes one"},
@@ -118,7 +118,7 @@ func TestRevokeWithoutARegistry(t *testing.T) {
 		"role \"king\" is not known":                        {"king"},
 		"up to 40 hexadecimal digits":                       {"--serial", "xyz"},
 		"no such file":                                      {filepath.Join(dir, "absent.crt")},
-		"outputs are table and json":                        {"operator", "-o", "xml"},
+		"outputs are table, json":                           {"operator", "-o", "xml"},
 	} {
 		if code, _, errOut := revoke(args...); code == 0 || !strings.Contains(errOut, want) {
 			t.Errorf("%v: exit code %d, want %q:\n%s", args, code, want, errOut)

@@ -10,7 +10,6 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/portolan/internal/certs"
 	"portolan.dev/services/client"
-	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/identity"
 )
 
@@ -35,14 +34,13 @@ func revokedDaemons(ctx context.Context, registry *client.Client, d client.Delet
 
 // newestRevocation returns the newest Revocation of an identity, or nil.
 func newestRevocation(ctx context.Context, registry *client.Client, id identity.ID) (*corev1.Revocation, error) {
-	kind, _ := kinds.Named("Revocation")
-	found, _, err := registry.List(ctx, kind, client.Query{Fields: "spec.identity=" + id.Path()})
+	found, err := client.ListOf[*corev1.Revocation](ctx, registry, client.Query{Fields: "spec.identity=" + id.Path()})
 	if err != nil {
 		return nil, err
 	}
 	var newest *corev1.Revocation
-	for _, o := range found {
-		if r, ok := o.(*corev1.Revocation); ok && (newest == nil || timeOf(r).After(timeOf(newest))) {
+	for _, r := range found {
+		if newest == nil || timeOf(r).After(timeOf(newest)) {
 			newest = r
 		}
 	}

@@ -116,7 +116,7 @@ func slicesOf(ctx context.Context, registry *client.Client, o object.Object) ([]
 	if _, ok := o.(*corev1.Service); !ok {
 		return nil, nil
 	}
-	return listAll[*corev1.EndpointSlice](ctx, registry, "EndpointSlice", client.Query{
+	return client.ListOf[*corev1.EndpointSlice](ctx, registry, client.Query{
 		Namespace: o.GetMetadata().GetNamespace(),
 		Labels:    object.LabelServiceName + "=" + o.GetMetadata().GetName(),
 	})

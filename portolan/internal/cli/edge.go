@@ -32,9 +32,6 @@ service it shows the ports of all services.`,
   portolan edge status --edge 10.0.0.7:7407 -o json`,
 		Args: arguments(cobra.MaximumNArgs(1), "at most one SERVICE"),
 		RunE: func(command *cobra.Command, args []string) error {
-			if err := printer.CheckFormat(output); err != nil {
-				return usageError{err}
-			}
 			request := &edgev1.GetStatusRequest{Namespace: namespace}
 			if len(args) > 0 {
 				request.Namespace, request.Name = cmp.Or(namespace, object.DefaultNamespace), args[0]
@@ -53,6 +50,6 @@ service it shows the ports of all services.`,
 	}
 	command.Flags().StringVarP(&namespace, "namespace", "n", "", "namespace of the service (default: all, and "+object.DefaultNamespace+" for a service)")
 	edgePeer.register(command, &address)
-	command.Flags().StringVarP(&output, "output", "o", "text", "text, json or yaml")
+	registerOutput(command, &output, "text", "json", "yaml")
 	return command
 }

@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
@@ -44,7 +42,7 @@ It makes no connection, so it does not notice a program that does not listen at 
 	}
 	set := command.Flags()
 	set.StringVarP(&options.namespace, "namespace", "n", object.DefaultNamespace, "namespace")
-	set.StringVarP(&options.output, "output", "o", "text", "text or json")
+	registerOutput(command, &options.output, "text", "json")
 	allocatorPeer.register(command, &options.allocator)
 	endpointctlPeer.register(command, &options.endpoints)
 	dnssvcPeer.register(command, &options.dns)
@@ -52,9 +50,6 @@ It makes no connection, so it does not notice a program that does not listen at 
 }
 
 func runExplain(ctx context.Context, command *cobra.Command, flags *connection, registry *client.Client, name string, options *explainOptions) error {
-	if !strings.Contains(" text json ", " "+options.output+" ") {
-		return usageError{fmt.Errorf("output %q is not known; outputs are text, json", options.output)}
-	}
 	conns := make([]*grpc.ClientConn, 0, 3)
 	defer func() {
 		for _, conn := range conns {

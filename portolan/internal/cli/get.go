@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -43,9 +42,6 @@ func newGet(flags *connection) *cobra.Command {
 		return get(command.Context(), command, args, registry, allocator, options)
 	})
 	command.RunE = func(command *cobra.Command, args []string) error {
-		if err := options.checkOutput(); err != nil {
-			return err
-		}
 		switch name, ok, err := poolTarget(args); {
 		case err != nil:
 			return err
@@ -58,17 +54,10 @@ func newGet(flags *connection) *cobra.Command {
 	allocator.register(command)
 	command.Flags().StringVarP(&options.labels, "selector", "l", "", "only objects with these labels, such as app=web,tier!=test")
 	command.Flags().StringVar(&options.fields, "field-selector", "", "only objects with these fields, such as spec.type=NodePort")
-	command.Flags().StringVarP(&options.output, "output", "o", "table", "table, wide, yaml, json or name")
+	registerOutput(command, &options.output, "table", "wide", "yaml", "json", "name")
 	command.Flags().BoolVarP(&options.watch, "watch", "w", false, "go on with every change")
 	command.AddCommand(newLBRules(flags))
 	return command
-}
-
-func (o *getOptions) checkOutput() error {
-	if !strings.Contains(" table wide yaml json name ", " "+o.output+" ") {
-		return usageError{fmt.Errorf("output %q is not known; outputs are table, wide, yaml, json, name", o.output)}
-	}
-	return nil
 }
 
 func get(ctx context.Context, command *cobra.Command, args []string, registry *client.Client, allocator *allocatorFlags, options *getOptions) error {

@@ -70,17 +70,14 @@ the addresses of the built-in providers, and no other load balancer is in front 
 	}
 	options.register(command, true)
 	command.Flags().StringVarP(&options.labels, "selector", "l", "", "only services with these labels")
-	command.Flags().StringVarP(&options.output, "output", "o", "table", "table, yaml or json")
+	registerOutput(command, &options.output, "table", "yaml", "json")
 	command.Flags().StringSliceVar(&options.networks, "lb-networks", nil, "networks from which load balancers check the nodes, comma separated; default: the addresses of the nodes")
-	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "yaml", "json"}, cobra.ShellCompDirectiveNoFileComp)) // fails for an unknown flag only
 	return command
 }
 
 // check checks flags, and returns the networks of the load balancers; nil: not given.
 func (o *lbrulesOptions) check(names []string) (balancers []netip.Prefix, err error) {
 	switch {
-	case !slices.Contains([]string{"table", "yaml", "json"}, o.output):
-		return nil, fmt.Errorf("output %q is not known; outputs are table, yaml, json", o.output)
 	case len(names) > 0 && o.all:
 		return nil, errors.New("a name belongs to one namespace; leave out -A or the names")
 	case len(names) > 0 && o.labels != "":
@@ -102,7 +99,7 @@ func getLBRules(command *cobra.Command, names []string, registry *client.Client,
 		return err
 	}
 	if balancers == nil {
-		nodes, err := listAll[*corev1.Node](command.Context(), registry, "nodes", client.Query{})
+		nodes, err := client.ListOf[*corev1.Node](command.Context(), registry, client.Query{})
 		if err != nil && apierr.Code(err) != codes.PermissionDenied { // a certificate that is bound to a namespace may not list nodes
 			return err
 		}
@@ -146,7 +143,7 @@ func noRules(svc *corev1.Service) string {
 func balancerServices(ctx context.Context, registry *client.Client, names []string, options *lbrulesOptions) ([]*corev1.Service, error) {
 	kind, _ := kinds.Named("services")
 	if len(names) == 0 {
-		all, err := listAll[*corev1.Service](ctx, registry, "services", client.Query{Namespace: options.namespaceOf(kind), Labels: options.labels})
+		all, err := client.ListOf[*corev1.Service](ctx, registry, client.Query{Namespace: options.namespaceOf(kind), Labels: options.labels})
 		return slices.DeleteFunc(all, func(svc *corev1.Service) bool { return !spec.IsLoadBalancer(svc) }), err
 	}
 	var services []*corev1.Service

@@ -41,7 +41,7 @@ type agentFlags struct {
 }
 
 func (f *agentFlags) register(command *cobra.Command) {
-	command.Flags().StringVarP(&f.output, "output", "o", "text", "text, json or yaml")
+	registerOutput(command, &f.output, "text", "json", "yaml")
 	command.Flags().StringVar(&f.agent, "agent", "", "address of the agent's API (default: as the node reports it)")
 }
 
@@ -53,9 +53,6 @@ func (f *agentFlags) command(command *cobra.Command, args cobra.PositionalArgs, 
 	command.Args = arguments(args, usage)
 	command.ValidArgsFunction = completeNodes(f.connection)
 	command.RunE = f.withRegistry(func(command *cobra.Command, args []string, registry *client.Client) error {
-		if err := printer.CheckFormat(f.output); err != nil {
-			return usageError{err}
-		}
 		answer, err := f.ask(command.Context(), registry, args, ask)
 		if err != nil {
 			return err
@@ -121,7 +118,7 @@ func locate(ctx context.Context, registry *client.Client, node string) (agentAdd
 		}
 		names = append(names, beat.GetNode())
 	}
-	nodes, err := listAll[*corev1.Node](ctx, registry, "Node", client.Query{})
+	nodes, err := client.ListOf[*corev1.Node](ctx, registry, client.Query{})
 	if err != nil {
 		return agentAddress{}, err
 	}
@@ -180,9 +177,6 @@ heartbeats of all agents, which the registry has.`,
 }
 
 func statusOfAll(command *cobra.Command, registry *client.Client, output string) error {
-	if err := printer.CheckFormat(output); err != nil {
-		return usageError{err}
-	}
 	listed, err := registryv1.NewAgentServiceClient(registry.Conn()).ListAgents(command.Context(), &registryv1.ListAgentsRequest{})
 	switch {
 	case err != nil:

@@ -1,33 +1,45 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
+	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 
 	"portolan.dev/portolan/internal/printer"
-	"portolan.dev/services/client"
-	"portolan.dev/services/kinds"
-	"portolan.dev/services/object"
 )
 
-// listAll returns all selected objects of a kind as their own type.
-func listAll[T object.Object](ctx context.Context, registry *client.Client, kindName string, query client.Query) ([]T, error) {
-	kind, _ := kinds.Named(kindName)
-	found, _, err := registry.List(ctx, kind, query)
-	if err != nil {
-		return nil, err
+// output is the value of the flag -o: one of the outputs of a command.
+type output struct {
+	chosen  *string
+	outputs []string
+}
+
+// registerOutput registers the flag -o with the outputs of a command. The first one is the default.
+func registerOutput(command *cobra.Command, chosen *string, outputs ...string) {
+	*chosen = outputs[0]
+	last := len(outputs) - 1
+	command.Flags().VarP(&output{chosen, outputs}, "output", "o", strings.Join(outputs[:last], ", ")+" or "+outputs[last])
+	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp)) // fails for an unknown flag only
+}
+
+// String implements pflag.Value.
+func (o *output) String() string { return *o.chosen }
+
+// Type implements pflag.Value.
+func (o *output) Type() string { return "string" }
+
+// Set implements pflag.Value.
+func (o *output) Set(text string) error {
+	if !slices.Contains(o.outputs, text) {
+		return fmt.Errorf("outputs are %s", strings.Join(o.outputs, ", "))
 	}
-	all := make([]T, 0, len(found))
-	for _, o := range found {
-		if typed, ok := o.(T); ok {
-			all = append(all, typed)
-		}
-	}
-	return all, nil
+	*o.chosen = text
+	return nil
 }
 
 // printMessage prints a response of an API as text by the given function, or as JSON or YAML.

@@ -37,14 +37,11 @@ type poolChange struct {
 
 func (c *poolChange) register(command *cobra.Command) {
 	c.allocatorFlags.register(command)
-	command.Flags().StringVarP(&c.output, "output", "o", "text", "text, json or yaml")
+	registerOutput(command, &c.output, "text", "json", "yaml")
 }
 
 // run makes a change and prints the changed pool, as text: "pool/NAME done: ...".
 func (c *poolChange) run(command *cobra.Command, done string, change func(allocatorv1.AllocatorServiceClient) (*allocatorv1.Pool, error)) error {
-	if err := printer.CheckFormat(c.output); err != nil {
-		return usageError{err}
-	}
 	var p *allocatorv1.Pool
 	err := c.call(func(allocator allocatorv1.AllocatorServiceClient) (err error) {
 		p, err = change(allocator)

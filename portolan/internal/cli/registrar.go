@@ -29,9 +29,6 @@ manifests the registrar applies.`,
   portolan registrar status --registrar 10.0.0.7:7408 -o json`,
 		Args: arguments(cobra.NoArgs, "no arguments"),
 		RunE: func(command *cobra.Command, _ []string) error {
-			if err := printer.CheckFormat(output); err != nil {
-				return usageError{err}
-			}
 			conn, err := flags.dialPeer(registrarPeer, address)
 			if err != nil {
 				return err
@@ -45,6 +42,6 @@ manifests the registrar applies.`,
 		},
 	}
 	registrarPeer.register(command, &address)
-	command.Flags().StringVarP(&output, "output", "o", "text", "text, json or yaml")
+	registerOutput(command, &output, "text", "json", "yaml")
 	return command
 }

@@ -3,7 +3,6 @@ package printer
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 
 	"github.com/goccy/go-yaml"
@@ -12,15 +11,6 @@ import (
 
 	"portolan.dev/services/terminal"
 )
-
-// CheckFormat returns an error unless format is text, json or yaml.
-func CheckFormat(format string) error {
-	switch format {
-	case "text", "json", "yaml":
-		return nil
-	}
-	return fmt.Errorf("output %q is not known; outputs are text, json, yaml", format)
-}
 
 // Message prints a response of the API as "json" or "yaml", with the field names of the API's JSON
 // mapping. A message with invisible characters is always JSON, which is YAML too, because
