@@ -1,4 +1,3 @@
 // Package registrytest is a fake registry for the tests of the endpoint controller, on a log in
-// memory. It serves the objects that the controller writes, and enforces versions and fencing as
-// the real registry does.
+// memory. It requires fences of the controller's writes, and can make writes fail or wait.
 package registrytest

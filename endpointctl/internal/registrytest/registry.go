@@ -2,20 +2,18 @@ package registrytest
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	corev1 "portolan.dev/api/core/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/changes/changestest"
+	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
@@ -25,15 +23,19 @@ import (
 type Registry struct {
 	Log *changestest.Log
 
-	mu    sync.Mutex // makes check and write one step
-	names int
-	fail  func(op string, o object.Object) error
-	delay func(op string, o object.Object)
-	calls []int // numbers of writes of the bulk calls
+	mu     sync.Mutex // makes check and write one step
+	writes changestest.Writes
+	fail   func(op string, o object.Object) error
+	delay  func(op string, o object.Object)
+	calls  []int // numbers of writes of the bulk calls
 }
 
 // New returns an empty registry.
-func New(t testing.TB) *Registry { return &Registry{Log: changestest.New(t)} }
+func New(t testing.TB) *Registry {
+	r := &Registry{Log: changestest.New(t)}
+	r.writes = changestest.Writes{Log: r.Log, Admit: r.admit}
+	return r
+}
 
 // Serve serves the registry until the test ends, and returns its address.
 func (r *Registry) Serve(t testing.TB) string {
@@ -48,6 +50,12 @@ func (r *Registry) Serve(t testing.TB) string {
 	return lis.Addr().String()
 }
 
+// Register serves the services that the controller uses.
+func (r *Registry) Register(server grpc.ServiceRegistrar) {
+	r.Log.Register(server)
+	changestest.Methods(r.do).Register(server)
+}
+
 // Fail makes writes fail with the error that fn returns for them. If fn is nil, none fail.
 func (r *Registry) Fail(fn func(op string, o object.Object) error) {
 	r.mu.Lock()
@@ -55,18 +63,11 @@ func (r *Registry) Fail(fn func(op string, o object.Object) error) {
 	r.fail = fn
 }
 
-// Delay calls fn after each write by the controller, before the controller gets the response.
+// Delay calls fn after each write of a bulk call, before the controller gets the response.
 func (r *Registry) Delay(fn func(op string, o object.Object)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.delay = fn
-}
-
-// countCall counts a bulk call.
-func (r *Registry) countCall(writes int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.calls = append(r.calls, writes)
 }
 
 // Calls returns the number of writes of each bulk call.
@@ -76,15 +77,43 @@ func (r *Registry) Calls() []int {
 	return slices.Clone(r.calls)
 }
 
-// respond returns the result of a write to the controller, after the test's delay.
-func respond[T object.Object](r *Registry, op string, o T, err error) (T, error) {
-	r.mu.Lock()
-	delay := r.delay
-	r.mu.Unlock()
-	if err == nil && delay != nil {
-		delay(op, o)
+// do executes the calls of a request, each by itself and in the order of the request. Tests see each as an
+// ordinary write.
+func (r *Registry) do(ctx context.Context, method string, calls []changestest.Call) []changestest.Outcome {
+	bulk := method == registryv1.BulkService_Write_FullMethodName
+	if bulk {
+		r.mu.Lock()
+		r.calls = append(r.calls, len(calls))
+		r.mu.Unlock()
 	}
-	return o, err
+	outcomes := make([]changestest.Outcome, len(calls))
+	for i, c := range calls {
+		r.mu.Lock()
+		o, err := r.writes.Do(ctx, c)
+		delay := r.delay
+		r.mu.Unlock()
+		if bulk && err == nil && delay != nil {
+			delay(op(c.Verb), o)
+		}
+		outcomes[i] = changestest.Outcome{Object: o, Err: err}
+	}
+	return outcomes
+}
+
+// op returns the name of a verb for Fail and Delay.
+func op(verb kinds.Verb) string { return strings.ToLower(string(verb)) }
+
+// admit returns an error if a write must fail. It is stricter than the real registry: every write except to a
+// Lease must have a fence.
+func (r *Registry) admit(ctx context.Context, verb kinds.Verb, o object.Object) error {
+	fences, err := r.Log.CheckFences(ctx)
+	if kind := object.KindOf(o); fences == 0 && kind != "Lease" {
+		return apierr.FailedPrecondition("a write of " + kind + " without a fence")
+	}
+	if err == nil && r.fail != nil {
+		err = r.fail(op(verb), o)
+	}
+	return err
 }
 
 // Put stores objects as another client than the controller.
@@ -110,124 +139,6 @@ func All[T object.Object](r *Registry) []T {
 		}
 	}
 	return all
-}
-
-// check returns an error if a write must fail.
-func (r *Registry) check(ctx context.Context, op string, o object.Object) error {
-	if err := r.checkFence(ctx, o); err != nil {
-		return err
-	}
-	if r.fail != nil {
-		return r.fail(op, o)
-	}
-	return nil
-}
-
-// checkFence is stricter than the real registry: every write except to a Lease must have a fence.
-func (r *Registry) checkFence(ctx context.Context, o object.Object) error {
-	md, _ := metadata.FromIncomingContext(ctx)
-	fences := md.Get("portolan-fence")
-	if kind := object.KindOf(o); len(fences) == 0 && kind != "Lease" {
-		return apierr.FailedPrecondition("a write of " + kind + " without a fence")
-	}
-	for _, fence := range fences {
-		name, epoch, _ := strings.Cut(fence, "=")
-		namespace, name, _ := strings.Cut(name, "/")
-		lease, _ := r.Log.Get(object.Key{Kind: "Lease", Namespace: namespace, Name: name}).(*corev1.Lease)
-		if want, err := strconv.ParseUint(epoch, 10, 64); err != nil || lease.GetSpec().GetEpoch() != want {
-			return apierr.FailedPrecondition("the writer does not hold the lease")
-		}
-	}
-	return nil
-}
-
-func create[T object.Object](ctx context.Context, r *Registry, o T) (T, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var none T
-	o = object.Clone(o)
-	meta := object.MetaOf(o)
-	meta.Uid, meta.ResourceVersion = "", 0
-	if meta.GetName() == "" {
-		r.names++
-		meta.Name = fmt.Sprintf("%s%d", meta.GetGenerateName(), r.names)
-	}
-	key := object.KeyOf(o)
-	if r.Log.Get(key) != nil {
-		return none, apierr.AlreadyExists(key.Kind, key.Path())
-	}
-	if err := r.check(ctx, "create", o); err != nil {
-		return none, err
-	}
-	return putStored(r, o, nil), nil
-}
-
-func update[T object.Object](ctx context.Context, r *Registry, o T) (T, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var none T
-	key := object.KeyOf(o)
-	old, ok := r.Log.Get(key).(T)
-	if !ok {
-		return none, apierr.NotFound(key.Kind, key.Path())
-	}
-	if have, want := old.GetMetadata().GetResourceVersion(), o.GetMetadata().GetResourceVersion(); want != 0 && have != want {
-		return none, apierr.Conflict(key.Kind, key.Path(), have, want)
-	}
-	if err := r.check(ctx, "update", o); err != nil {
-		return none, err
-	}
-	return putStored(r, object.Clone(o), old), nil
-}
-
-// putStored puts an object, and sets the epoch of a lease.
-func putStored[T object.Object](r *Registry, o T, old object.Object) T {
-	if lease, ok := any(o).(*corev1.Lease); ok {
-		before, _ := old.(*corev1.Lease)
-		lease.Spec.Epoch = before.GetSpec().GetEpoch()
-		if holder := lease.GetSpec().GetHolderIdentity(); before == nil || holder != "" && holder != before.GetSpec().GetHolderIdentity() {
-			lease.Spec.Epoch++
-		}
-	}
-	r.Log.Put(o)
-	now, _ := r.Log.Get(object.KeyOf(o)).(T)
-	return now
-}
-
-// deleteRequest is a request to delete a version of an object.
-type deleteRequest interface {
-	GetNamespace() string
-	GetName() string
-	GetUid() string
-	GetResourceVersion() uint64
-}
-
-func remove[T object.Object](ctx context.Context, r *Registry, kind string, w deleteRequest) (T, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var none T
-	key := object.Key{Kind: kind, Namespace: w.GetNamespace(), Name: w.GetName()}
-	old, ok := r.Log.Get(key).(T)
-	if !ok || w.GetUid() != "" && w.GetUid() != old.GetMetadata().GetUid() {
-		return none, apierr.NotFound(kind, key.Path())
-	}
-	if have := old.GetMetadata().GetResourceVersion(); w.GetResourceVersion() != 0 && have != w.GetResourceVersion() {
-		return none, apierr.Conflict(kind, key.Path(), have, w.GetResourceVersion())
-	}
-	if err := r.check(ctx, "delete", old); err != nil {
-		return none, err
-	}
-	r.Log.Delete(key)
-	return old, nil
-}
-
-func get[T object.Object](r *Registry, kind, namespace, name string) (T, error) {
-	key := object.Key{Kind: kind, Namespace: namespace, Name: name}
-	o, ok := r.Log.Get(key).(T)
-	if !ok {
-		return o, apierr.NotFound(kind, key.Path())
-	}
-	return o, nil
 }
 
 // Unavailable is an error for Fail.
