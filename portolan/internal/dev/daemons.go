@@ -40,10 +40,19 @@ func (i *Installation) common(port int) daemon.Common {
 	return common
 }
 
-func (i *Installation) allocator() app.Task {
-	var cfg allocator.Config
+// defaults returns the defaults of a daemon's configuration with the common settings.
+func defaults[C any, P interface {
+	*C
+	CommonConfig() *daemon.Common
+}](i *Installation, port int) C {
+	var cfg C
 	config.Defaults(&cfg)
-	cfg.Common = i.common(allocatorPort)
+	*P(&cfg).CommonConfig() = i.common(port)
+	return cfg
+}
+
+func (i *Installation) allocator() app.Task {
+	cfg := defaults[allocator.Config](i, allocatorPort)
 	cfg.Registry = i.options.addr(registryPort)
 	cfg.DataDir = i.options.dir("allocator")
 	cfg.ServiceCIDR = i.options.ServiceCIDR
@@ -54,9 +63,7 @@ func (i *Installation) allocator() app.Task {
 }
 
 func (i *Installation) registry() app.Task {
-	var cfg registry.Config
-	config.Defaults(&cfg)
-	cfg.Common = i.common(registryPort)
+	cfg := defaults[registry.Config](i, registryPort)
 	cfg.Store = "sqlite:" + i.options.dir("registry")
 	cfg.Allocator = i.options.addr(allocatorPort)
 	cfg.ServiceCIDR = i.options.ServiceCIDR
@@ -75,9 +82,7 @@ func (i *Installation) registry() app.Task {
 }
 
 func (i *Installation) endpointctl() app.Task {
-	var cfg endpointctl.Config
-	config.Defaults(&cfg)
-	cfg.Common = i.common(endpointctlPort)
+	cfg := defaults[endpointctl.Config](i, endpointctlPort)
 	cfg.Registry = i.options.addr(registryPort)
 	// The identity is the same after a restart, so that the daemon need not wait for its own lease
 	// to expire.
@@ -86,9 +91,7 @@ func (i *Installation) endpointctl() app.Task {
 }
 
 func (i *Installation) lbctl() app.Task {
-	var cfg lbctl.Config
-	config.Defaults(&cfg)
-	cfg.Common = i.common(lbctlPort)
+	cfg := defaults[lbctl.Config](i, lbctlPort)
 	cfg.Registry = i.options.addr(registryPort)
 	cfg.Allocator = i.options.addr(allocatorPort)
 	cfg.Identity = "dev" // as for endpointctl
@@ -97,9 +100,7 @@ func (i *Installation) lbctl() app.Task {
 }
 
 func (i *Installation) dnssvc() app.Task {
-	var cfg dnssvc.Config
-	config.Defaults(&cfg)
-	cfg.Common = i.common(dnssvcPort)
+	cfg := defaults[dnssvc.Config](i, dnssvcPort)
 	cfg.Registry = i.options.addr(registryPort)
 	cfg.Listen = []string{i.options.DNSAddr.String()}
 	cfg.LameDuck = 0 // no client moves to another name server meanwhile
@@ -110,9 +111,7 @@ func (i *Installation) dnssvc() app.Task {
 }
 
 func (i *Installation) nodeagent() app.Task {
-	var cfg nodeagent.Config
-	config.Defaults(&cfg)
-	cfg.Common = i.common(nodeagentPort)
+	cfg := defaults[nodeagent.Config](i, nodeagentPort)
 	cfg.Registry = i.options.addr(registryPort)
 	cfg.NodeName = i.options.Node
 	cfg.NodeAddresses = []string{i.options.Bind.String()}
@@ -126,9 +125,7 @@ func (i *Installation) nodeagent() app.Task {
 }
 
 func (i *Installation) edge() app.Task {
-	var cfg edge.Config
-	config.Defaults(&cfg)
-	cfg.Common = i.common(edgePort)
+	cfg := defaults[edge.Config](i, edgePort)
 	cfg.Registry = i.options.addr(registryPort)
 	cfg.NodeName = i.options.Node
 	cfg.Agent = "" // the addresses are on loopback
@@ -142,17 +139,13 @@ func (i *Installation) edge() app.Task {
 }
 
 func (i *Installation) kubeapi() app.Task {
-	var cfg kubeapi.Config
-	config.Defaults(&cfg)
-	cfg.Common = i.common(kubeapiPort)
+	cfg := defaults[kubeapi.Config](i, kubeapiPort)
 	cfg.Registry = i.options.addr(registryPort)
 	return daemonTask(i, "kubeapi", cfg, cfg.Common, kubeapi.New)
 }
 
 func (i *Installation) registrar() app.Task {
-	var cfg registrar.Config
-	config.Defaults(&cfg)
-	cfg.Common = i.common(registrarPort)
+	cfg := defaults[registrar.Config](i, registrarPort)
 	cfg.Registry = i.options.addr(registryPort)
 	cfg.NodeName = i.options.Node
 	cfg.NodeAddresses = []netip.Addr{i.options.Bind} // endpoints have no loopback addresses of nodes by themselves
