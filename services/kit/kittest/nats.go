@@ -80,7 +80,7 @@ func natsFor(url string) func(string) (*nats.Conn, error) {
 	}
 }
 
-// versionInGreeting matches the version in the first line of a NATS server.
+// versionInGreeting matches the version in an INFO line of a NATS server.
 var versionInGreeting = regexp.MustCompile(`"version":"[^"]*"`)
 
 // NATSOfVersion returns the URL of a server that passes everything on to the NATS server at url, but says
@@ -111,20 +111,26 @@ func passOn(client net.Conn, addr, version string) {
 		return
 	}
 	defer server.Close()
-	answers := bufio.NewReader(server)
-	greeting, err := answers.ReadString('\n')
-	if err != nil {
-		return
-	}
-	if _, err := io.WriteString(client, versionInGreeting.ReplaceAllLiteralString(greeting, fmt.Sprintf("%q:%q", "version", version))); err != nil {
-		return
-	}
 	var both sync.WaitGroup
 	both.Go(func() {
 		defer server.Close()
 		_, _ = io.Copy(server, client) // the end of the connection is no error here
 	})
-	_, _ = io.Copy(client, answers)
+	copyAnswers(client, server, fmt.Sprintf("%q:%q", "version", version))
 	client.Close()
 	both.Wait()
+}
+
+// copyAnswers copies what a NATS server sends, with another version in each INFO line. A server sends such a
+// line first, and again when its state has changed.
+func copyAnswers(client io.Writer, server io.Reader, version string) {
+	for answers := bufio.NewReader(server); ; {
+		line, err := answers.ReadString('\n')
+		if strings.HasPrefix(line, "INFO {") {
+			line = versionInGreeting.ReplaceAllLiteralString(line, version)
+		}
+		if _, writeErr := io.WriteString(client, line); err != nil || writeErr != nil {
+			return
+		}
+	}
 }
