@@ -37,6 +37,12 @@ type adopted struct{}
 // Adopted implements api.Values.
 func (adopted) Adopted(context.Context) (string, error) { return "epoch-1", nil }
 
+// HasUnknown implements api.Values.
+func (adopted) HasUnknown(pool.Space) bool { return false }
+
+// AdoptWithin implements api.Values.
+func (adopted) AdoptWithin(context.Context, pool.Space) error { return nil }
+
 // everyLease is a registry with all Leases except one.
 type everyLease struct{}
 

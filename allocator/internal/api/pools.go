@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -30,7 +31,7 @@ func (s *Server) CreatePool(ctx context.Context, req *allocatorv1.CreatePoolRequ
 	if err := s.checkNodes(ctx, req.GetPool().GetRange()); err != nil {
 		return nil, err
 	}
-	f, err := s.engine.CreatePool(ctx, readPool(req.GetPool()))
+	f, err := s.putPool(ctx, readPool(req.GetPool()), allocatorv1.PoolState_POOL_STATE_ACTIVE, s.engine.CreatePool)
 	if err != nil {
 		return nil, err
 	}
@@ -42,11 +43,41 @@ func (s *Server) UpdatePool(ctx context.Context, req *allocatorv1.UpdatePoolRequ
 	if err := s.checkNodes(ctx, s.newRange(req.GetPool())); err != nil {
 		return nil, err
 	}
-	f, err := s.engine.UpdatePool(ctx, readPool(req.GetPool()))
+	f, err := s.putPool(ctx, readPool(req.GetPool()), s.stateOf(req.GetPool().GetName()), s.engine.UpdatePool)
 	if err != nil {
 		return nil, err
 	}
 	return &allocatorv1.UpdatePoolResponse{Pool: writePool(f)}, nil
+}
+
+// putPool creates or changes a pool. Objects may have values in its range already, for example because the store was lost
+// with the pool. Then the pool is stored as one that drains, from which nothing is allocated unless it is named. It
+// becomes active when these values are allocated to their objects. present is the state if the request has none.
+func (s *Server) putPool(ctx context.Context, p store.Pool, present allocatorv1.PoolState, put func(context.Context, store.Pool) (allocation.PoolStatus, error)) (allocation.PoolStatus, error) {
+	wanted := cmp.Or(p.State, present)
+	space, err := pool.Parse(p.Range)
+	if err != nil || wanted != allocatorv1.PoolState_POOL_STATE_ACTIVE || !s.values.HasUnknown(space) {
+		return put(ctx, p)
+	}
+	p.State = allocatorv1.PoolState_POOL_STATE_DRAINING
+	f, err := put(ctx, p)
+	if err != nil {
+		return f, err
+	}
+	if err := s.values.AdoptWithin(ctx, space); err != nil {
+		return f, err
+	}
+	return s.engine.UpdatePool(ctx, store.Pool{Name: p.Name, State: wanted})
+}
+
+// stateOf returns the state of a pool.
+func (s *Server) stateOf(name string) allocatorv1.PoolState {
+	for _, f := range s.engine.Pools() {
+		if f.Name == name {
+			return f.State
+		}
+	}
+	return allocatorv1.PoolState_POOL_STATE_UNSPECIFIED
 }
 
 // DeletePool implements AllocatorService.

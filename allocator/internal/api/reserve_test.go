@@ -19,6 +19,7 @@ import (
 	"portolan.dev/allocator/internal/api"
 	"portolan.dev/allocator/internal/engine"
 	"portolan.dev/allocator/internal/sqlite"
+	"portolan.dev/allocator/pool"
 )
 
 // never reports that the values of objects are not known yet.
@@ -29,6 +30,12 @@ func (never) Adopted(ctx context.Context) (string, error) {
 	<-ctx.Done()
 	return "", ctx.Err()
 }
+
+// HasUnknown implements api.Values.
+func (never) HasUnknown(pool.Space) bool { return false }
+
+// AdoptWithin implements api.Values.
+func (never) AdoptWithin(context.Context, pool.Space) error { return nil }
 
 // noAnswer is a registry that does not answer.
 type noAnswer struct{}

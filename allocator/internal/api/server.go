@@ -47,6 +47,10 @@ type Values interface {
 	// Adopted waits until the values of all objects are allocated to them, and returns the epoch of
 	// the registry's log at that time. Its only error is ctx.Err().
 	Adopted(ctx context.Context) (epoch string, err error)
+	// HasUnknown reports whether an object has a value in a range that is not allocated to it.
+	HasUnknown(space pool.Space) bool
+	// AdoptWithin allocates the values in a range to the objects that have them.
+	AdoptWithin(ctx context.Context, space pool.Space) error
 }
 
 // Nodes knows the addresses of nodes.

@@ -7,10 +7,13 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
 
 	"portolan.dev/allocator/internal/allocation"
 	"portolan.dev/allocator/internal/engine"
+	"portolan.dev/allocator/pool"
 	"portolan.dev/allocator/store"
 )
 
@@ -88,6 +91,7 @@ func (v *Verifier) allReserves() []string {
 // first.
 func (v *Verifier) missing(objects []object.Object) []engine.Set {
 	slices.SortFunc(objects, byAge)
+	shared, taken := newSharing(servicesOf(objects)), map[sharedSlot]pool.Value{}
 	var sets []engine.Set
 	for _, o := range objects {
 		for _, a := range v.allocatablesOf(o) {
@@ -95,7 +99,15 @@ func (v *Verifier) missing(objects []object.Object) []engine.Set {
 			if a.err != nil || v.cfg.Engine.Owns(owner.UID, a.value) {
 				continue // a malformed value is reported by Run
 			}
-			sets = append(sets, engine.Set{Owner: owner, Requests: []allocation.ClaimRequest{a.request()}})
+			request := a.request()
+			if slot := (sharedSlot{owner.UID, request.Slot}); owner.Kind == spec.KindAddressShare {
+				if other, ok := taken[slot]; ok && other != a.value || v.holdsAnother(shared, slot, a.value) {
+					request = a.repairRequest()
+				} else {
+					taken[slot] = a.value
+				}
+			}
+			sets = append(sets, engine.Set{Owner: owner, Requests: []allocation.ClaimRequest{request}})
 		}
 	}
 	return sets
@@ -135,10 +147,49 @@ func (v *Verifier) adoptFromGone(ctx context.Context, set engine.Set, refused en
 		return refused, nil
 	}
 	seen, ok := v.cfg.Engine.AllocationOf(value)
-	if !ok || seen.Owner.Kind == store.KindReserve || v.classify(seen) != unowned {
+	if !ok || seen.Owner.Kind == store.KindReserve || v.classify(seen, newSharing(v.view.services())) != unowned {
 		return refused, nil
 	}
 	return v.cfg.Engine.Replace(ctx, seen, set)
+}
+
+// HasUnknown reports whether an object of the view has a value in a range that is not allocated to it.
+func (v *Verifier) HasUnknown(space pool.Space) bool {
+	for _, o := range v.view.all() {
+		for _, w := range valuesOf(o) {
+			value, err := parse(w)
+			if err == nil && space.HasNumber(value) && !v.cfg.Engine.Owns(ownerOfValue(o, w.use).UID, value) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// AdoptWithin allocates the values in a range to the objects of the view that have them.
+func (v *Verifier) AdoptWithin(ctx context.Context, space pool.Space) error {
+	missing := slices.DeleteFunc(v.missing(v.view.all()), func(set engine.Set) bool {
+		w := set.Requests[0]
+		value, err := parse(objectValue{use: w.Use, text: w.Value})
+		return err != nil || !space.HasNumber(value)
+	})
+	for batch := range slices.Chunk(missing, adoptBatchSize) {
+		if err := v.adoptBatch(ctx, batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// servicesOf returns the services among objects.
+func servicesOf(objects []object.Object) []*corev1.Service {
+	var all []*corev1.Service
+	for _, o := range objects {
+		if svc, ok := o.(*corev1.Service); ok {
+			all = append(all, svc)
+		}
+	}
+	return all
 }
 
 func byAge(a, b object.Object) int {

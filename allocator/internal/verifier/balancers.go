@@ -2,7 +2,6 @@ package verifier
 
 import (
 	"context"
-	"slices"
 	"strconv"
 
 	allocatorv1 "portolan.dev/api/allocator/v1"
@@ -58,32 +57,19 @@ func ownerOfValue(o object.Object, use allocatorv1.Use) store.Owner {
 }
 
 // movesBetweenOwners reports whether a load-balancer address of a service belongs to another owner of
-// its namespace: after a change of the sharing key it is lbctl that gives the service another address.
+// its namespace, because the service's sharing key has changed. Then it is lbctl that moves the address, or
+// gives the service another one. If the owner is another service that has the address in its status, no key has
+// changed: two services have the same address.
 func (v *Verifier) movesBetweenOwners(svc *corev1.Service, a allocatable) bool {
 	if a.use != allocatorv1.Use_USE_LOAD_BALANCER_IP {
 		return false
 	}
 	owner, ok := v.cfg.Engine.OwnerOf(a.value)
-	return ok && owner.Namespace == svc.GetMetadata().GetNamespace()
-}
-
-// sharers returns the services of a list that share the addresses of an owner.
-func sharers(services []*corev1.Service, uid string) []*corev1.Service {
-	return slices.DeleteFunc(slices.Clone(services), func(svc *corev1.Service) bool { return spec.OwnerOfAddresses(svc).UID != uid })
-}
-
-// classifyShared classifies an address that services share.
-func classifyShared(services []*corev1.Service, h allocation.Allocation) ownership {
-	verdict := unowned
-	for _, svc := range sharers(services, h.Owner.UID) {
-		switch {
-		case isStored(svc, h.Use, h.Value):
-			return owned
-		case hasValue(svc, h.Use, h.Value):
-			verdict = promised
-		}
+	if !ok || owner.Namespace != svc.GetMetadata().GetNamespace() {
+		return false
 	}
-	return verdict
+	other, isService := v.view.get(owner.UID).(*corev1.Service)
+	return !isService || owner.UID == svc.GetMetadata().GetUid() || !isStored(other, a.use, a.value)
 }
 
 // sharedInRegistry reports whether a service has a shared address according to the registry.
@@ -94,5 +80,5 @@ func (v *Verifier) sharedInRegistry(ctx context.Context, h allocation.Allocation
 		return false, err
 	}
 	v.outage.Over()
-	return classifyShared(services, h) != unowned, nil
+	return newSharing(services).classify(h) != unowned, nil
 }

@@ -7,6 +7,9 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
+
+	"portolan.dev/allocator/pool"
+	"portolan.dev/allocator/store"
 )
 
 const balancerIP = allocatorv1.Use_USE_LOAD_BALANCER_IP
@@ -96,4 +99,85 @@ func TestAnAddressOfAnotherProviderIsNotAllocated(t *testing.T) {
 	w.passGrace()
 	w.want("10.98.0.1 u2")
 	w.wantEvents("other LoadBalancerIPAlreadyAllocated", "web LoadBalancerIPAlreadyAllocated")
+}
+
+// TestTwoServicesWithOneAddressAreReported has two services of one namespace with the same address. Each has its
+// own, so that no sharing key explains it.
+func TestTwoServicesWithOneAddressAreReported(t *testing.T) {
+	w := newTestVerifier(t, balanced("web", "u1", "", "10.98.0.1"))
+	w.want("10.98.0.1 u1")
+	w.feed.Put(balanced("dns", "u2", "", "10.98.0.1"))
+	w.passGrace()
+	w.want("10.98.0.1 u1")
+	w.wantEvents("dns LoadBalancerIPAlreadyAllocated", "web LoadBalancerIPAlreadyAllocated")
+}
+
+// TestAnAddressStaysWithTheServiceThatStopsToShareIt removes the sharing key while lbctl is away for longer than the
+// grace. The address is still in the status, so nothing may free it.
+func TestAnAddressStaysWithTheServiceThatStopsToShareIt(t *testing.T) {
+	web := balanced("web", "u1", "edge", "10.98.0.1")
+	share := spec.OwnerOfAddresses(web).UID
+	w := newTestVerifier(t, web)
+	for _, key := range []string{"", "another"} {
+		w.feed.Put(balanced("web", "u1", key, "10.98.0.1"))
+		w.passGrace()
+		w.want("10.98.0.1 " + share)
+	}
+	w.feed.Delete(object.KeyOf(web))
+	w.passGrace()
+	w.want()
+	w.wantEvents()
+}
+
+// TestAShareThatMovesKeepsBothAddresses has two services of one share, of which the first has moved to another
+// address. Neither address may become free, also if the store is lost meanwhile.
+func TestAShareThatMovesKeepsBothAddresses(t *testing.T) {
+	slot := spec.BalancerSlot(corev1.IPFamily_IP_FAMILY_IPV4, 0)
+	web, dns := balanced("web", "u1", "edge", "10.98.0.1"), balanced("dns", "u2", "edge", "10.98.0.1")
+	share := ownerOfValue(web, balancerIP)
+	both := []string{"10.98.0.1 " + share.UID, "10.98.0.2 " + share.UID}
+
+	w := newTestVerifier(t, web, dns)
+	w.allocate(share, slot, balancerIP, "10.98.0.2")
+	w.feed.Put(balanced("web", "u1", "edge", "10.98.0.2"))
+	w.passGrace()
+	w.want("10.98.0.1 "+share.UID, "10.98.0.2 "+share.UID+"?")
+	w.feed.Put(balanced("dns", "u2", "edge", "10.98.0.2"))
+	w.passGrace()
+	w.want("10.98.0.2 " + share.UID)
+
+	lost := newTestVerifier(t, balanced("web", "u1", "edge", "10.98.0.2"), dns)
+	lost.want(both...)
+	lost.passGrace()
+	lost.want(both...)
+	lost.wantEvents()
+
+	late := newTestVerifier(t, balanced("web", "u1", "edge", "10.98.0.2"))
+	late.feed.Put(dns)
+	late.passGrace()
+	late.want(both...)
+	late.passGrace()
+	late.want(both...)
+	late.wantEvents("dns LoadBalancerIPNotAllocated")
+}
+
+// TestAPoolThatIsMadeAgainGivesNoAddressTwice loses the store together with a pool that was made by the API. The services
+// get their addresses in the new pool before anything else can.
+func TestAPoolThatIsMadeAgainGivesNoAddressTwice(t *testing.T) {
+	w := newTestVerifier(t, balanced("web", "u1", "", "198.51.100.1"), balanced("dns", "u2", "edge", "198.51.100.2"))
+	w.want()
+	space, err := pool.Parse("198.51.100.0/29")
+	if err != nil || !w.verifier.HasUnknown(space) {
+		t.Fatalf("the addresses of the services are not noticed, %v", err)
+	}
+	if _, err := w.engine.CreatePool(t.Context(), store.Pool{Name: "again", Use: balancerIP, Range: space.String(), State: allocatorv1.PoolState_POOL_STATE_DRAINING}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.verifier.AdoptWithin(t.Context(), space); err != nil {
+		t.Fatal(err)
+	}
+	w.want("198.51.100.1 u1", "198.51.100.2 "+spec.OwnerOfAddresses(balanced("dns", "u2", "edge")).UID)
+	if w.verifier.HasUnknown(space) {
+		t.Error("the addresses are not known afterwards")
+	}
 }

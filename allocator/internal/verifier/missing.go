@@ -9,6 +9,7 @@ import (
 	allocatorv1 "portolan.dev/api/allocator/v1"
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/object"
+	"portolan.dev/services/spec"
 
 	"portolan.dev/allocator/internal/allocation"
 	"portolan.dev/allocator/internal/engine"
@@ -59,8 +60,11 @@ func (v *Verifier) allocate(ctx context.Context, svc *corev1.Service, a allocata
 	if !v.confirmedByRegistry(ctx, svc, w, value) {
 		return
 	}
-	request := a.request()
-	set := engine.Set{Owner: ownerOfValue(svc, a.use), Requests: []allocation.ClaimRequest{request}}
+	owner, request := ownerOfValue(svc, a.use), a.request()
+	if owner.Kind == spec.KindAddressShare && v.holdsAnother(newSharing(v.view.services()), sharedSlot{owner.UID, request.Slot}, value) {
+		request = a.repairRequest()
+	}
+	set := engine.Set{Owner: owner, Requests: []allocation.ClaimRequest{request}}
 	results, err := v.cfg.Engine.Allocate(ctx, []engine.Set{set}, false)
 	if err != nil {
 		v.cfg.Log.Warn("values of a service not allocated", "service", meta.GetName(), "value", w.text, "err", err)

@@ -12,9 +12,26 @@ import (
 	"portolan.dev/services/spec"
 )
 
+// withStatus gives a service the status that lbctl writes. The first entry has a name instead of an address, as some
+// providers give.
+func withStatus(svc *corev1.Service) *corev1.Service {
+	svc.Status = &corev1.ServiceStatus{
+		Conditions: []*corev1.Condition{{Type: object.ConditionLoadBalancer, Reason: "Ensured", Message: "by the provider portolan.dev/pool"}},
+		LoadBalancer: &corev1.LoadBalancerStatus{Ingress: []*corev1.LoadBalancerIngress{
+			{Hostname: "lb.example"}, {Ip: "10.98.0.1", IpMode: corev1.IPMode_IP_MODE_VIP}, {Ip: "2001:db8::1", IpMode: corev1.IPMode_IP_MODE_VIP},
+		}},
+	}
+	return svc
+}
+
 func TestTrimKeepsWhatTheVerifierReads(t *testing.T) {
 	meta := func() *corev1.ObjectMeta {
 		return &corev1.ObjectMeta{Namespace: "default", Name: "a", Uid: "u", ResourceVersion: 7, Labels: map[string]string{"app": "a"}, Annotations: map[string]string{"note": "long"}}
+	}
+	shared := func(annotation string) *corev1.ObjectMeta {
+		m := meta()
+		m.Annotations[annotation], m.Finalizers = "key", []string{object.FinalizerLoadBalancer}
+		return m
 	}
 	ports := []*corev1.ServicePort{{Name: "http", Port: 80}, {Name: "dns", Port: 53, Protocol: corev1.Protocol_PROTOCOL_UDP, NodePort: 30053}}
 	service := &corev1.ServiceSpec{
@@ -27,6 +44,9 @@ func TestTrimKeepsWhatTheVerifierReads(t *testing.T) {
 		"service":            &corev1.Service{Metadata: meta(), Spec: service},
 		"without node ports": &corev1.Service{Metadata: meta(), Spec: withoutNodePorts},
 		"without a spec":     &corev1.Service{Metadata: meta()},
+		"load balancer":      withStatus(&corev1.Service{Metadata: meta(), Spec: service}),
+		"shared addresses":   withStatus(&corev1.Service{Metadata: shared(object.AnnotationBalancerShare), Spec: service}),
+		"shared, older name": withStatus(&corev1.Service{Metadata: shared(object.AnnotationBalancerShareOlder), Spec: service}),
 		"pod":                &corev1.Pod{Metadata: meta(), Spec: &corev1.PodSpec{NodeName: "n1"}, Status: &corev1.PodStatus{PodIps: []string{"10.1.0.1"}}},
 		"node":               &corev1.Node{Metadata: meta(), Status: &corev1.NodeStatus{Addresses: []*corev1.NodeAddress{{Address: "192.0.2.1"}}}},
 		"lease of a reserve": &corev1.Lease{Metadata: &corev1.ObjectMeta{Namespace: "default", Name: spec.ReserveLeasePrefix + "a", Uid: "u", Labels: map[string]string{"app": "a"}}},
@@ -38,6 +58,12 @@ func TestTrimKeepsWhatTheVerifierReads(t *testing.T) {
 			Trim(trimmed)
 			if diff := cmp.Diff(valuesOf(o), valuesOf(trimmed), cmp.AllowUnexported(objectValue{})); diff != "" {
 				t.Errorf("values: %s", diff)
+			}
+			if diff := cmp.Diff(ownerOfValue(o, balancerIP), ownerOfValue(trimmed, balancerIP)); diff != "" {
+				t.Errorf("owner of load-balancer addresses: %s", diff)
+			}
+			if svc, ok := o.(*corev1.Service); ok && spec.HasBalancerFinalizer(svc) != spec.HasBalancerFinalizer(trimmed.(*corev1.Service)) {
+				t.Error("the finalizer differs")
 			}
 			if node, ok := trimmed.(*corev1.Node); ok {
 				if diff := cmp.Diff(o.(*corev1.Node).GetStatus(), node.GetStatus(), protocmp.Transform()); diff != "" {

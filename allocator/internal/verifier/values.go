@@ -1,7 +1,6 @@
 package verifier
 
 import (
-	"cmp"
 	"slices"
 	"strconv"
 
@@ -119,9 +118,21 @@ type allocatable struct {
 	err   error // the value is malformed
 }
 
-// request returns the claim for the value, in a slot of the verifier's own.
+// request returns the claim for the value, in its slot if it has one.
 func (a *allocatable) request() allocation.ClaimRequest {
-	r := allocation.ClaimRequest{Slot: cmp.Or(a.slot, repairedSlots+a.value.String()), Use: a.use, Value: a.text, Repair: true}
+	if a.slot == "" {
+		return a.repairRequest()
+	}
+	return a.requestIn(a.slot)
+}
+
+// repairRequest returns the claim for the value, in a slot of the verifier's own.
+func (a *allocatable) repairRequest() allocation.ClaimRequest {
+	return a.requestIn(repairedSlots + a.value.String())
+}
+
+func (a *allocatable) requestIn(slot string) allocation.ClaimRequest {
+	r := allocation.ClaimRequest{Slot: slot, Use: a.use, Value: a.text, Repair: true}
 	if a.protocol != pool.AllProtocols {
 		r.Protocols = []pool.Protocol{a.protocol}
 	}

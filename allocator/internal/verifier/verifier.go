@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -207,16 +208,18 @@ func (v *Verifier) freeUnowned(ctx context.Context, before map[valueOwner]time.T
 	var free []allocation.Allocation
 	var confirm []engine.OwnerSlots
 	var reserved []allocation.Allocation
-	for _, h := range v.cfg.Engine.Allocations() {
+	all, shared := v.cfg.Engine.Allocations(), newSharing(v.view.services())
+	moving := shared.movingSlots(all)
+	for _, h := range all {
 		if h.Owner.Kind == store.KindReserve {
 			reserved = append(reserved, h)
 			continue
 		}
 		young := now.Sub(newest(h)) < v.cfg.Grace
-		verdict := v.classify(h)
+		verdict := v.classify(h, shared)
 		switch {
 		case verdict == owned && !young:
-			confirm = append(confirm, unconfirmed(h)...)
+			confirm = append(confirm, slices.DeleteFunc(unconfirmed(h), func(o engine.OwnerSlots) bool { return moving[sharedSlot{o.UID, o.Slots[0]}] })...)
 		case verdict != unowned:
 		case v.ageOf(valueOwner{h.Owner.UID, h.Value}, before, now) < v.cfg.Grace || young:
 		case v.absentInRegistry(ctx, h):
@@ -238,12 +241,13 @@ const (
 	unowned
 )
 
-func (v *Verifier) classify(h allocation.Allocation) ownership {
+// classify compares a value with the objects of the view. shared is an index of the view's services.
+func (v *Verifier) classify(h allocation.Allocation, shared *sharing) ownership {
 	o := v.view.get(h.Owner.UID)
 	svc, isService := o.(*corev1.Service)
 	switch {
 	case h.Owner.Kind == spec.KindAddressShare:
-		return classifyShared(v.view.services(), h)
+		return shared.classify(h)
 	case isService && hasValue(svc, h.Use, h.Value) && !isStored(svc, h.Use, h.Value):
 		return promised
 	case o != nil && hasValue(o, h.Use, h.Value):

@@ -91,8 +91,8 @@ func (r *registry) Get(_ context.Context, key object.Key) (object.Object, error)
 
 func (r *registry) Services(_ context.Context, namespace string) ([]*corev1.Service, error) {
 	var all []*corev1.Service
-	for _, svc := range r.t.verifier.view.services() {
-		if svc.GetMetadata().GetNamespace() == namespace {
+	for _, o := range r.feed.Objects() {
+		if svc, ok := o.(*corev1.Service); ok && svc.GetMetadata().GetNamespace() == namespace {
 			all = append(all, svc)
 		}
 	}
@@ -132,7 +132,8 @@ func (r *registry) Report(_ context.Context, about object.Object, typ corev1.Eve
 	return nil
 }
 
-// newTestVerifier returns a verifier with a registry that has the objects of a snapshot.
+// newTestVerifier returns a verifier with a registry that has the objects of a snapshot. The verifier gets them
+// trimmed, as in the daemon.
 func newTestVerifier(t *testing.T, snapshot ...object.Object) *testVerifier {
 	w := &testVerifier{T: t, fresh: true, epoch: "epoch-1"}
 	st, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "a.db"))
@@ -168,7 +169,7 @@ func newTestVerifier(t *testing.T, snapshot ...object.Object) *testVerifier {
 		Engine: w.engine, Registry: w.registry, Log: kittest.Logger(t), Metrics: reg, Health: w.health,
 		Grace: time.Nanosecond, Interval: time.Hour, ViewCurrent: func() bool { return w.fresh }, Epoch: func() string { return w.epoch },
 	})
-	w.feed = changestest.NewFeed(t, w.verifier.Apply, snapshot...)
+	w.feed = changestest.NewFeed(t, changestest.AsFollowed(Keeps, Trim, w.verifier.Apply), snapshot...)
 	w.registry.feed = w.feed
 	w.verifier.keepReservesOnce(t.Context())
 	return w

@@ -39,7 +39,12 @@ type installation struct {
 	events    registryv1.EventServiceClient
 	allocator allocatorv1.AllocatorServiceClient
 	stopLBCtl func()
+
+	stopAllocator func()
 }
+
+// virtualIPs are the ranges of virtual IPs of an installation.
+var virtualIPs = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16"), netip.MustParsePrefix("fd00:96::/112")}
 
 // pools are the ranges of load-balancer addresses that an installation has.
 var pools = []string{"192.0.2.0/29", "2001:db8::/125"}
@@ -53,22 +58,27 @@ func install(t *testing.T, change ...func(*lbctl.Config)) *installation {
 		i.addrs[name] = freeAddr(t)
 	}
 	data := t.TempDir()
-	var a allocator.Config
-	config.Defaults(&a)
-	a.Addr, a.Registry, a.DataDir = i.addrs["allocator"], i.addrs["registry"], filepath.Join(data, "allocator")
-	a.ServiceCIDR = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16"), netip.MustParsePrefix("fd00:96::/112")}
-	for _, p := range pools {
-		a.LoadBalancerPool = append(a.LoadBalancerPool, netip.MustParsePrefix(p))
-	}
-	runDaemon(i, "allocator", a, a.Common, allocator.New)
+	i.startAllocator(filepath.Join(data, "allocator"))
 	var r registry.Config
 	config.Defaults(&r)
-	r.Addr, r.Store, r.Allocator, r.ServiceCIDR = i.addrs["registry"], "sqlite:"+filepath.Join(data, "registry"), i.addrs["allocator"], a.ServiceCIDR
+	r.Addr, r.Store, r.Allocator, r.ServiceCIDR = i.addrs["registry"], "sqlite:"+filepath.Join(data, "registry"), i.addrs["allocator"], virtualIPs
 	runDaemon(i, "registry", r, r.Common, registry.New)
 	i.startLBCtl(change...)
 	i.services, i.events = registryv1.NewServiceServiceClient(i.dial("registry")), registryv1.NewEventServiceClient(i.dial("registry"))
 	i.allocator = allocatorv1.NewAllocatorServiceClient(i.dial("allocator"))
 	return i
+}
+
+// startAllocator starts an allocator with its store in a folder.
+func (i *installation) startAllocator(folder string) {
+	i.Helper()
+	var cfg allocator.Config
+	config.Defaults(&cfg)
+	cfg.Addr, cfg.Registry, cfg.DataDir, cfg.ServiceCIDR = i.addrs["allocator"], i.addrs["registry"], folder, virtualIPs
+	for _, p := range pools {
+		cfg.LoadBalancerPool = append(cfg.LoadBalancerPool, netip.MustParsePrefix(p))
+	}
+	i.stopAllocator = runDaemon(i, "allocator", cfg, cfg.Common, allocator.New)
 }
 
 // startLBCtl starts an lbctl, with short pauses. It takes the lease of one before it at once.

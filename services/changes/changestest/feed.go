@@ -13,12 +13,41 @@ import (
 type Feed struct {
 	t     testing.TB
 	log   *Log
-	apply func(ctx context.Context, batch []changes.Change, revision uint64) error
+	apply ApplyFunc
+}
+
+// ApplyFunc is the type of a follower's Apply.
+type ApplyFunc func(ctx context.Context, batch []changes.Change, revision uint64) error
+
+// AsFollowed returns a function that passes changes to apply in the form in which a follower with these functions
+// keep and trim would pass them. A test that calls Apply through it runs the component in the daemon's
+// configuration. The function is not safe for concurrent use.
+func AsFollowed(keep func(object.Object) bool, trim func(object.Object), apply ApplyFunc) ApplyFunc {
+	view := map[object.Key]object.Object{}
+	return func(ctx context.Context, batch []changes.Change, revision uint64) error {
+		var passed []changes.Change
+		for _, c := range batch {
+			c.Old = view[c.Key]
+			delete(view, c.Key)
+			if c.New != nil && !keep(c.New) {
+				c.New = nil
+			}
+			if c.New != nil {
+				c.New = object.Clone(c.New)
+				trim(c.New)
+				view[c.Key] = c.New
+			}
+			if c.Old != nil || c.New != nil {
+				passed = append(passed, c)
+			}
+		}
+		return apply(ctx, passed, revision)
+	}
 }
 
 // NewFeed passes objects to apply as the first snapshot, and returns a Feed for the changes after
 // it.
-func NewFeed(t testing.TB, apply func(ctx context.Context, batch []changes.Change, revision uint64) error, snapshot ...object.Object) *Feed {
+func NewFeed(t testing.TB, apply ApplyFunc, snapshot ...object.Object) *Feed {
 	t.Helper()
 	f := &Feed{t: t, log: New(t), apply: apply}
 	f.log.Put(snapshot...)
@@ -63,6 +92,9 @@ func (f *Feed) Revision() uint64 { return f.log.Revision() }
 
 // Get returns an object as it was last passed to Apply, or nil if there is none.
 func (f *Feed) Get(key object.Key) object.Object { return f.log.Get(key) }
+
+// Objects returns all objects as they were last passed to Apply.
+func (f *Feed) Objects() []object.Object { return f.log.Objects() }
 
 func (f *Feed) hand(batch []changes.Change) uint64 {
 	f.t.Helper()
