@@ -8,6 +8,7 @@ import (
 
 	"portolan.dev/services/daemon"
 
+	"portolan.dev/allocator/internal/allocation"
 	"portolan.dev/allocator/pool"
 )
 
@@ -59,15 +60,7 @@ func (c *Config) Validate() error {
 		_, _, err := c.StoreLocation()
 		errs = append(errs, err)
 	}
-	for _, r := range c.ranges() {
-		space, err := pool.Parse(r.text)
-		switch {
-		case err != nil:
-			errs = append(errs, fmt.Errorf("%s: %w", r.flag, err))
-		case space.IsAddresses() == r.ports:
-			errs = append(errs, fmt.Errorf("%s: %s is of the wrong kind", r.flag, r.text))
-		}
-	}
+	errs = append(errs, c.checkRanges()...)
 	if len(c.ServiceCIDR) == 0 {
 		errs = append(errs, errors.New("service-cidr: at least one range is required"))
 	}
@@ -78,4 +71,24 @@ func (c *Config) Validate() error {
 		errs = append(errs, errors.New("verify-grace and verify-interval: must be positive"))
 	}
 	return errors.Join(errs...)
+}
+
+// checkRanges returns an error for each range that is malformed or that no object can have addresses of.
+func (c *Config) checkRanges() (errs []error) {
+	local := false
+	for _, r := range c.ranges() { // load balancers come after virtual IPs and pods
+		space, err := pool.Parse(r.text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", r.flag, err))
+			continue
+		}
+		if space.IsAddresses() == r.ports {
+			errs = append(errs, fmt.Errorf("%s: %s is of the wrong kind", r.flag, r.text))
+		}
+		local = local || allocation.IsLocal(r.use, space)
+		if why := allocation.Unusable(r.use, space, local); why != "" {
+			errs = append(errs, fmt.Errorf("%s: %s", r.flag, why))
+		}
+	}
+	return errs
 }

@@ -188,6 +188,10 @@ func TestConfigurationsThatCannotBeAreRefused(t *testing.T) {
 		"ports as CIDR":        func(c *allocator.Config) { c.NodePortRange = "10.0.0.0/8" },
 		"ports backwards":      func(c *allocator.Config) { c.NodePortRange = "32767-30000" },
 		"a verifier in a rush": func(c *allocator.Config) { c.VerifyInterval = 0 },
+		"load balancers on loopback": func(c *allocator.Config) {
+			c.LoadBalancerPool = []netip.Prefix{netip.MustParsePrefix("127.98.0.0/24")}
+		},
+		"multicast": func(c *allocator.Config) { c.PodCIDR = []netip.Prefix{netip.MustParsePrefix("224.1.0.0/16")} },
 	} {
 		cfg := defaults(t)
 		spoil(&cfg)
@@ -196,6 +200,12 @@ func TestConfigurationsThatCannotBeAreRefused(t *testing.T) {
 		}
 	}
 	cfg := defaults(t)
+	cfg.ServiceCIDR = []netip.Prefix{netip.MustParsePrefix("127.96.0.0/16")}
+	cfg.LoadBalancerPool = []netip.Prefix{netip.MustParsePrefix("127.98.0.0/24")}
+	if err := cfg.Validate(); err != nil {
+		t.Errorf("an installation on one machine: %v", err)
+	}
+	cfg = defaults(t)
 	cfg.PodCIDR = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
 	_, nats := kittest.NATS(t)
 	if _, err := allocator.New(t.Context(), cfg, kittest.Host(t, rpc.TCP(), nats)); err == nil {

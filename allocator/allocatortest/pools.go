@@ -36,6 +36,7 @@ func (s *suite) pools() {
 		})
 		s.wantCode(c.name+" "+c.text, err, c.code)
 	}
+	s.unusable()
 	s.must("a", claim("ip", useIP, "10.96.200.1"))
 	for _, c := range []struct {
 		pool *allocatorv1.Pool
@@ -50,6 +51,34 @@ func (s *suite) pools() {
 		_, err := s.client.UpdatePool(s.Context(), &allocatorv1.UpdatePoolRequest{Pool: c.pool})
 		s.wantCode(c.pool.String(), err, c.code)
 	}
+}
+
+// unusable creates pools with addresses that no object can have.
+func (s *suite) unusable() {
+	for _, c := range []struct {
+		use  allocatorv1.Use
+		text string
+	}{
+		{allocatorv1.Use_USE_LOAD_BALANCER_IP, "127.98.0.0/24"},
+		{allocatorv1.Use_USE_LOAD_BALANCER_IP, "::1/128"},
+		{allocatorv1.Use_USE_LOAD_BALANCER_IP, "169.254.8.0/24"},
+		{allocatorv1.Use_USE_LOAD_BALANCER_IP, "fe80::/64"},
+		{allocatorv1.Use_USE_LOAD_BALANCER_IP, "224.0.0.0/24"},
+		{allocatorv1.Use_USE_LOAD_BALANCER_IP, "255.255.255.0/24"},
+		{allocatorv1.Use_USE_LOAD_BALANCER_IP, "0.0.0.0/24"},
+		{allocatorv1.Use_USE_LOAD_BALANCER_IP, "96.0.0.0/3"}, // has the loopback range
+		{allocatorv1.Use_USE_POD_IP, "169.254.8.0/24"},
+		{useIP, "239.0.0.0/16"},
+		{useIP, "ff05::/64"},
+	} {
+		_, err := s.client.CreatePool(s.Context(), &allocatorv1.CreatePoolRequest{Pool: &allocatorv1.Pool{Name: "unusable", Use: c.use, Range: c.text}})
+		s.wantCode(c.text+" for "+c.use.String(), err, codes.InvalidArgument)
+	}
+	s.pool("balancers", allocatorv1.Use_USE_LOAD_BALANCER_IP, "223.255.255.0/24")
+	_, err := s.client.UpdatePool(s.Context(), &allocatorv1.UpdatePoolRequest{Pool: &allocatorv1.Pool{Name: "balancers", Range: "224.0.0.0/24"}})
+	s.wantCode("a pool that becomes multicast", err, codes.InvalidArgument)
+	s.pool("one-machine", useIP, "127.96.0.0/24")
+	s.pool("loopback", allocatorv1.Use_USE_LOAD_BALANCER_IP, "127.98.0.0/24")
 }
 
 func (s *suite) poolLife() {

@@ -37,6 +37,7 @@ func (t *Table) CheckCreate(p store.Pool) (store.Pool, error) {
 		v.Add("avoidBuggyIps", apierr.ReasonInvalid, "only IPv4 addresses of load balancers that end in .0 or .255 can be avoided; leave it out")
 	}
 	p.State = checkState(p.State, &v)
+	t.checkUsable(p.Use, space, &v)
 	if len(v) > 0 {
 		return p, apierr.Invalid(poolKind, p.Name, v)
 	}
@@ -90,6 +91,9 @@ func (t *Table) CheckUpdate(p store.Pool) (store.Pool, error) {
 		p.State = e.State
 	}
 	p.State = checkState(p.State, &v)
+	if p.Range != e.Range { // otherwise the pool could not be retired
+		t.checkUsable(p.Use, space, &v)
+	}
 	if len(v) > 0 {
 		return p, apierr.Invalid(poolKind, p.Name, v)
 	}
@@ -193,6 +197,14 @@ func checkRange(p store.Pool, v *apierr.Violations) pool.Space {
 		v.Add("staticBand", apierr.ReasonInvalid, "the static band of %d is larger than the range of %d values; leave it out, and it is computed", p.Band, space.Span())
 	}
 	return space
+}
+
+// checkUsable refuses a range with addresses that no object can have.
+func (t *Table) checkUsable(use allocatorv1.Use, space pool.Space, v *apierr.Violations) {
+	local := slices.ContainsFunc(t.pools, func(e *poolState) bool { return IsLocal(e.Use, e.values.Space()) })
+	if why := Unusable(use, space, local); why != "" {
+		v.Add("range", apierr.ReasonInvalid, "%s", why)
+	}
 }
 
 // rangeOf returns the form of the ranges of a use.
