@@ -66,9 +66,15 @@ func (s *suite) explicit() {
 	s.must("a", claim("port", usePort, "30080"))
 	s.refused("b", claim("ip", useIP, "10.96.0.10"), reasonAllocated, "provided IP is already allocated")
 	s.refused("b", claim("port", usePort, "30080"), reasonAllocated, "provided port is already allocated")
-	for _, outside := range []string{"10.97.0.1", "10.96.0.0", "10.96.255.255", "fd00::1"} {
+	for _, outside := range []string{"10.97.0.1", "fd00::1"} {
 		s.refused("b", claim("ip", useIP, outside), reasonRange, ipRange)
 	}
+	const within = `which the pool "ips" leaves out; its values are 10.96.0.1 to 10.96.255.254`
+	s.refused("b", claim("ip", useIP, "10.96.0.0"), reasonRange, "provided IP 10.96.0.0 is the network address of 10.96.0.0/16, "+within)
+	s.refused("b", claim("ip", useIP, "10.96.255.255"), reasonRange, "provided IP 10.96.255.255 is the broadcast address of 10.96.0.0/16, "+within)
+	s.pool("six", useIP, "fd00:1::/64")
+	s.refused("b", claim("ip", useIP, "fd00:1::"), reasonRange,
+		`provided IP fd00:1:: is the subnet-router anycast address of fd00:1::/64, which the pool "six" leaves out; its values are fd00:1::1 to fd00:1::ffff:ffff:ffff:ffff`)
 	for _, outside := range []string{"29999", "32768", "80"} {
 		s.refused("b", claim("port", usePort, outside), reasonRange, portRange)
 	}
@@ -336,4 +342,38 @@ func (s *suite) families() {
 		s.Errorf("got %s, want the short form", got)
 	}
 	s.wantUsed("six", 2)
+}
+
+// moves claims a value of another owner that gives it up, and of owners that do not.
+func (s *suite) moves() {
+	s.pool("ips", useIP, "10.96.0.0/24")
+	s.must("old", claim("a", useIP, "10.96.0.9"))
+	s.must("old", claim("b", useIP, "10.96.0.9"))
+	s.must("old", claim("c", useIP, "10.96.0.10"))
+	s.confirmed("old")
+	moving := func(value, from string) *allocatorv1.Claim {
+		c := claim("x", useIP, value)
+		c.MovesFrom = from
+		return c
+	}
+	r := s.allocate("new", moving("10.96.0.9", "other"))
+	if f := r.GetFailures(); len(f) != 1 || f[0].GetReason() != reasonAllocated || f[0].GetOwner().GetUid() != "old" {
+		s.Errorf("a value of an owner that does not give it up: %v", r)
+	}
+	failing := s.allocate("new", moving("10.96.0.9", "old"), claim("y", useIP, "10.97.0.1"))
+	if len(failing.GetFailures()) != 1 {
+		s.Errorf("a set that fails: %v", failing)
+	}
+	if got := s.listed("old"); len(got) != 3 {
+		s.Errorf("after a set that failed the old owner has %v", got)
+	}
+	s.must("new", moving("10.96.0.9", "old"))
+	s.must("new", moving("10.96.0.9", "old")) // repeated
+	s.confirmed("new", "x")
+	s.wantUsed("ips", 2)
+	if got := s.listed("old"); len(got) != 1 {
+		s.Errorf("the old owner still has %v", got)
+	}
+	s.refused("old", claim("a", useIP, "10.96.0.9"), reasonAllocated, "")
+	s.must("new", moving("10.96.0.11", "old")) // free
 }

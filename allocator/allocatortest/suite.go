@@ -35,6 +35,7 @@ func Run(t *testing.T, open Open) {
 		{"confirm reports what is not there", (*suite).confirm},
 		{"a slot that gets another value keeps the old one until confirmed", (*suite).replace},
 		{"slots of one owner may share a value", (*suite).share},
+		{"a value moves from the owner that gives it up", (*suite).moves},
 		{"a dry run holds nothing", (*suite).dryRun},
 		{"concurrent claims get different values", (*suite).concurrent},
 		{"the last values go to one taker each", (*suite).last},

@@ -202,6 +202,22 @@ func (s Space) HasNumber(v Value) bool {
 	return ok
 }
 
+// LeavesOut returns what an address of the CIDR is if it is not one of the space's values, such as "the network address
+// of 10.98.0.0/24". It returns "" for values of the space, and for addresses outside the CIDR.
+func (s Space) LeavesOut(v Value) string {
+	if _, has := s.Index(v); has || !v.IsAddr() || !s.IsAddresses() || !s.prefix.Contains(v.Addr()) {
+		return ""
+	}
+	switch {
+	case v.Addr() != s.prefix.Addr():
+		return fmt.Sprintf("the broadcast address of %s", s.prefix)
+	case v.Addr().Is4():
+		return fmt.Sprintf("the network address of %s", s.prefix)
+	default:
+		return fmt.Sprintf("the subnet-router anycast address of %s", s.prefix)
+	}
+}
+
 // Contains reports whether every value of o is in s.
 func (s Space) Contains(o Space) bool {
 	if o.size == 0 || s.IsAddresses() != o.IsAddresses() {

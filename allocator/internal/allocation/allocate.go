@@ -24,6 +24,8 @@ type ClaimRequest struct {
 	// Protocols are the protocols that need the port; empty: all. They matter in pools with a value for
 	// each protocol.
 	Protocols []pool.Protocol
+	// MovesFrom is the UID of another owner from which the requested address moves; empty: none.
+	MovesFrom string
 	// Repair allows a value that an object already has to come from a retired pool.
 	Repair bool
 }
@@ -34,6 +36,8 @@ type Failure struct {
 	Pool    string // the pool that was tried, if any
 	Reason  allocatorv1.FailureReason
 	Message string
+	// Owner is the owner of the requested value, if it is allocated.
+	Owner store.Owner
 	// Recall is the requested value, if it is in a reserve and must be recalled.
 	Recall pool.Value
 }
@@ -168,16 +172,38 @@ func (t *Table) allocateExact(now time.Time, owner store.Owner, w ClaimRequest, 
 		}
 		return t.allocateFrom(now, owner, w, e, v, c)
 	}
-	return ClaimResult{}, &Failure{
+	return ClaimResult{}, notInRange(w, v, pools)
+}
+
+// notInRange returns the failure of a claim for a value that none of the pools has. An address may lie in the CIDR of a
+// pool that leaves it out.
+func notInRange(w ClaimRequest, v pool.Value, pools []*poolState) *Failure {
+	f := &Failure{
 		Reason: allocatorv1.FailureReason_FAILURE_REASON_NOT_IN_RANGE,
 		Message: fmt.Sprintf("provided %s is not in the valid range. The range of valid %ss is %s",
 			valueName(w.Use), valueName(w.Use), ranges(pools)),
 	}
+	for _, e := range pools {
+		if why := e.values.Space().LeavesOut(v); why != "" {
+			f.Pool = e.Name
+			space := e.values.Space()
+			f.Message = fmt.Sprintf("provided %s %s is %s, which the pool %q leaves out; its values are %s to %s",
+				valueName(w.Use), v, why, e.Name, space.Value(0), space.Value(space.Size()-1))
+		}
+	}
+	return f
 }
 
 func (t *Table) allocateFrom(now time.Time, owner store.Owner, w ClaimRequest, e *poolState, v pool.Value, c *Change) (ClaimResult, *Failure) {
 	got := ClaimResult{Value: v, Pool: e.Name, Static: true}
 	h := t.values[v]
+	if h != nil && h.reserved == nil && w.MovesFrom != "" && h.owner.UID == w.MovesFrom && h.owner.UID != owner.UID {
+		for _, x := range slices.Clone(h.claims) {
+			t.removeClaim(now, x, c)
+		}
+		h = t.assign(owner, e, v, c)
+		got.New = true
+	}
 	switch {
 	case h != nil && h.reserved != nil:
 		return ClaimResult{}, &Failure{
@@ -185,7 +211,7 @@ func (t *Table) allocateFrom(now time.Time, owner store.Owner, w ClaimRequest, e
 			Message: fmt.Sprintf("provided %s %s is at hand at a registry that has not returned it yet; try again", valueName(w.Use), v),
 		}
 	case h != nil && h.owner.UID != owner.UID:
-		return ClaimResult{}, &Failure{Pool: e.Name, Reason: allocatorv1.FailureReason_FAILURE_REASON_ALLOCATED, Message: "provided " + valueName(w.Use) + " is already allocated" + forProtocol(v)}
+		return ClaimResult{}, &Failure{Pool: e.Name, Reason: allocatorv1.FailureReason_FAILURE_REASON_ALLOCATED, Owner: h.owner, Message: "provided " + valueName(w.Use) + " is already allocated" + forProtocol(v)}
 	case h == nil && e.State == allocatorv1.PoolState_POOL_STATE_RETIRED && !w.Repair:
 		return ClaimResult{}, &Failure{Pool: e.Name, Reason: allocatorv1.FailureReason_FAILURE_REASON_NOT_IN_RANGE, Message: fmt.Sprintf("provided %s is of pool %q, which is retired", valueName(w.Use), e.Name)}
 	case h == nil:

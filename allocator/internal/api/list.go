@@ -99,11 +99,15 @@ func readToken(token string, q *store.Query) error {
 	return err
 }
 
+func writeOwner(o store.Owner) *allocatorv1.Owner {
+	return &allocatorv1.Owner{Uid: o.UID, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
+}
+
 func writeHolding(h store.Allocation) []*allocatorv1.Allocation {
 	base := func() *allocatorv1.Allocation {
 		return &allocatorv1.Allocation{
 			Pool: h.Pool, Value: h.Value.String(),
-			Owner: &allocatorv1.Owner{Uid: h.Owner.UID, Kind: h.Owner.Kind, Namespace: h.Owner.Namespace, Name: h.Owner.Name},
+			Owner: writeOwner(h.Owner),
 		}
 	}
 	if !h.Released.IsZero() {

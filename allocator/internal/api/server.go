@@ -16,6 +16,7 @@ import (
 	"portolan.dev/allocator/internal/allocation"
 	"portolan.dev/allocator/internal/engine"
 	"portolan.dev/allocator/pool"
+	"portolan.dev/allocator/store"
 )
 
 // Limits of a request.
@@ -170,7 +171,7 @@ func readSet(path string, set *allocatorv1.ClaimSet, v *apierr.Violations) engin
 	for i, c := range set.GetClaims() {
 		checkText(fmt.Sprintf("%s.claims[%d].slot", path, i), c.GetSlot(), v)
 		read.Requests[i] = allocation.ClaimRequest{
-			Slot: c.GetSlot(), Use: c.GetUse(), Family: c.GetFamily(), Value: c.GetValue(), Pool: c.GetPool(),
+			Slot: c.GetSlot(), Use: c.GetUse(), Family: c.GetFamily(), Value: c.GetValue(), Pool: c.GetPool(), MovesFrom: c.GetMovesFrom(),
 			Protocols: readProtocols(fmt.Sprintf("%s.claims[%d].protocols", path, i), c.GetProtocols(), v),
 		}
 	}
@@ -260,7 +261,11 @@ func checkText(path, text string, v *apierr.Violations) {
 func writeResult(r engine.SetResult) *allocatorv1.ClaimSetResult {
 	out := &allocatorv1.ClaimSetResult{}
 	for _, f := range r.Failures {
-		out.Failures = append(out.Failures, &allocatorv1.ClaimFailure{Slot: f.Slot, Reason: f.Reason, Message: f.Message})
+		failure := &allocatorv1.ClaimFailure{Slot: f.Slot, Reason: f.Reason, Message: f.Message}
+		if f.Owner != (store.Owner{}) {
+			failure.Owner = writeOwner(f.Owner)
+		}
+		out.Failures = append(out.Failures, failure)
 	}
 	if len(out.Failures) > 0 {
 		return out

@@ -361,7 +361,11 @@ type Claim struct {
 	// Name of the pool to use; empty: any pool of the use and family.
 	Pool string `protobuf:"bytes,5,opt,name=pool,proto3" json:"pool,omitempty"`
 	// Protocols for which a node port is needed; empty: all. It matters in pools with per_protocol.
-	Protocols     []v1.Protocol `protobuf:"varint,6,rep,packed,name=protocols,proto3,enum=portolan.core.v1.Protocol" json:"protocols,omitempty"`
+	Protocols []v1.Protocol `protobuf:"varint,6,rep,packed,name=protocols,proto3,enum=portolan.core.v1.Protocol" json:"protocols,omitempty"`
+	// Identity of another owner that gives up the requested value. If that owner has the value, the
+	// value moves to this claim's owner in the same step, with all its slots, so that no third one gets
+	// it in between. Only for claims with a value that is an address.
+	MovesFrom     string `protobuf:"bytes,7,opt,name=moves_from,json=movesFrom,proto3" json:"moves_from,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -436,6 +440,13 @@ func (x *Claim) GetProtocols() []v1.Protocol {
 		return x.Protocols
 	}
 	return nil
+}
+
+func (x *Claim) GetMovesFrom() string {
+	if x != nil {
+		return x.MovesFrom
+	}
+	return ""
 }
 
 // ClaimSet is the set of all claims of one owner.
@@ -679,7 +690,9 @@ type ClaimFailure struct {
 	Reason FailureReason `protobuf:"varint,2,opt,name=reason,proto3,enum=portolan.allocator.v1.FailureReason" json:"reason,omitempty"`
 	// Reason in words, such as "provided IP is not in the valid range. The range of valid IPs is
 	// 10.96.0.0/16".
-	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	// With ALLOCATED: the owner of the requested value.
+	Owner         *Owner `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -733,6 +746,13 @@ func (x *ClaimFailure) GetMessage() string {
 		return x.Message
 	}
 	return ""
+}
+
+func (x *ClaimFailure) GetOwner() *Owner {
+	if x != nil {
+		return x.Owner
+	}
+	return nil
 }
 
 // ConfirmRequest is the request of Confirm.
@@ -2189,14 +2209,16 @@ const file_portolan_allocator_v1_allocator_proto_rawDesc = "" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1c\n" +
 	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x12\n" +
-	"\x04name\x18\x04 \x01(\tR\x04name\"\xe1\x01\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\"\x80\x02\n" +
 	"\x05Claim\x12\x12\n" +
 	"\x04slot\x18\x01 \x01(\tR\x04slot\x12,\n" +
 	"\x03use\x18\x02 \x01(\x0e2\x1a.portolan.allocator.v1.UseR\x03use\x122\n" +
 	"\x06family\x18\x03 \x01(\x0e2\x1a.portolan.core.v1.IPFamilyR\x06family\x12\x14\n" +
 	"\x05value\x18\x04 \x01(\tR\x05value\x12\x12\n" +
 	"\x04pool\x18\x05 \x01(\tR\x04pool\x128\n" +
-	"\tprotocols\x18\x06 \x03(\x0e2\x1a.portolan.core.v1.ProtocolR\tprotocols\"t\n" +
+	"\tprotocols\x18\x06 \x03(\x0e2\x1a.portolan.core.v1.ProtocolR\tprotocols\x12\x1d\n" +
+	"\n" +
+	"moves_from\x18\a \x01(\tR\tmovesFrom\"t\n" +
 	"\bClaimSet\x122\n" +
 	"\x05owner\x18\x01 \x01(\v2\x1c.portolan.allocator.v1.OwnerR\x05owner\x124\n" +
 	"\x06claims\x18\x02 \x03(\v2\x1c.portolan.allocator.v1.ClaimR\x06claims\"s\n" +
@@ -2209,11 +2231,12 @@ const file_portolan_allocator_v1_allocator_proto_rawDesc = "" +
 	"\tlog_epoch\x18\x02 \x01(\tR\blogEpoch\"i\n" +
 	"\x0eClaimSetResult\x12\x16\n" +
 	"\x06values\x18\x01 \x03(\tR\x06values\x12?\n" +
-	"\bfailures\x18\x02 \x03(\v2#.portolan.allocator.v1.ClaimFailureR\bfailures\"z\n" +
+	"\bfailures\x18\x02 \x03(\v2#.portolan.allocator.v1.ClaimFailureR\bfailures\"\xae\x01\n" +
 	"\fClaimFailure\x12\x12\n" +
 	"\x04slot\x18\x01 \x01(\tR\x04slot\x12<\n" +
 	"\x06reason\x18\x02 \x01(\x0e2$.portolan.allocator.v1.FailureReasonR\x06reason\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage\"K\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\x122\n" +
+	"\x05owner\x18\x04 \x01(\v2\x1c.portolan.allocator.v1.OwnerR\x05owner\"K\n" +
 	"\x0eConfirmRequest\x129\n" +
 	"\x06owners\x18\x01 \x03(\v2!.portolan.allocator.v1.OwnerSlotsR\x06owners\"W\n" +
 	"\n" +
@@ -2411,54 +2434,55 @@ var file_portolan_allocator_v1_allocator_proto_depIdxs = []int32{
 	9,  // 6: portolan.allocator.v1.AllocateResponse.results:type_name -> portolan.allocator.v1.ClaimSetResult
 	10, // 7: portolan.allocator.v1.ClaimSetResult.failures:type_name -> portolan.allocator.v1.ClaimFailure
 	1,  // 8: portolan.allocator.v1.ClaimFailure.reason:type_name -> portolan.allocator.v1.FailureReason
-	12, // 9: portolan.allocator.v1.ConfirmRequest.owners:type_name -> portolan.allocator.v1.OwnerSlots
-	12, // 10: portolan.allocator.v1.ReleaseRequest.owners:type_name -> portolan.allocator.v1.OwnerSlots
-	17, // 11: portolan.allocator.v1.ReserveRequest.wishes:type_name -> portolan.allocator.v1.ReserveWish
-	18, // 12: portolan.allocator.v1.ReserveRequest.settled:type_name -> portolan.allocator.v1.Settlement
-	19, // 13: portolan.allocator.v1.ReserveRequest.returned:type_name -> portolan.allocator.v1.ReservedValue
-	0,  // 14: portolan.allocator.v1.ReserveWish.use:type_name -> portolan.allocator.v1.Use
-	34, // 15: portolan.allocator.v1.ReserveWish.family:type_name -> portolan.core.v1.IPFamily
-	4,  // 16: portolan.allocator.v1.Settlement.owner:type_name -> portolan.allocator.v1.Owner
-	34, // 17: portolan.allocator.v1.ReservedValue.family:type_name -> portolan.core.v1.IPFamily
-	34, // 18: portolan.allocator.v1.ReserveLimit.family:type_name -> portolan.core.v1.IPFamily
-	19, // 19: portolan.allocator.v1.ReserveResponse.granted:type_name -> portolan.allocator.v1.ReservedValue
-	19, // 20: portolan.allocator.v1.ReserveResponse.recalled:type_name -> portolan.allocator.v1.ReservedValue
-	20, // 21: portolan.allocator.v1.ReserveResponse.limits:type_name -> portolan.allocator.v1.ReserveLimit
-	36, // 22: portolan.allocator.v1.ReserveResponse.lease:type_name -> google.protobuf.Duration
-	24, // 23: portolan.allocator.v1.ListAllocationsResponse.allocations:type_name -> portolan.allocator.v1.Allocation
-	4,  // 24: portolan.allocator.v1.Allocation.owner:type_name -> portolan.allocator.v1.Owner
-	2,  // 25: portolan.allocator.v1.Allocation.state:type_name -> portolan.allocator.v1.AllocationState
-	37, // 26: portolan.allocator.v1.Allocation.since:type_name -> google.protobuf.Timestamp
-	0,  // 27: portolan.allocator.v1.Pool.use:type_name -> portolan.allocator.v1.Use
-	3,  // 28: portolan.allocator.v1.Pool.state:type_name -> portolan.allocator.v1.PoolState
-	25, // 29: portolan.allocator.v1.ListPoolsResponse.pools:type_name -> portolan.allocator.v1.Pool
-	25, // 30: portolan.allocator.v1.CreatePoolRequest.pool:type_name -> portolan.allocator.v1.Pool
-	25, // 31: portolan.allocator.v1.CreatePoolResponse.pool:type_name -> portolan.allocator.v1.Pool
-	25, // 32: portolan.allocator.v1.UpdatePoolRequest.pool:type_name -> portolan.allocator.v1.Pool
-	25, // 33: portolan.allocator.v1.UpdatePoolResponse.pool:type_name -> portolan.allocator.v1.Pool
-	7,  // 34: portolan.allocator.v1.AllocatorService.Allocate:input_type -> portolan.allocator.v1.AllocateRequest
-	11, // 35: portolan.allocator.v1.AllocatorService.Confirm:input_type -> portolan.allocator.v1.ConfirmRequest
-	14, // 36: portolan.allocator.v1.AllocatorService.Release:input_type -> portolan.allocator.v1.ReleaseRequest
-	16, // 37: portolan.allocator.v1.AllocatorService.Reserve:input_type -> portolan.allocator.v1.ReserveRequest
-	22, // 38: portolan.allocator.v1.AllocatorService.ListAllocations:input_type -> portolan.allocator.v1.ListAllocationsRequest
-	26, // 39: portolan.allocator.v1.AllocatorService.ListPools:input_type -> portolan.allocator.v1.ListPoolsRequest
-	28, // 40: portolan.allocator.v1.AllocatorService.CreatePool:input_type -> portolan.allocator.v1.CreatePoolRequest
-	30, // 41: portolan.allocator.v1.AllocatorService.UpdatePool:input_type -> portolan.allocator.v1.UpdatePoolRequest
-	32, // 42: portolan.allocator.v1.AllocatorService.DeletePool:input_type -> portolan.allocator.v1.DeletePoolRequest
-	8,  // 43: portolan.allocator.v1.AllocatorService.Allocate:output_type -> portolan.allocator.v1.AllocateResponse
-	13, // 44: portolan.allocator.v1.AllocatorService.Confirm:output_type -> portolan.allocator.v1.ConfirmResponse
-	15, // 45: portolan.allocator.v1.AllocatorService.Release:output_type -> portolan.allocator.v1.ReleaseResponse
-	21, // 46: portolan.allocator.v1.AllocatorService.Reserve:output_type -> portolan.allocator.v1.ReserveResponse
-	23, // 47: portolan.allocator.v1.AllocatorService.ListAllocations:output_type -> portolan.allocator.v1.ListAllocationsResponse
-	27, // 48: portolan.allocator.v1.AllocatorService.ListPools:output_type -> portolan.allocator.v1.ListPoolsResponse
-	29, // 49: portolan.allocator.v1.AllocatorService.CreatePool:output_type -> portolan.allocator.v1.CreatePoolResponse
-	31, // 50: portolan.allocator.v1.AllocatorService.UpdatePool:output_type -> portolan.allocator.v1.UpdatePoolResponse
-	33, // 51: portolan.allocator.v1.AllocatorService.DeletePool:output_type -> portolan.allocator.v1.DeletePoolResponse
-	43, // [43:52] is the sub-list for method output_type
-	34, // [34:43] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	4,  // 9: portolan.allocator.v1.ClaimFailure.owner:type_name -> portolan.allocator.v1.Owner
+	12, // 10: portolan.allocator.v1.ConfirmRequest.owners:type_name -> portolan.allocator.v1.OwnerSlots
+	12, // 11: portolan.allocator.v1.ReleaseRequest.owners:type_name -> portolan.allocator.v1.OwnerSlots
+	17, // 12: portolan.allocator.v1.ReserveRequest.wishes:type_name -> portolan.allocator.v1.ReserveWish
+	18, // 13: portolan.allocator.v1.ReserveRequest.settled:type_name -> portolan.allocator.v1.Settlement
+	19, // 14: portolan.allocator.v1.ReserveRequest.returned:type_name -> portolan.allocator.v1.ReservedValue
+	0,  // 15: portolan.allocator.v1.ReserveWish.use:type_name -> portolan.allocator.v1.Use
+	34, // 16: portolan.allocator.v1.ReserveWish.family:type_name -> portolan.core.v1.IPFamily
+	4,  // 17: portolan.allocator.v1.Settlement.owner:type_name -> portolan.allocator.v1.Owner
+	34, // 18: portolan.allocator.v1.ReservedValue.family:type_name -> portolan.core.v1.IPFamily
+	34, // 19: portolan.allocator.v1.ReserveLimit.family:type_name -> portolan.core.v1.IPFamily
+	19, // 20: portolan.allocator.v1.ReserveResponse.granted:type_name -> portolan.allocator.v1.ReservedValue
+	19, // 21: portolan.allocator.v1.ReserveResponse.recalled:type_name -> portolan.allocator.v1.ReservedValue
+	20, // 22: portolan.allocator.v1.ReserveResponse.limits:type_name -> portolan.allocator.v1.ReserveLimit
+	36, // 23: portolan.allocator.v1.ReserveResponse.lease:type_name -> google.protobuf.Duration
+	24, // 24: portolan.allocator.v1.ListAllocationsResponse.allocations:type_name -> portolan.allocator.v1.Allocation
+	4,  // 25: portolan.allocator.v1.Allocation.owner:type_name -> portolan.allocator.v1.Owner
+	2,  // 26: portolan.allocator.v1.Allocation.state:type_name -> portolan.allocator.v1.AllocationState
+	37, // 27: portolan.allocator.v1.Allocation.since:type_name -> google.protobuf.Timestamp
+	0,  // 28: portolan.allocator.v1.Pool.use:type_name -> portolan.allocator.v1.Use
+	3,  // 29: portolan.allocator.v1.Pool.state:type_name -> portolan.allocator.v1.PoolState
+	25, // 30: portolan.allocator.v1.ListPoolsResponse.pools:type_name -> portolan.allocator.v1.Pool
+	25, // 31: portolan.allocator.v1.CreatePoolRequest.pool:type_name -> portolan.allocator.v1.Pool
+	25, // 32: portolan.allocator.v1.CreatePoolResponse.pool:type_name -> portolan.allocator.v1.Pool
+	25, // 33: portolan.allocator.v1.UpdatePoolRequest.pool:type_name -> portolan.allocator.v1.Pool
+	25, // 34: portolan.allocator.v1.UpdatePoolResponse.pool:type_name -> portolan.allocator.v1.Pool
+	7,  // 35: portolan.allocator.v1.AllocatorService.Allocate:input_type -> portolan.allocator.v1.AllocateRequest
+	11, // 36: portolan.allocator.v1.AllocatorService.Confirm:input_type -> portolan.allocator.v1.ConfirmRequest
+	14, // 37: portolan.allocator.v1.AllocatorService.Release:input_type -> portolan.allocator.v1.ReleaseRequest
+	16, // 38: portolan.allocator.v1.AllocatorService.Reserve:input_type -> portolan.allocator.v1.ReserveRequest
+	22, // 39: portolan.allocator.v1.AllocatorService.ListAllocations:input_type -> portolan.allocator.v1.ListAllocationsRequest
+	26, // 40: portolan.allocator.v1.AllocatorService.ListPools:input_type -> portolan.allocator.v1.ListPoolsRequest
+	28, // 41: portolan.allocator.v1.AllocatorService.CreatePool:input_type -> portolan.allocator.v1.CreatePoolRequest
+	30, // 42: portolan.allocator.v1.AllocatorService.UpdatePool:input_type -> portolan.allocator.v1.UpdatePoolRequest
+	32, // 43: portolan.allocator.v1.AllocatorService.DeletePool:input_type -> portolan.allocator.v1.DeletePoolRequest
+	8,  // 44: portolan.allocator.v1.AllocatorService.Allocate:output_type -> portolan.allocator.v1.AllocateResponse
+	13, // 45: portolan.allocator.v1.AllocatorService.Confirm:output_type -> portolan.allocator.v1.ConfirmResponse
+	15, // 46: portolan.allocator.v1.AllocatorService.Release:output_type -> portolan.allocator.v1.ReleaseResponse
+	21, // 47: portolan.allocator.v1.AllocatorService.Reserve:output_type -> portolan.allocator.v1.ReserveResponse
+	23, // 48: portolan.allocator.v1.AllocatorService.ListAllocations:output_type -> portolan.allocator.v1.ListAllocationsResponse
+	27, // 49: portolan.allocator.v1.AllocatorService.ListPools:output_type -> portolan.allocator.v1.ListPoolsResponse
+	29, // 50: portolan.allocator.v1.AllocatorService.CreatePool:output_type -> portolan.allocator.v1.CreatePoolResponse
+	31, // 51: portolan.allocator.v1.AllocatorService.UpdatePool:output_type -> portolan.allocator.v1.UpdatePoolResponse
+	33, // 52: portolan.allocator.v1.AllocatorService.DeletePool:output_type -> portolan.allocator.v1.DeletePoolResponse
+	44, // [44:53] is the sub-list for method output_type
+	35, // [35:44] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_portolan_allocator_v1_allocator_proto_init() }
