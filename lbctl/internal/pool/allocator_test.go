@@ -17,7 +17,8 @@ import (
 )
 
 // fakeAllocator is an allocator in memory with the properties on which the provider relies: claims are kept by
-// owner and slot, all claims of a set or none are granted, and a confirmed value replaces the former value.
+// owner and slot, all claims of a set or none are granted, a confirmed value replaces the former value, a claim for
+// another value replaces one that is not confirmed, and a value moves from an owner that gives it up.
 type fakeAllocator struct {
 	allocatorv1.UnimplementedAllocatorServiceServer
 
@@ -56,13 +57,13 @@ func (f *fakeAllocator) values() []string {
 	return all
 }
 
-func (f *fakeAllocator) ownerOf(value string) string {
+func (f *fakeAllocator) ownerOf(value string) *allocatorv1.Owner {
 	for _, c := range f.claims {
 		if c.GetValue() == value {
-			return c.GetOwner().GetUid()
+			return c.GetOwner()
 		}
 	}
-	return ""
+	return nil
 }
 
 // find returns a value for a claim, or the reason why there is none.
@@ -83,13 +84,18 @@ func (f *fakeAllocator) find(owner string, claim *allocatorv1.Claim) (string, al
 			if !prefix.Contains(netip.MustParseAddr(claim.GetValue())) {
 				continue
 			}
-			if has := f.ownerOf(claim.GetValue()); has != "" && has != owner {
+			if has := f.ownerOf(claim.GetValue()).GetUid(); has != "" && has != owner && has != claim.GetMovesFrom() {
 				return "", allocatorv1.FailureReason_FAILURE_REASON_ALLOCATED
 			}
+			f.claims = slices.DeleteFunc(f.claims, func(c *allocatorv1.Allocation) bool {
+				isOwn := c.GetOwner().GetUid() == owner
+				moves := !isOwn && c.GetValue() == claim.GetValue()
+				return moves || isOwn && c.GetSlot() == claim.GetSlot() && c.GetValue() != claim.GetValue() && c.GetState() == allocatorv1.AllocationState_ALLOCATION_STATE_HELD
+			})
 			return claim.GetValue(), 0
 		}
 		for addr := prefix.Addr().Next(); prefix.Contains(addr); addr = addr.Next() {
-			if f.ownerOf(addr.String()) == "" {
+			if f.ownerOf(addr.String()) == nil {
 				return addr.String(), 0
 			}
 		}
@@ -110,7 +116,9 @@ func (f *fakeAllocator) Allocate(_ context.Context, req *allocatorv1.AllocateReq
 		for _, claim := range set.GetClaims() {
 			value, reason := f.find(set.GetOwner().GetUid(), claim)
 			if reason != 0 {
-				result.Failures = append(result.Failures, &allocatorv1.ClaimFailure{Slot: claim.GetSlot(), Reason: reason, Message: "no"})
+				result.Failures = append(result.Failures, &allocatorv1.ClaimFailure{
+					Slot: claim.GetSlot(), Reason: reason, Message: "no", Owner: f.ownerOf(claim.GetValue()),
+				})
 				continue
 			}
 			result.Values = append(result.Values, value)

@@ -20,19 +20,21 @@ type attempt struct {
 	wish
 	ways []way
 	last *allocatorv1.ClaimFailure
+	from string // UID of the owner from which the value of the best way moves, or ""
 }
 
 // way is one way to claim an address: a certain address, or any address of a pool.
 type way struct{ value, pool string }
 
 // claim claims the addresses of a service, and returns the wishes with the values that were granted.
-// A wish that is optional is left out if no pool can grant it, unless no wish is left.
-func (p *Provider) claim(ctx context.Context, svc *corev1.Service, owner spec.AddressOwner, wishes []wish) ([]wish, error) {
+// A wish that is optional is left out if no pool can grant it, unless no wish is left. inUse is set if other services
+// share the addresses of the owner.
+func (p *Provider) claim(ctx context.Context, svc *corev1.Service, owner spec.AddressOwner, wishes []wish, inUse bool) ([]wish, error) {
 	pools, attempts, err := p.attempts(ctx, svc, wishes)
 	if err != nil {
 		return nil, err
 	}
-	moved := owner.Kind != spec.KindAddressShare
+	locked := owner.Kind == spec.KindAddressShare // by the caller
 	for {
 		if attempts, err = giveUp(svc, attempts); err != nil {
 			return nil, err
@@ -43,18 +45,19 @@ func (p *Provider) claim(ctx context.Context, svc *corev1.Service, owner spec.Ad
 		}
 		if len(failures) == 0 {
 			all := granted(attempts, values)
-			return all, p.releaseUnlessInternal(ctx, pools, owner, all)
+			return all, p.releaseUnlessInternal(ctx, pools, owner, all, inUse)
 		}
-		if !moved && slices.ContainsFunc(attempts, func(a attempt) bool { return keepsOwn(a, failures) }) {
-			moved = true
-			if err := p.disown(ctx, svc); err != nil {
-				return nil, err
-			}
+		if !locked && slices.ContainsFunc(attempts, func(a attempt) bool { return keepsOwn(a, failures) }) {
+			locked = true
+			p.cfg.Shares.mu.Lock() // so that no service joins the share that the address moves from
+			defer p.cfg.Shares.mu.Unlock()
+		}
+		if p.takeOver(svc, attempts, failures) {
 			continue
 		}
 		for i := range attempts {
 			if f := failures[attempts[i].slot]; f != nil {
-				attempts[i].last, attempts[i].ways = f, attempts[i].ways[1:]
+				attempts[i].last, attempts[i].ways, attempts[i].from = f, attempts[i].ways[1:], ""
 			}
 		}
 	}
@@ -62,12 +65,16 @@ func (p *Provider) claim(ctx context.Context, svc *corev1.Service, owner spec.Ad
 
 // releaseUnlessInternal returns an error if a service that asks for an internal load balancer was granted an
 // address of another pool. An earlier call has claimed that address, and the service asked for an internal one
-// before its status had the address. So the address is not in use. It is released, and the next call claims an
-// internal address.
-func (p *Provider) releaseUnlessInternal(ctx context.Context, pools *choice, owner spec.AddressOwner, all []wish) error {
+// before its status had the address. So the address is not in use, unless other services share it. It is released,
+// and the next call claims an internal address.
+func (p *Provider) releaseUnlessInternal(ctx context.Context, pools *choice, owner spec.AddressOwner, all []wish, inUse bool) error {
 	var slots []string
 	for _, g := range all {
-		if pools.checkKept(g.value) != nil {
+		err := pools.checkKept(g.value)
+		if err != nil && inUse {
+			return err
+		}
+		if err != nil {
 			slots = append(slots, g.slot)
 		}
 	}
@@ -107,8 +114,14 @@ func (p *Provider) attempts(ctx context.Context, svc *corev1.Service, wishes []w
 			}
 			attempts[i].ways = append(attempts[i].ways, way{value: w.has})
 		}
+		var others []way
 		for _, name := range pools.of(w.family) {
-			attempts[i].ways = append(attempts[i].ways, way{pool: name})
+			others = append(others, way{pool: name})
+		}
+		if w.newest { // which the allocator grants for a claim without a value
+			attempts[i].ways = append(others, attempts[i].ways...)
+		} else {
+			attempts[i].ways = append(attempts[i].ways, others...)
 		}
 	}
 	return pools, attempts, nil
@@ -158,7 +171,7 @@ func (p *Provider) allocate(ctx context.Context, owner spec.AddressOwner, attemp
 	set := &allocatorv1.ClaimSet{Owner: &allocatorv1.Owner{Uid: owner.UID, Kind: owner.Kind, Namespace: owner.Namespace, Name: owner.Name}}
 	for _, a := range attempts {
 		set.Claims = append(set.Claims, &allocatorv1.Claim{
-			Slot: a.slot, Use: allocatorv1.Use_USE_LOAD_BALANCER_IP, Family: a.family, Value: a.ways[0].value, Pool: a.ways[0].pool,
+			Slot: a.slot, Use: allocatorv1.Use_USE_LOAD_BALANCER_IP, Family: a.family, Value: a.ways[0].value, Pool: a.ways[0].pool, MovesFrom: a.from,
 		})
 	}
 	resp, err := p.cfg.Allocator.Allocate(ctx, &allocatorv1.AllocateRequest{Sets: []*allocatorv1.ClaimSet{set}})
@@ -185,17 +198,31 @@ func (p *Provider) allocate(ctx context.Context, owner spec.AddressOwner, attemp
 }
 
 // keepsOwn reports whether an attempt failed because the service's present address has another owner. That owner
-// may be the service itself, from the time before it shared addresses.
+// may be the service itself, from the time before it shared addresses, or a share that it has left.
 func keepsOwn(a attempt, failures map[string]*allocatorv1.ClaimFailure) bool {
 	return a.ways[0].value != "" && a.ways[0].value == a.has &&
 		failures[a.slot].GetReason() == allocatorv1.FailureReason_FAILURE_REASON_ALLOCATED
 }
 
-// disown releases the addresses that a service owned before it began to share them, so that the share can get
-// the same addresses.
-func (p *Provider) disown(ctx context.Context, svc *corev1.Service) error {
-	_, err := p.cfg.Allocator.Release(ctx, &allocatorv1.ReleaseRequest{Owners: []*allocatorv1.OwnerSlots{{OwnerUid: svc.GetMetadata().GetUid(), Slots: allSlots()}}})
-	return err
+// takeOver has the present addresses of a service move to their new owner if nothing else uses them: the service owned
+// them itself before it shared addresses, or the share that owns them has no other service. It reports whether an
+// attempt has changed. The allocator moves an address in one step, so that no other service gets it in between. The
+// caller holds the lock of the shares.
+func (p *Provider) takeOver(svc *corev1.Service, attempts []attempt, failures map[string]*allocatorv1.ClaimFailure) (changed bool) {
+	uid := svc.GetMetadata().GetUid()
+	for i := range attempts {
+		a := &attempts[i]
+		if !keepsOwn(*a, failures) {
+			continue
+		}
+		owner := failures[a.slot].GetOwner()
+		isEmptyShare := owner.GetKind() == spec.KindAddressShare && owner.GetNamespace() == svc.GetMetadata().GetNamespace() &&
+			len(p.cfg.Shares.members(owner.GetUid(), uid)) == 0
+		if (owner.GetUid() == uid || isEmptyShare) && a.from != owner.GetUid() {
+			a.from, changed = owner.GetUid(), true
+		}
+	}
+	return changed
 }
 
 // granted returns the wishes with the values that the allocator has granted.

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -85,15 +86,15 @@ func (p *Provider) EnsureLoadBalancer(ctx context.Context, req *loadbalancerv1.E
 	if owner.Kind == spec.KindAddressShare {
 		p.cfg.Shares.mu.Lock()
 		defer p.cfg.Shares.mu.Unlock()
-		members = p.cfg.Shares.members(owner, svc.GetMetadata().GetUid())
+		members = p.cfg.Shares.members(owner.UID, svc.GetMetadata().GetUid())
 		if err := checkShare(svc, members); err != nil {
 			return nil, err
 		}
-		if err := followMembers(svc, wishes, members); err != nil {
+		if err := follow(svc, wishes, members); err != nil {
 			return nil, err
 		}
 	}
-	granted, err := p.claim(ctx, svc, owner, wishes)
+	granted, err := p.claim(ctx, svc, owner, wishes, len(members) > 0)
 	if err != nil {
 		return nil, err
 	}
@@ -101,11 +102,15 @@ func (p *Provider) EnsureLoadBalancer(ctx context.Context, req *loadbalancerv1.E
 	for _, g := range granted {
 		out.Ingress = append(out.Ingress, &corev1.LoadBalancerIngress{Ip: g.value, IpMode: p.cfg.Kind.Mode})
 	}
+	var others []*corev1.Service
 	if owner.Kind == spec.KindAddressShare {
 		p.cfg.Shares.admit(owner, svc, out)
+		others = append(members, p.cfg.Shares.statuses(owner.UID, svc.GetMetadata().GetUid())...)
+	} else {
+		p.cfg.Shares.leaveAny(svc.GetMetadata().GetUid())
 	}
 	if sameAddresses(out, svc.GetStatus().GetLoadBalancer()) {
-		if err := p.settle(ctx, svc, owner, granted, len(members) == 0); err != nil {
+		if err := p.settle(ctx, svc, owner, granted, others); err != nil {
 			return nil, err
 		}
 	}
@@ -117,35 +122,9 @@ func sameAddresses(a, b *corev1.LoadBalancerStatus) bool {
 	return slices.EqualFunc(a.GetIngress(), b.GetIngress(), func(x, y *corev1.LoadBalancerIngress) bool { return x.GetIp() == y.GetIp() })
 }
 
-// settle confirms the addresses in the service's status. It releases the addresses that they replace, and the
-// addresses that the service owned before it shared addresses. If the service is not alone in its share, it
-// releases none of the share's addresses, because other members may have more of them.
-func (p *Provider) settle(ctx context.Context, svc *corev1.Service, owner spec.AddressOwner, granted []wish, alone bool) error {
-	slots := make([]string, len(granted))
-	for i, g := range granted {
-		slots[i] = g.slot
-	}
-	if _, err := p.cfg.Allocator.Confirm(ctx, &allocatorv1.ConfirmRequest{Owners: []*allocatorv1.OwnerSlots{{OwnerUid: owner.UID, Slots: slots}}}); err != nil {
-		return err
-	}
-	var release []*allocatorv1.OwnerSlots
-	if alone {
-		surplus := slices.DeleteFunc(allSlots(), func(slot string) bool { return slices.Contains(slots, slot) })
-		release = append(release, &allocatorv1.OwnerSlots{OwnerUid: owner.UID, Slots: surplus})
-	}
-	if uid := svc.GetMetadata().GetUid(); uid != owner.UID {
-		release = append(release, &allocatorv1.OwnerSlots{OwnerUid: uid, Slots: allSlots()})
-	}
-	_, err := p.cfg.Allocator.Release(ctx, &allocatorv1.ReleaseRequest{Owners: release})
-	return err
-}
-
 // GetLoadBalancer implements LoadBalancerProviderService.
 func (p *Provider) GetLoadBalancer(ctx context.Context, req *loadbalancerv1.GetLoadBalancerRequest) (*loadbalancerv1.GetLoadBalancerResponse, error) {
-	owner := req.GetUid()
-	for _, shared := range p.cfg.Shares.of(req.GetUid()) {
-		owner = shared
-	}
+	owner := cmp.Or(p.cfg.Shares.of(req.GetUid()), req.GetUid())
 	resp, err := p.cfg.Allocator.ListAllocations(ctx, &allocatorv1.ListAllocationsRequest{OwnerUid: owner})
 	if err != nil {
 		return nil, err
@@ -181,7 +160,7 @@ func (p *Provider) DeleteLoadBalancer(ctx context.Context, req *loadbalancerv1.D
 	p.cfg.Shares.mu.Lock()
 	defer p.cfg.Shares.mu.Unlock()
 	release := []*allocatorv1.OwnerSlots{{OwnerUid: uid, Slots: allSlots()}}
-	if owner.Kind == spec.KindAddressShare && len(p.cfg.Shares.members(owner, uid)) == 0 {
+	if owner.Kind == spec.KindAddressShare && len(p.cfg.Shares.members(owner.UID, uid)) == 0 {
 		release = append(release, &allocatorv1.OwnerSlots{OwnerUid: owner.UID, Slots: allSlots()})
 	}
 	if _, err := p.cfg.Allocator.Release(ctx, &allocatorv1.ReleaseRequest{Owners: release}); err != nil {

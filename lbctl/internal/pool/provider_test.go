@@ -348,18 +348,18 @@ func TestAMemberOfAShareReleasesNoAddressOfAnother(t *testing.T) {
 	w.allocator.want(t, "192.0.2.1 "+share+" loadBalancer/ipv4", "192.0.2.2 other loadBalancer/ipv4", "2001:db8::2 other loadBalancer/ipv6")
 }
 
-// TestAMemberWhoseStatusIsNotWrittenYet admits a service to a share. Before its status shows the address, another
-// service requests a different address for the share, and must be refused.
+// TestAMemberWhoseStatusIsNotWrittenYet admits a service with a requested address to a share. Before its status shows
+// the address, another service requests a different address for the share, and must be refused.
 func TestAMemberWhoseStatusIsNotWrittenYet(t *testing.T) {
 	w := newWorld(t, "192.0.2.0/29")
-	first := service("first", shared("edge", 80))
+	first := service("first", shared("edge", 80), ips("192.0.2.1"))
 	w.put("first", first)
 	if got, err := w.ensure(first); err != nil || !slices.Equal(got, []string{"192.0.2.1"}) {
 		t.Fatalf("the first one has %v, %v", got, err)
 	}
 	second := service("second", shared("edge", 53), ips("192.0.2.5"))
 	w.put("second", second)
-	w.refuse(second, codes.FailedPrecondition, "has 192.0.2.1: request that one, or use another key")
+	w.refuse(second, codes.FailedPrecondition, "requests 192.0.2.1: request that one, or 192.0.2.5 at first too, or use another key")
 	w.keep(first, "192.0.2.1")
 	w.keep(service("third", shared("edge", 443)), "192.0.2.1")
 	w.allocator.want(t, "192.0.2.1 "+spec.OwnerOfAddresses(first).UID+" loadBalancer/ipv4")

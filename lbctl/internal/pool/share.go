@@ -19,6 +19,8 @@ import (
 
 // Services is the part of the view that finds the services of a share.
 type Services interface {
+	// Service returns a service, or nil if it does not exist.
+	Service(name object.Name) *corev1.Service
 	// Sharers returns the services that share addresses under an owner.
 	Sharers(owner string) []*corev1.Service
 }
@@ -31,36 +33,49 @@ type Shares struct {
 	// share at the same time without being checked against each other.
 	mu       sync.Mutex
 	admitted map[string]map[string]*corev1.Service // guarded by mu: members of shares, by owner and uid
+	shareOf  map[string]string                     // guarded by mu: owner of the share of each admitted service, by uid
 	left     map[string]time.Time                  // guarded by mu: when load balancers were deleted, by uid
 }
 
 // NewShares returns the shares of services, without admitted members.
 func NewShares(services Services) *Shares {
-	return &Shares{services: services, admitted: map[string]map[string]*corev1.Service{}, left: map[string]time.Time{}}
+	return &Shares{services: services, admitted: map[string]map[string]*corev1.Service{}, shareOf: map[string]string{}, left: map[string]time.Time{}}
 }
 
-// of returns the owners of the shares that this process has admitted a service to.
-func (s *Shares) of(uid string) []string {
+// of returns the owner of the share that this process has admitted a service to, or "".
+func (s *Shares) of(uid string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var owners []string
-	for owner, members := range s.admitted {
-		if members[uid] != nil {
-			owners = append(owners, owner)
-		}
-	}
-	return owners
+	return s.shareOf[uid]
+}
+
+// leaveAny records that a service has addresses of its own.
+func (s *Shares) leaveAny(uid string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leave(uid)
+}
+
+// statuses returns the services of a share, except one, as the view shows them. Services whose load balancers were
+// deleted are left out, although the view may still show their addresses.
+func (s *Shares) statuses(owner, except string) []*corev1.Service {
+	return slices.DeleteFunc(s.services.Sharers(owner), func(svc *corev1.Service) bool {
+		_, left := s.left[svc.GetMetadata().GetUid()]
+		return left || svc.GetMetadata().GetUid() == except || !isBuiltIn(svc)
+	})
 }
 
 // members returns the services of a share that have its addresses, except one. A service is a member if its
 // status has addresses, or if this process has admitted it. An admitted service is returned with the addresses
 // of its admission, because the view may show an earlier status.
-func (s *Shares) members(owner spec.AddressOwner, except string) []*corev1.Service {
-	members := maps.Clone(s.admitted[owner.UID])
-	if members == nil {
-		members = map[string]*corev1.Service{}
+func (s *Shares) members(owner, except string) []*corev1.Service {
+	members := map[string]*corev1.Service{}
+	for uid, svc := range s.admitted[owner] {
+		if !s.hasLeft(svc, owner) {
+			members[uid] = svc
+		}
 	}
-	for _, svc := range s.services.Sharers(owner.UID) {
+	for _, svc := range s.services.Sharers(owner) {
 		uid := svc.GetMetadata().GetUid()
 		admission, admitted := members[uid]
 		_, left := s.left[uid]
@@ -77,6 +92,12 @@ func (s *Shares) members(owner spec.AddressOwner, except string) []*corev1.Servi
 	return slices.SortedFunc(maps.Values(members), func(a, b *corev1.Service) int {
 		return strings.Compare(a.GetMetadata().GetName(), b.GetMetadata().GetName())
 	})
+}
+
+// hasLeft reports whether the view shows a service that was admitted to a share with another sharing key.
+func (s *Shares) hasLeft(admitted *corev1.Service, owner string) bool {
+	now := s.services.Service(object.NameOf(admitted))
+	return now != nil && now.GetMetadata().GetUid() == admitted.GetMetadata().GetUid() && spec.OwnerOfAddresses(now).UID != owner
 }
 
 // isBuiltIn reports whether a built-in provider makes the load balancer of a service. Other providers have
@@ -125,27 +146,6 @@ func isLocal(svc *corev1.Service) bool {
 	return svc.GetSpec().GetExternalTrafficPolicy() == corev1.TrafficPolicy_TRAFFIC_POLICY_LOCAL && balancer.ClassOf(svc) != Edges.Class
 }
 
-// followMembers changes the wishes of a service to the addresses of the members of its share. It returns an
-// error if the service requests another address.
-func followMembers(svc *corev1.Service, wishes []wish, members []*corev1.Service) error {
-	for i := range wishes {
-		w := &wishes[i]
-		for _, member := range members {
-			have := addressesOf(member)[w.family]
-			if w.number >= len(have) {
-				continue
-			}
-			w.has = have[w.number]
-			if w.value != "" && w.value != w.has {
-				return status.Errorf(codes.FailedPrecondition, "the service requests %s, but %s, which has the same sharing key %q, has %s: request that one, or use another key",
-					w.value, member.GetMetadata().GetName(), spec.SharingKey(svc), w.has)
-			}
-			break
-		}
-	}
-	return nil
-}
-
 // admit records that a service has the addresses of a share.
 func (s *Shares) admit(owner spec.AddressOwner, svc *corev1.Service, has *corev1.LoadBalancerStatus) {
 	svc = svc.CloneVT()
@@ -156,7 +156,7 @@ func (s *Shares) admit(owner spec.AddressOwner, svc *corev1.Service, has *corev1
 	if s.admitted[owner.UID] == nil {
 		s.admitted[owner.UID] = map[string]*corev1.Service{}
 	}
-	s.admitted[owner.UID][uid] = svc
+	s.admitted[owner.UID][uid], s.shareOf[uid] = svc, owner.UID
 }
 
 // viewLag is the longest time for which the view may still show a load balancer that was deleted.
@@ -172,10 +172,10 @@ func (s *Shares) leaveForGood(uid string) {
 
 // leave records that a service has no shared addresses.
 func (s *Shares) leave(uid string) {
-	for owner, members := range s.admitted {
-		delete(members, uid)
-		if len(members) == 0 {
-			delete(s.admitted, owner)
-		}
+	owner := s.shareOf[uid]
+	delete(s.shareOf, uid)
+	delete(s.admitted[owner], uid)
+	if len(s.admitted[owner]) == 0 {
+		delete(s.admitted, owner)
 	}
 }

@@ -30,6 +30,8 @@ type wish struct {
 	value string
 	// has is the address at the same index in the service's status; "": none.
 	has string
+	// newest is set if the wish is for the address that the owner has claimed last in the slot, before has.
+	newest bool
 	// optional is set if the service does not need an address of this family.
 	optional bool
 }
