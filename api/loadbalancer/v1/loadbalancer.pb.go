@@ -515,7 +515,8 @@ func (*UpdateLoadBalancerResponse) Descriptor() ([]byte, []int) {
 // DeleteLoadBalancerRequest is the request of DeleteLoadBalancer.
 type DeleteLoadBalancerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The last state of the service.
+	// The last state of the service. Its status has no load balancer any more, because lbctl clears it
+	// before another service can get the addresses.
 	Service       *v1.Service `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

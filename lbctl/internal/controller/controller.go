@@ -16,6 +16,7 @@ import (
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/events"
+	"portolan.dev/services/kit/obs"
 	"portolan.dev/services/object"
 	"portolan.dev/services/queue"
 	"portolan.dev/services/spec"
@@ -35,7 +36,7 @@ type Config struct {
 	Workers int
 	Queue   queue.Options
 	// PoolsDigest returns a number that changes whenever a waiting service may get an address. It is
-	// called every PoolsInterval while a service waits.
+	// called every PoolsInterval while a service waits. A provider that does not answer is called as often.
 	PoolsDigest   func(context.Context) (uint64, error)
 	PoolsInterval time.Duration
 }
@@ -49,11 +50,15 @@ type Controller struct {
 	metrics  *metrics
 	leading  atomic.Bool
 
-	mu       sync.Mutex
-	waiting  map[object.Name]string // guarded by mu: services that wait for an address, with their owner
-	served   map[object.Name]served // guarded by mu: the inputs of the last successful call of a provider
-	settings map[object.Name]string // guarded by mu: the settings of each service that are not honoured
-	nodes    string                 // guarded by mu: the eligible nodes, as digest returns them
+	mu      sync.Mutex
+	waiting map[object.Name]string // guarded by mu: services that wait for an address, with their owner
+	served  map[object.Name]served // guarded by mu: the inputs of the last successful call of a provider
+	// unanswered has the services about which a provider has not answered, by class. Guarded by mu.
+	unanswered map[string]map[object.Name]bool
+	settings   map[object.Name]string // guarded by mu: the settings of each service that are not honoured
+	nodes      string                 // guarded by mu: the eligible nodes, as digest returns them
+
+	outage obs.Outage // of providers
 }
 
 // New returns a controller that does not lead.
@@ -62,7 +67,8 @@ func New(cfg Config) *Controller {
 		cfg: cfg, services: registryv1.NewServiceServiceClient(cfg.Registry),
 		events: events.NewReporter[object.Name]("lbctl", registryv1.NewEventServiceClient(cfg.Registry), cfg.Log),
 		queue:  queue.New[object.Name](cfg.Queue), waiting: map[object.Name]string{},
-		served: map[object.Name]served{}, settings: map[object.Name]string{},
+		served: map[object.Name]served{}, settings: map[object.Name]string{}, unanswered: map[string]map[object.Name]bool{},
+		outage: obs.Outage{Log: cfg.Log, Down: "a provider, or the allocator behind it, does not answer; load balancers stay as they are", Up: "providers answer again"},
 	}
 	c.metrics = newMetrics(cfg.Metrics, c.queue.Len, cfg.View.Services)
 	return c
@@ -103,7 +109,7 @@ func (c *Controller) applyNodes() {
 }
 
 // applyService makes a changed service due. It also makes services due that wait for an address and may get one
-// because of the change.
+// because of the change, and, if the addresses of the service have changed, services that share them.
 func (c *Controller) applyService(change changes.Change) {
 	old, _ := change.Old.(*corev1.Service)
 	svc, _ := change.New.(*corev1.Service)
@@ -124,6 +130,20 @@ func (c *Controller) applyService(change changes.Change) {
 	c.retryWaiting(func(waits object.Name, owner string) bool {
 		return waits != name && (released || slices.Contains(owners, owner))
 	})
+	if !slices.Equal(ingressTexts(old.GetStatus().GetLoadBalancer()), ingressTexts(svc.GetStatus().GetLoadBalancer())) {
+		for _, owner := range owners {
+			c.addSharers(owner, name)
+		}
+	}
+}
+
+// addSharers makes the services due that share the addresses of an owner, except one.
+func (c *Controller) addSharers(owner string, except object.Name) {
+	for _, other := range c.cfg.View.Sharers(owner) {
+		if name := object.NameOf(other); name != except {
+			c.queue.Add(name, 1)
+		}
+	}
 }
 
 // retryWaiting makes the services due that wait for an address and match.
@@ -144,6 +164,7 @@ func (c *Controller) Lead(ctx context.Context) {
 	clear(c.waiting)
 	clear(c.served)
 	clear(c.settings)
+	clear(c.unanswered)
 	c.mu.Unlock()
 	c.events.ForgetAll(func(object.Name) bool { return true })
 	c.leading.Store(true)
@@ -153,6 +174,7 @@ func (c *Controller) Lead(ctx context.Context) {
 	}
 	var running sync.WaitGroup
 	running.Go(func() { c.watchPools(ctx) })
+	running.Go(func() { c.watchProviders(ctx) })
 	for range c.cfg.Workers {
 		running.Go(func() { c.work(ctx) })
 	}
@@ -172,7 +194,7 @@ func (c *Controller) work(ctx context.Context) {
 		}
 		c.queue.Done(due.Key, err, 0)
 		c.metrics.synced(err)
-		if err != nil && ctx.Err() == nil {
+		if err != nil && (!isUnavailable(err) || errors.Is(err, errRegistryAway)) && ctx.Err() == nil {
 			c.cfg.Log.Info("load balancer not synced", "service", due.Key.String(), "err", err)
 		}
 	}

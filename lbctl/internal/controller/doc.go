@@ -19,6 +19,14 @@
 // command line shows, in an Event for each new reason, and in metrics. Only the condition lasts. The
 // alternative, a method of lbctl that explains a service, would have no answer while no replica leads.
 //
+// A provider that does not answer is waited for. A load balancer that was made before stays as its condition says,
+// because nothing is known to be wrong with it, and the state of the provider is not the state of the service. One
+// service of each class is tried every few seconds, and when the provider answers, the others are tried.
+//
+// The status of a service loses its addresses before the provider is called to delete the load balancer, because
+// another service may get the addresses right after that. A crash in between leaves an empty status and the
+// finalizer, so the next leader deletes the load balancer.
+//
 // Settings of a service that its class does not honour are part of the condition's message. An Event is
 // recorded whenever they change. A new leader reads in the condition which settings have an Event already.
 //

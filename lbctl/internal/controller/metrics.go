@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"slices"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	corev1 "portolan.dev/api/core/v1"
@@ -35,7 +37,7 @@ func (m *metrics) synced(err error) {
 
 // servicesDesc describes the number of services by state.
 var servicesDesc = prometheus.NewDesc("portolan_lbctl_services",
-	"Services of type LoadBalancer, by state: ensured, waiting (the provider or an address is missing), failing, or deleting.", []string{"state"}, nil)
+	"Services of type LoadBalancer, by state: ensured, waiting (the provider is missing or does not answer, or an address is missing), failing, or deleting.", []string{"state"}, nil)
 
 // serviceCounts counts services when metrics are read.
 type serviceCounts struct{ services func() []*corev1.Service }
@@ -66,7 +68,7 @@ func stateOf(svc *corev1.Service) string {
 		switch {
 		case c.GetStatus() == corev1.ConditionStatus_CONDITION_STATUS_TRUE:
 			return "ensured"
-		case c.GetReason() != "NoProvider" && c.GetReason() != "NoAddress" && c.GetReason() != "Pending":
+		case !slices.Contains([]string{"NoProvider", "NoAddress", "Pending", "ProviderUnavailable"}, c.GetReason()):
 			return "failing"
 		}
 	}

@@ -21,12 +21,21 @@ type waits struct {
 }
 
 // failed records an error in the service's condition and returns it, so that the service is tried again. If the
-// service needs an address, it waits for changes of the pools.
+// service needs an address, it waits for changes of the pools. If the provider has not answered, a load balancer that
+// was made before keeps its condition, because it works as long as nothing else is known.
 func (c *Controller) failed(ctx context.Context, name object.Name, svc *corev1.Service, err error) error {
 	w := waits{message: apierr.ToStatus(err).Message()}
 	owner := ""
-	if errors.Is(err, errSuperseded) || ctx.Err() != nil {
+	if errors.Is(err, errSuperseded) || errors.Is(err, errRegistryAway) || ctx.Err() != nil {
 		return err
+	}
+	if isUnavailable(err) {
+		c.awaitProvider(name, svc, err)
+		if c.mayBeAsMade(name, svc) {
+			return err
+		}
+	} else {
+		c.providerAnswered(svc)
 	}
 	switch apierr.Code(err) {
 	case codes.ResourceExhausted:
@@ -35,8 +44,10 @@ func (c *Controller) failed(ctx context.Context, name object.Name, svc *corev1.S
 		w.reason, w.failed, owner = "Refused", true, spec.OwnerOfAddresses(svc).UID
 	case codes.InvalidArgument, codes.PermissionDenied, codes.AlreadyExists:
 		w.reason, w.failed = "Refused", true
-	case codes.Unavailable, codes.DeadlineExceeded:
-		w.reason, w.failed = "ProviderUnavailable", true
+	case codes.Unavailable:
+		w.reason = "ProviderUnavailable"
+	case codes.DeadlineExceeded:
+		w.reason, w.failed = "ProviderUnavailable", true // it answers others, or hangs
 	default:
 		w.reason, w.failed = "ProviderFailed", true
 	}

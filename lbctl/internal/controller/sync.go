@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,7 +34,24 @@ func (c *Controller) sync(ctx context.Context, name object.Name) error {
 		return c.remove(ctx, name, svc)
 	}
 	c.forget(name)
-	return nil
+	return c.clearReleased(ctx, svc)
+}
+
+// clearReleased clears the status of a service without the finalizer. If the service is being deleted and a provider
+// is known for its class, that provider has given back the addresses before the finalizer was removed, or a person has
+// removed the finalizer by hand. Earlier releases left such addresses in the status.
+func (c *Controller) clearReleased(ctx context.Context, svc *corev1.Service) error {
+	if !spec.IsLoadBalancer(svc) || c.cfg.Providers.Of(svc.GetSpec().GetLoadBalancerClass()) == nil {
+		return nil
+	}
+	_, err := c.clearStatus(ctx, svc, without(svc.GetStatus().GetConditions(), spec.BalancerConditions()...))
+	return err
+}
+
+// clearStatus removes the load balancer from the status of a service, and replaces the conditions. It returns the new
+// version of the service.
+func (c *Controller) clearStatus(ctx context.Context, svc *corev1.Service, conditions []*corev1.Condition) (*corev1.Service, error) {
+	return c.writeStatus(ctx, svc, &corev1.ServiceStatus{Conditions: conditions})
 }
 
 // keep makes sure that a service has its finalizer and an up-to-date load balancer.
@@ -50,21 +68,23 @@ func (c *Controller) keep(ctx context.Context, name object.Name, svc *corev1.Ser
 		return c.failed(ctx, name, claimed, err)
 	}
 	nodes := c.cfg.View.EligibleNodes()
-	if claimed == svc && c.isSettled(name, svc, digest(nodes)) {
+	now := c.inputsOf(claimed, nodes)
+	if claimed == svc && c.isSettled(name, svc, now) {
 		return nil
 	}
-	return c.call(ctx, name, claimed, provider, nodes)
+	return c.call(ctx, name, claimed, provider, nodes, now)
 }
 
-// call has the provider make or change the load balancer of a service.
-func (c *Controller) call(ctx context.Context, name object.Name, svc *corev1.Service, provider *providers.Provider, nodes []*corev1.Node) error {
-	onlyNodes := c.onlyNodesDiffer(name, svc, digest(nodes))
+// call has the provider make or change the load balancer of a service. now has the inputs of the call.
+func (c *Controller) call(ctx context.Context, name object.Name, svc *corev1.Service, provider *providers.Provider, nodes []*corev1.Node, now inputs) error {
+	onlyNodes := c.onlyNodesDiffer(name, svc, now)
 	c.beginCall(name)
 	if onlyNodes {
 		_, err := provider.Update(ctx, &loadbalancerv1.UpdateLoadBalancerRequest{Service: svc, Nodes: nodes})
 		switch {
 		case err == nil:
-			c.endCall(name, svc, digest(nodes))
+			c.endCall(name, now)
+			c.providerAnswered(svc)
 			return nil
 		case status.Code(err) != codes.NotFound: // otherwise the provider has lost it, and Ensure makes it again
 			return c.failed(ctx, name, svc, err)
@@ -75,13 +95,14 @@ func (c *Controller) call(ctx context.Context, name object.Name, svc *corev1.Ser
 		return c.failed(ctx, name, svc, err)
 	}
 	c.setWaiting(name, "")
+	c.providerAnswered(svc)
 	if resp.GetPending() {
 		return errPending(c.fail(ctx, svc, waits{reason: "Pending", message: fmt.Sprintf("the provider %s is still making the load balancer", provider.Class())}))
 	}
 	if err := c.succeed(ctx, name, svc, provider, resp.GetStatus()); err != nil {
 		return err
 	}
-	c.endCall(name, svc, digest(nodes))
+	c.endCall(name, now)
 	return nil
 }
 
@@ -104,14 +125,14 @@ func (c *Controller) claim(ctx context.Context, name object.Name, svc *corev1.Se
 		return svc, nil
 	}
 	if spec.HasBalancerFinalizer(svc) && recorded != "" {
-		if err := c.deleteBalancer(ctx, svc); err != nil {
-			return svc, err
-		}
-		cleared, err := c.writeStatus(ctx, svc, &corev1.ServiceStatus{Conditions: svc.GetStatus().GetConditions()})
+		cleared, err := c.clearStatus(ctx, svc, svc.GetStatus().GetConditions())
 		if err != nil {
 			return svc, err
 		}
 		svc = cleared
+		if err := c.deleteBalancer(ctx, svc); err != nil {
+			return svc, err
+		}
 	}
 	c.say(ctx, svc, corev1.EventType_EVENT_TYPE_NORMAL, "EnsuringLoadBalancer", fmt.Sprintf("the provider %s makes the load balancer", provider.Class()))
 	return c.writeMark(ctx, svc, provider.Class())
@@ -182,28 +203,43 @@ func ingressTexts(made *corev1.LoadBalancerStatus) []string {
 	return texts
 }
 
-// remove deletes the load balancer of a service, and then removes the finalizer.
+// remove deletes the load balancer of a service, and then removes the finalizer. It clears the status first, because
+// an address may belong to another service as soon as the provider has given it back. The service may then exist for
+// long, because of its type or because of a finalizer of another program.
 func (c *Controller) remove(ctx context.Context, name object.Name, svc *corev1.Service) error {
 	c.setWaiting(name, "")
 	c.say(ctx, svc, corev1.EventType_EVENT_TYPE_NORMAL, "DeletingLoadBalancer", "the load balancer is being deleted")
-	if err := c.deleteBalancer(ctx, svc); err != nil {
-		c.say(ctx, svc, corev1.EventType_EVENT_TYPE_WARNING, "SyncLoadBalancerFailed", "the load balancer is not deleted yet: "+apierr.ToStatus(err).Message())
+	svc, err := c.clearStatus(ctx, svc, without(svc.GetStatus().GetConditions(), spec.BalancerConditions()...))
+	if err != nil {
 		return err
 	}
-	if svc.GetMetadata().GetDeletionTimestamp() == nil {
-		next := &corev1.ServiceStatus{Conditions: without(svc.GetStatus().GetConditions(), spec.BalancerConditions()...)}
-		cleared, err := c.writeStatus(ctx, svc, next)
-		if err != nil {
-			return err
-		}
-		svc = cleared
+	if err := c.deleteBalancer(ctx, svc); err != nil {
+		c.sayNotDeleted(ctx, name, svc, err)
+		return err
 	}
+	c.providerAnswered(svc)
 	c.say(ctx, svc, corev1.EventType_EVENT_TYPE_NORMAL, "DeletedLoadBalancer", "the load balancer is deleted, and its addresses are given back")
 	if _, err := c.writeMark(ctx, svc, ""); err != nil {
 		return err
 	}
 	c.forget(name)
 	return nil
+}
+
+// errStillDeleting marks the error of a provider that has answered and has not finished.
+var errStillDeleting = errors.New("pending")
+
+// sayNotDeleted records an Event about a load balancer that is not deleted yet. If the provider has not answered,
+// nothing is wrong with the service, and it waits.
+func (c *Controller) sayNotDeleted(ctx context.Context, name object.Name, svc *corev1.Service, err error) {
+	typ, reason := corev1.EventType_EVENT_TYPE_WARNING, "SyncLoadBalancerFailed"
+	if isUnavailable(err) && !errors.Is(err, errStillDeleting) {
+		c.awaitProvider(name, svc, err)
+		if apierr.Code(err) == codes.Unavailable {
+			typ, reason = corev1.EventType_EVENT_TYPE_NORMAL, "LoadBalancerPending"
+		}
+	}
+	c.say(ctx, svc, typ, reason, "the load balancer is not deleted yet: "+apierr.ToStatus(err).Message())
 }
 
 // deleteBalancer calls the provider that made the load balancer of a service to delete it. If that provider is
@@ -223,7 +259,7 @@ func (c *Controller) deleteBalancer(ctx context.Context, svc *corev1.Service) er
 			return err
 		}
 		if resp.GetPending() {
-			return status.Errorf(codes.Unavailable, "the provider %s is still deleting it", maker.Class())
+			return fmt.Errorf("%w: %w", errStillDeleting, status.Errorf(codes.Unavailable, "the provider %s is still deleting it", maker.Class()))
 		}
 	}
 	return nil
@@ -262,6 +298,7 @@ func (c *Controller) forget(name object.Name) {
 	delete(c.waiting, name)
 	delete(c.served, name)
 	delete(c.settings, name)
+	c.forgetUnanswered(name)
 }
 
 // sameStatus reports whether a service already has the status next.

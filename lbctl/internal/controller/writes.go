@@ -20,10 +20,17 @@ import (
 // service that is gone. The change makes the service due again.
 var errSuperseded = errors.New("the service has changed in the meantime")
 
-// writeError marks the error of a write with errSuperseded if the service has changed or is gone.
+// errRegistryAway is the error of a write that the registry has not answered. It says nothing about the provider.
+var errRegistryAway = errors.New("the registry does not answer")
+
+// writeError marks the error of a write with errSuperseded if the service has changed or is gone, and with
+// errRegistryAway if the registry has not answered.
 func writeError(err error) error {
-	if code := apierr.Code(err); code == codes.Aborted || code == codes.NotFound {
+	switch code := apierr.Code(err); {
+	case code == codes.Aborted || code == codes.NotFound:
 		return fmt.Errorf("%w: %w", errSuperseded, err)
+	case isUnavailable(err):
+		return fmt.Errorf("%w: %w", errRegistryAway, err)
 	}
 	return err
 }

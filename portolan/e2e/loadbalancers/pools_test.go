@@ -58,8 +58,9 @@ func share(key string) func(*corev1.Service) { return annotate(object.Annotation
 // the last one.
 func TestSharedAddresses(t *testing.T) {
 	i := install(t)
-	i.create(balanced("web", share("edge"), port(80)))
-	got := i.awaitAddresses("web", 1)[0]
+	const got = "192.0.2.3"
+	i.create(balanced("web", share("edge"), port(80), annotate(object.AnnotationBalancerIPs, got)))
+	i.awaitExactly("web", got)
 	i.create(balanced("tls", annotate(object.AnnotationBalancerShareOlder, "edge"), port(443)))
 	i.awaitExactly("tls", got)
 	i.awaitAllocations(got + " AddressShare CONFIRMED")
@@ -70,18 +71,14 @@ func TestSharedAddresses(t *testing.T) {
 		svc.Spec.ExternalTrafficPolicy = corev1.TrafficPolicy_TRAFFIC_POLICY_LOCAL
 	}))
 	i.awaitReason("local", "Refused", "externalTrafficPolicy Local")
-	another := "192.0.2.6"
-	if got == another {
-		another = "192.0.2.5"
-	}
-	i.create(balanced("picky", share("edge"), port(8081), annotate(object.AnnotationBalancerIPs, another)))
-	i.awaitReason("picky", "Refused", got)
+	i.create(balanced("picky", share("edge"), port(8081), annotate(object.AnnotationBalancerIPs, "192.0.2.6")))
+	i.awaitReason("picky", "Refused", "requests "+got)
 	i.awaitEvent("same", "SyncLoadBalancerFailed", "change a port")
 
 	// The waiting service gets the address that the others release.
 	i.delete("tls")
 	i.awaitExactly("same", got)
-	for _, name := range []string{"local", "picky", "web"} {
+	for _, name := range []string{"picky", "local", "web"} { // with web nothing would hold back the request of picky
 		i.delete(name)
 		i.awaitGone(name)
 	}
@@ -140,4 +137,45 @@ func TestManyAtOnce(t *testing.T) {
 		i.delete("shared-" + name)
 	}
 	i.awaitAllocations()
+}
+
+// TestServicesOfAShareMoveTogether changes the requests of two services that share an address, one after the other, and
+// takes the key away from the last one.
+func TestServicesOfAShareMoveTogether(t *testing.T) {
+	i := install(t)
+	i.create(balanced("web", share("edge"), port(80), annotate(object.AnnotationBalancerIPs, "192.0.2.2")))
+	i.create(balanced("dns", share("edge"), port(53), annotate(object.AnnotationBalancerIPs, "192.0.2.2")))
+	i.create(balanced("any", share("edge"), port(443)))
+	for _, name := range []string{"web", "dns", "any"} {
+		i.awaitExactly(name, "192.0.2.2")
+	}
+	i.update("web", annotate(object.AnnotationBalancerIPs, "192.0.2.5"))
+	i.awaitReason("web", "Refused", "dns, which has the same sharing key")
+	i.update("dns", annotate(object.AnnotationBalancerIPs, "192.0.2.5"))
+	for _, name := range []string{"web", "dns", "any"} {
+		i.awaitExactly(name, "192.0.2.5")
+		i.awaitReason(name, "Ensured", "")
+	}
+	i.awaitAllocations("192.0.2.5 AddressShare CONFIRMED")
+
+	// The others have no requests any more, and follow the third one.
+	for _, name := range []string{"web", "dns"} {
+		i.update(name, func(svc *corev1.Service) { delete(svc.Metadata.Annotations, object.AnnotationBalancerIPs) })
+	}
+	i.update("any", annotate(object.AnnotationBalancerIPs, "192.0.2.3"))
+	for _, name := range []string{"web", "dns", "any"} {
+		i.awaitExactly(name, "192.0.2.3")
+	}
+	i.awaitAllocations("192.0.2.3 AddressShare CONFIRMED")
+
+	for _, name := range []string{"web", "dns"} {
+		i.delete(name)
+		i.awaitGone(name)
+	}
+	i.update("any", func(svc *corev1.Service) {
+		delete(svc.Metadata.Annotations, object.AnnotationBalancerShare)
+		delete(svc.Metadata.Annotations, object.AnnotationBalancerIPs)
+	})
+	i.awaitAllocations("192.0.2.3 Service CONFIRMED")
+	i.awaitExactly("any", "192.0.2.3")
 }
