@@ -72,6 +72,7 @@ func Build(svc *corev1.Service, slicesOf []*corev1.EndpointSlice, facts *Facts) 
 	slices.SortFunc(b.slices, func(a, c *corev1.EndpointSlice) int {
 		return compare(a.GetMetadata().GetName(), c.GetMetadata().GetName())
 	})
+	b.endpoints = endpoints.NewSet(b.slices, b.report)
 	b.setAttributes()
 	for _, port := range b.spec.GetPorts() {
 		b.addPort(port)
@@ -86,6 +87,8 @@ type builder struct {
 	svc    *corev1.Service
 	spec   *corev1.ServiceSpec
 	slices []*corev1.EndpointSlice
+
+	endpoints *endpoints.Set // of slices
 
 	attrs   Attributes // shared by all servers of the service
 	planned map[Key]bool
@@ -153,7 +156,7 @@ func (b *builder) addPort(port *corev1.ServicePort) {
 		if len(addrs) == 0 {
 			continue
 		}
-		b.addFamily(port, addrs, endpoints.Candidates(b.slices, port, v6, b.report))
+		b.addFamily(port, addrs, b.endpoints.Candidates(port, v6))
 	}
 }
 

@@ -198,6 +198,81 @@ func TestBadEndpointsAreReportedAndLeftOut(t *testing.T) {
 	}
 }
 
+// TestEachAddressOfAnEndpointIsABackend checks that an endpoint with several addresses is as many backends, with the
+// weight and the state of the endpoint, and that only the invalid addresses are left out.
+func TestEachAddressOfAnEndpointIsABackend(t *testing.T) {
+	s := slice(t, "s", "10.0.0.4 ready weight=3", "10.0.0.6 unready", "10.0.0.7 ready")
+	s.Endpoints[0].Addresses = []string{"10.0.0.4", "10.0.0.1", "nonsense", "10.0.0.9", "10.0.0.1"}
+	s.Endpoints[1].Addresses = []string{"10.0.0.6", "10.0.0.5"}
+	svc := service(func(s *corev1.Service) {
+		s.Spec.Ports = append(s.Spec.Ports, &corev1.ServicePort{Name: "other", Port: 81})
+	})
+	s.Ports = append(s.Ports, &corev1.EndpointPort{Name: new("other"), Port: new(int32(8081))})
+	res := plan.Build(svc, []*corev1.EndpointSlice{s}, &here)
+	if len(res.Servers) != 2 || len(res.Problems) != 1 {
+		t.Fatalf("%d servers, problems %q", len(res.Servers), res.Problems)
+	}
+	for i, port := range []uint16{8080, 8081} {
+		server := res.Servers[i]
+		if got := backends(server); got != "1*3 4*3 7 9*3" {
+			t.Errorf("%s: backends %q", server.Key, got)
+		}
+		for _, r := range server.Reals {
+			if r.Addr.Port() != port {
+				t.Errorf("%s has the backend %s", server.Key, r.Addr)
+			}
+		}
+	}
+}
+
+// TestAddressesWithoutPodCountForTheHealthCheck checks that each address of an endpoint that is no pod counts at the
+// health-check node port, because each is a backend.
+func TestAddressesWithoutPodCountForTheHealthCheck(t *testing.T) {
+	svc := service(func(s *corev1.Service) {
+		s.Spec.Type, s.Spec.HealthCheckNodePort = corev1.ServiceType_SERVICE_TYPE_LOAD_BALANCER, 32000
+		s.Spec.ExternalTrafficPolicy = corev1.TrafficPolicy_TRAFFIC_POLICY_LOCAL
+	})
+	s := slice(t, "s", "10.1.0.1 ready node=here", "10.1.0.3 ready node=here")
+	for _, ep := range s.Endpoints {
+		ep.Addresses = append(ep.Addresses, "10.1.0.2")
+	}
+	s.Endpoints[1].Addresses = append(s.Endpoints[1].Addresses, "10.1.0.4")
+	s.Endpoints[1].TargetRef = &corev1.ObjectReference{Kind: "Pod", Name: "web"}
+	res := plan.Build(svc, []*corev1.EndpointSlice{s}, &plan.Facts{Node: "here"})
+	if res.HealthCheck == nil || res.HealthCheck.Local != 3 {
+		t.Errorf("health check %+v, want 3 local endpoints", res.HealthCheck)
+	}
+}
+
+// TestPortsOfASliceAreFoundByNameAndProtocol has slices with few ports and with more, which are searched in another
+// way, and a name that two protocols share.
+func TestPortsOfASliceAreFoundByNameAndProtocol(t *testing.T) {
+	for _, ports := range []int{3, 300} {
+		s := slice(t, "s", "10.0.0.1 ready")
+		svc := service(func(s *corev1.Service) { s.Spec.Ports = nil })
+		s.Ports = nil
+		for n := range ports {
+			name, protocol := fmt.Sprint("p", n/2), corev1.Protocol_PROTOCOL_TCP
+			if n%2 == 1 {
+				protocol = corev1.Protocol_PROTOCOL_UDP
+			}
+			s.Ports = append(s.Ports, &corev1.EndpointPort{Name: &name, Protocol: protocol, Port: new(int32(1000 + n))})
+			svc.Spec.Ports = append(svc.Spec.Ports, &corev1.ServicePort{Name: name, Protocol: protocol, Port: int32(2000 + n)})
+		}
+		s.Ports = append(s.Ports, s.Ports[0].CloneVT()) // a second one of the name is not used
+		*s.Ports[ports].Port = 9
+		res := plan.Build(svc, []*corev1.EndpointSlice{s}, &here)
+		if len(res.Servers) != ports || len(res.Problems) > 0 {
+			t.Fatalf("%d servers, want %d; problems %q", len(res.Servers), ports, res.Problems)
+		}
+		for _, server := range res.Servers {
+			if len(server.Reals) != 1 || server.Reals[0].Addr.Port() != server.Addr.Port()-1000 {
+				t.Errorf("%s has the backends %v", server.Key, server.Reals)
+			}
+		}
+	}
+}
+
 // TestADualStackPodCountsOnce checks that a pod with two addresses counts as one endpoint at the
 // health-check node port, because load balancers use the number as a weight.
 func TestADualStackPodCountsOnce(t *testing.T) {

@@ -55,8 +55,8 @@ func splitList(text string) []string {
 }
 
 // healthCheck counts the ready endpoints of this node, on any port. Load balancers must not send
-// traffic to a node that has none. A pod with an address in each family counts once, because load
-// balancers use the number as the node's weight.
+// traffic to a node that has none. A pod with several addresses counts once, because load balancers use the
+// number as the node's weight. Without a pod each address counts.
 func (b *builder) healthCheck() {
 	port := b.spec.GetHealthCheckNodePort()
 	if port < 1 || port > 65535 ||
@@ -74,7 +74,9 @@ func (b *builder) healthCheck() {
 				continue
 			}
 			if c := endpoints.NewCandidate(ep, netip.AddrPort{}, slice.GetMetadata().GetNamespace()); c.Ready && !c.Terminating {
-				local[cmp.Or(c.Pod, ep.GetAddresses()[0])] = true
+				for _, address := range ep.GetAddresses() {
+					local[cmp.Or(c.Pod, address)] = true
+				}
 			}
 		}
 	}

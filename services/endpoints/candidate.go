@@ -28,30 +28,6 @@ type Candidate struct {
 // such endpoints if no endpoint is ready.
 func (c *Candidate) servingTerminating() bool { return c.Serving && c.Terminating }
 
-// Candidates returns the endpoints of one service port in one address family, sorted by address,
-// each address once. It passes invalid fields, which it ignores, to report.
-func Candidates(slicesOf []*corev1.EndpointSlice, port *corev1.ServicePort, v6 bool, report func(string, ...any)) []Candidate {
-	var all []Candidate
-	for _, slice := range slicesOf {
-		if slice.GetAddressType() != addressType(v6) {
-			continue
-		}
-		number, ok := portIn(slice, port, report)
-		if !ok {
-			continue
-		}
-		for _, ep := range slice.GetEndpoints() {
-			addr, err := endpointAddr(ep, v6)
-			if err != nil {
-				report("EndpointSlice %s: %v", slice.GetMetadata().GetName(), err)
-				continue
-			}
-			all = append(all, NewCandidate(ep, netip.AddrPortFrom(addr, number), slice.GetMetadata().GetNamespace()))
-		}
-	}
-	return dedupe(all)
-}
-
 func addressType(v6 bool) corev1.AddressType {
 	if v6 {
 		return corev1.AddressType_ADDRESS_TYPE_IPV6
@@ -59,29 +35,8 @@ func addressType(v6 bool) corev1.AddressType {
 	return corev1.AddressType_ADDRESS_TYPE_IPV4
 }
 
-// portIn returns the port number that a slice maps a service port to.
-func portIn(slice *corev1.EndpointSlice, port *corev1.ServicePort, report func(string, ...any)) (uint16, bool) {
-	for _, p := range slice.GetPorts() {
-		if p.GetName() != port.GetName() || protocolOf(p.GetProtocol()) != protocolOf(port.GetProtocol()) {
-			continue
-		}
-		if p.Port == nil { // an EndpointPort without a number means "all ports", which no proxy here supports
-			return 0, false
-		}
-		if n := p.GetPort(); n < 1 || n > 65535 {
-			report("EndpointSlice %s: port %q is %d, which is no port", slice.GetMetadata().GetName(), p.GetName(), n)
-			return 0, false
-		}
-		return uint16(p.GetPort()), true
-	}
-	return 0, false
-}
-
-func endpointAddr(ep *corev1.Endpoint, v6 bool) (netip.Addr, error) {
-	if len(ep.GetAddresses()) == 0 {
-		return netip.Addr{}, fmt.Errorf("an endpoint has no address")
-	}
-	text := ep.GetAddresses()[0]
+// parseAddr returns the address of a backend, as it stands in a slice of its family.
+func parseAddr(text string, v6 bool) (netip.Addr, error) {
 	addr, err := netip.ParseAddr(text)
 	switch {
 	case err != nil:

@@ -17,7 +17,7 @@ import (
 // builder builds the plan of one service.
 type builder struct {
 	svc      *corev1.Service
-	slices   []*corev1.EndpointSlice // by name
+	backends *endpoints.Set
 	settings *balancer.Settings
 	facts    *Facts
 
@@ -65,9 +65,9 @@ func (b *builder) addresses() []netip.Addr {
 // chooses backends of the other family, because a proxy can connect them.
 func (b *builder) addPort(addr netip.Addr, port *corev1.ServicePort) {
 	frontend := netip.AddrPortFrom(addr, uint16(port.GetPort()))
-	all := endpoints.Candidates(b.slices, port, addr.Is6(), b.report)
+	all := b.backends.Candidates(port, addr.Is6())
 	if len(all) == 0 {
-		all = endpoints.Candidates(b.slices, port, !addr.Is6(), b.report)
+		all = b.backends.Candidates(port, !addr.Is6())
 	}
 	b.res.Ports = append(b.res.Ports, Port{
 		Frontend: frontend, Service: object.NameOf(b.svc), UID: b.svc.GetMetadata().GetUid(), Name: port.GetName(),

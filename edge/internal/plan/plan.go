@@ -8,6 +8,7 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/backends"
 	"portolan.dev/services/balancer"
+	"portolan.dev/services/endpoints"
 	"portolan.dev/services/object"
 )
 
@@ -51,9 +52,9 @@ func Build(svc *corev1.Service, slicesOf []*corev1.EndpointSlice, settings *bala
 		return Result{}
 	}
 	b := &builder{svc: svc, settings: settings, facts: facts}
-	b.slices = slices.SortedFunc(slices.Values(slicesOf), func(x, y *corev1.EndpointSlice) int {
+	b.backends = endpoints.NewSet(slices.SortedFunc(slices.Values(slicesOf), func(x, y *corev1.EndpointSlice) int {
 		return cmp.Compare(x.GetMetadata().GetName(), y.GetMetadata().GetName())
-	})
+	}), b.report)
 	b.setRanges()
 	for _, addr := range b.addresses() {
 		for _, port := range svc.GetSpec().GetPorts() {

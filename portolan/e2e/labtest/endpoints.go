@@ -28,7 +28,9 @@ func Endpoints(ctx context.Context, registry grpc.ClientConnInterface, namespace
 				state = "ready"
 			}
 			for _, p := range slice.GetPorts() {
-				out = append(out, fmt.Sprintf("%s:%d %s", e.GetAddresses()[0], p.GetPort(), state))
+				for _, address := range e.GetAddresses() {
+					out = append(out, fmt.Sprintf("%s:%d %s", address, p.GetPort(), state))
+				}
 			}
 		}
 	}

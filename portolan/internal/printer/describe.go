@@ -135,7 +135,9 @@ func endpointsOf(port *corev1.ServicePort, endpointSlices []*corev1.EndpointSlic
 				if !object.IsReadyEndpoint(endpoint) {
 					continue
 				}
-				found = append(found, net.JoinHostPort(endpoint.GetAddresses()[0], strconv.Itoa(int(p.GetPort()))))
+				for _, address := range endpoint.GetAddresses() {
+					found = append(found, net.JoinHostPort(address, strconv.Itoa(int(p.GetPort()))))
+				}
 			}
 		}
 	}
