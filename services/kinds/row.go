@@ -21,6 +21,8 @@ type row[T object.Object] struct {
 	lasting    bool   // objects are not pruned, see Kind
 	// maxBytes is the largest encoded size of an object. Default: defaultMaxBytes.
 	maxBytes int
+	// maxLabels is the largest number of labels. Default: the limit of spec.
+	maxLabels int
 
 	// fields are the fields to select by, besides the name and the namespace.
 	fields map[string]func(T) string
@@ -49,6 +51,10 @@ type row[T object.Object] struct {
 const (
 	defaultMaxBytes = 3 << 19 // 1.5 MiB
 	smallMaxBytes   = 16 << 10
+	// sliceMaxBytes has room for the ports and labels of the largest Service, or the contents of the largest
+	// Endpoints, and 256 KiB for endpoints. An answer of the registry ends with the object that exceeds 2 MiB, so
+	// that it fits into the 4 MiB of a message with any object of up to 2 MiB.
+	sliceMaxBytes = defaultMaxBytes + 256<<10
 	// podMaxBytes leaves room for large environments. Workloads write Pods too.
 	podMaxBytes = 256 << 10
 	// secretMaxBytes is enough for a chain of certificates and its key. Every edge keeps all of them.
@@ -61,7 +67,7 @@ func (r row[T]) kind() *Kind {
 	var zero T
 	message := zero.ProtoReflect().Type()
 	name := string(message.Descriptor().Name())
-	meta := spec.MetaRules{Namespaced: r.namespaced, Name: r.name}
+	meta := spec.MetaRules{Namespaced: r.namespaced, Name: r.name, Labels: r.maxLabels}
 	if meta.Name == nil {
 		meta.Name = spec.DNSSubdomain
 	}

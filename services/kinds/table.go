@@ -71,13 +71,15 @@ var All = []*Kind{
 	}.kind(),
 	row[*corev1.Endpoints]{
 		plural: "endpoints", short: []string{"ep"}, namespaced: true,
-		access: Access{Create: {identity.EndpointCtl}, Update: {identity.EndpointCtl}, Delete: {identity.EndpointCtl}},
-		fill:   spec.DefaultEndpoints, validate: spec.ValidateEndpoints, warnings: spec.EndpointsWarnings,
+		access:    Access{Create: {identity.EndpointCtl}, Update: {identity.EndpointCtl}, Delete: {identity.EndpointCtl}},
+		maxLabels: spec.MaxEndpointsLabels,
+		fill:      spec.DefaultEndpoints, validate: spec.ValidateEndpoints, warnings: spec.EndpointsWarnings,
 	}.kind(),
 	row[*corev1.EndpointSlice]{
 		short: []string{"eps"}, namespaced: true,
-		access: Access{Create: {identity.EndpointCtl}, Update: {identity.EndpointCtl}, Delete: {identity.EndpointCtl}},
-		fill:   spec.DefaultEndpointSlice, validate: spec.ValidateEndpointSlice, validateUpdate: spec.ValidateEndpointSliceUpdate,
+		access:   Access{Create: {identity.EndpointCtl}, Update: {identity.EndpointCtl}, Delete: {identity.EndpointCtl}},
+		maxBytes: sliceMaxBytes, maxLabels: spec.MaxSliceLabels,
+		fill: spec.DefaultEndpointSlice, validate: spec.ValidateEndpointSlice, validateUpdate: spec.ValidateEndpointSliceUpdate,
 	}.kind(),
 	row[*corev1.Lease]{
 		namespaced: true, lasting: true, // another leader would be elected

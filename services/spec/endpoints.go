@@ -45,6 +45,9 @@ func checkSubsetAddresses(c *checks, field string, addresses []*corev1.EndpointA
 }
 
 func checkSubsetPorts(c *checks, field string, ports []*corev1.EndpointSubsetPort) {
+	if !c.atMost(field, len(ports), MaxPortsPerSlice) {
+		return
+	}
 	names := map[string]bool{}
 	for i, port := range ports {
 		field := indexed(field, i)

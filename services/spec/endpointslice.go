@@ -8,14 +8,18 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Limits of EndpointSlices and Endpoints.
+// Limits of EndpointSlices and Endpoints. The endpoint controller makes slices and Endpoints from services
+// and pods, and slices from Endpoints. So a limit of a slice is also a limit of the objects that it is made
+// from, or the controller splits and shortens the lists. The README of endpointctl has the table.
 const (
 	MaxEndpointsPerSlice = 1000
-	MaxPortsPerSlice     = 100
-	MaxEndpoints         = 1000 // addresses of an Endpoints
-	maxAddresses         = 100
-	maxHints             = 8
-	maxWeight            = 65535
+	// MaxPortsPerSlice is Kubernetes' limit. It was 100 before kubernetes#99795. It is the limit of the ports of a
+	// Service and of a subset of an Endpoints too.
+	MaxPortsPerSlice = 20000
+	MaxEndpoints     = 1000 // addresses of an Endpoints
+	maxAddresses     = 100
+	maxHints         = 8
+	maxWeight        = 65535
 )
 
 // ValidateEndpointSlice checks a new slice.

@@ -32,6 +32,15 @@ const (
 	maxTTLSeconds   = 24 * 60 * 60
 )
 
+// The endpoint controller copies the labels of a Service to its Endpoints and slices, and the labels of an
+// Endpoints to the slices that mirror it. The larger limits have room for the labels that it adds.
+const (
+	// MaxEndpointsLabels has room for the labels of the controller and of headless services.
+	MaxEndpointsLabels = maxLabels + 2
+	// MaxSliceLabels has room for the labels of the controller, of the service's name and of headless services.
+	MaxSliceLabels = MaxEndpointsLabels + 3
+)
+
 // ShortenMessage shortens the message of an Event or condition to the longest that is valid. It
 // leaves out bytes that are not UTF-8, which the registry refuses, because a message may contain
 // the answer of any program.

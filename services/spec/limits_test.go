@@ -20,8 +20,8 @@ func repeat[T any](n int, entry func(i int) T) []T {
 	return all
 }
 
-// TestFieldLimits fills each bounded field of the kinds that node agents and workloads write to its
-// limit, which is valid, and one further, which is one violation.
+// TestFieldLimits fills each bounded field of the kinds that node agents and workloads write, and of services and
+// their endpoints, to its limit, which is valid, and one further, which is one violation.
 func TestFieldLimits(t *testing.T) {
 	long := func(n int) string { return strings.Repeat("x", n) }
 	nodeWith := func(change func(n int, node *corev1.Node)) func(int) object.Object {
@@ -45,17 +45,60 @@ func TestFieldLimits(t *testing.T) {
 			return e
 		}
 	}
+	labels := func(meta *corev1.ObjectMeta, n int) {
+		meta.Labels = map[string]string{}
+		for i := range n {
+			meta.Labels[fmt.Sprint("l", i)] = ""
+		}
+	}
+	sliceWith := func(change func(n int, s *corev1.EndpointSlice)) func(int) object.Object {
+		return func(n int) object.Object {
+			s := slice()
+			change(n, s)
+			return s
+		}
+	}
+	endpointsWith := func(change func(n int, e *corev1.Endpoints)) func(int) object.Object {
+		return func(n int) object.Object {
+			e := &corev1.Endpoints{Metadata: &corev1.ObjectMeta{Name: "web"}, Subsets: []*corev1.EndpointSubset{{Addresses: []*corev1.EndpointAddress{{Ip: "10.0.0.1"}}}}}
+			change(n, e)
+			return e
+		}
+	}
 	for _, test := range []struct {
 		field string
 		limit int
 		with  func(n int) object.Object
 	}{
-		{"metadata.labels", 128, podWith(func(n int, p *corev1.Pod) {
-			p.Metadata.Labels = map[string]string{}
-			for i := range n {
-				p.Metadata.Labels[fmt.Sprint("l", i)] = ""
-			}
+		{"spec.ports", 20000, func(n int) object.Object {
+			svc := web()
+			svc.Spec.Ports = repeat(n, func(i int) *corev1.ServicePort {
+				return &corev1.ServicePort{Name: fmt.Sprint("p", i), Port: int32(i + 1), TargetPort: number(80)}
+			})
+			return svc
+		}},
+		{"ports", 20000, sliceWith(func(n int, s *corev1.EndpointSlice) {
+			s.Ports = repeat(n, func(i int) *corev1.EndpointPort {
+				return &corev1.EndpointPort{Name: new(fmt.Sprint("p", i)), Port: new(int32(80))}
+			})
 		})},
+		{"endpoints", 1000, sliceWith(func(n int, s *corev1.EndpointSlice) {
+			s.Endpoints = repeat(n, func(int) *corev1.Endpoint { return &corev1.Endpoint{Addresses: []string{"10.0.0.1"}} })
+		})},
+		{"endpoints[0].addresses", 100, sliceWith(func(n int, s *corev1.EndpointSlice) {
+			s.Endpoints = []*corev1.Endpoint{{Addresses: repeat(n, func(int) string { return "10.0.0.1" })}}
+		})},
+		{"metadata.labels", 133, sliceWith(func(n int, s *corev1.EndpointSlice) { labels(s.Metadata, n) })},
+		{"metadata.labels", 130, endpointsWith(func(n int, e *corev1.Endpoints) { labels(e.Metadata, n) })},
+		{"subsets", 1000, endpointsWith(func(n int, e *corev1.Endpoints) {
+			e.Subsets[0].Addresses = repeat(n, func(int) *corev1.EndpointAddress { return &corev1.EndpointAddress{Ip: "10.0.0.1"} })
+		})},
+		{"subsets[0].ports", 20000, endpointsWith(func(n int, e *corev1.Endpoints) {
+			e.Subsets[0].Ports = repeat(n, func(i int) *corev1.EndpointSubsetPort {
+				return &corev1.EndpointSubsetPort{Name: fmt.Sprint("p", i), Port: 80}
+			})
+		})},
+		{"metadata.labels", 128, podWith(func(n int, p *corev1.Pod) { labels(p.Metadata, n) })},
 		{"metadata.finalizers", 32, nodeWith(func(n int, node *corev1.Node) {
 			node.Metadata.Finalizers = repeat(n, func(i int) string { return fmt.Sprint("f", i) })
 		})},

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -19,6 +20,8 @@ type MetaRules struct {
 	Namespaced bool
 	// Name returns the mistake in a name, or "". nil allows all names.
 	Name func(string) string
+	// Labels is the largest number of labels. Default: the limit of most kinds.
+	Labels int
 }
 
 // ValidateMeta checks the metadata of an object of any kind.
@@ -38,7 +41,7 @@ func ValidateMeta(o object.Object, rules MetaRules) apierr.Violations {
 	case namespace != "":
 		c.syntax("metadata.namespace", namespace, DNSLabel(namespace))
 	}
-	if c.atMost("metadata.labels", len(meta.GetLabels()), maxLabels) {
+	if c.atMost("metadata.labels", len(meta.GetLabels()), cmp.Or(rules.Labels, maxLabels)) {
 		checkLabels(&c, "metadata.labels", meta.GetLabels())
 	}
 	checkAnnotations(&c, meta.GetAnnotations())

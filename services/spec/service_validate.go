@@ -54,6 +54,9 @@ func checkServicePorts(c *checks, svc *corev1.Service) {
 	if len(ports) == 0 && !object.IsHeadless(svc) && !object.IsExternalName(svc) {
 		c.required("spec.ports", "a service that is neither headless nor an ExternalName has at least one port")
 	}
+	if !c.atMost("spec.ports", len(ports), MaxPortsPerSlice) {
+		return
+	}
 	names, numbers, nodePorts := map[string]bool{}, map[nodePort]bool{}, map[nodePort]bool{}
 	for i, port := range ports {
 		field := indexed("spec.ports", i)

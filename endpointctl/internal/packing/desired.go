@@ -17,6 +17,7 @@ type Group struct {
 	Endpoints   []*corev1.Endpoint
 
 	items []*endpointOfPod // of Endpoints; nil if they were not made yet
+	id    groupKey         // the key if it is known, because computing it sorts the ports
 }
 
 type groupKey struct {
@@ -24,7 +25,12 @@ type groupKey struct {
 	ports       string
 }
 
-func (g *Group) key() groupKey { return groupKey{g.AddressType, portsKey(g.Ports)} }
+func (g *Group) key() groupKey {
+	if g.id == (groupKey{}) {
+		g.id = groupKey{g.AddressType, portsKey(g.Ports)}
+	}
+	return g.id
+}
 
 // endpointItems returns the endpoints with their keys.
 func (g *Group) endpointItems() []*endpointOfPod {
@@ -61,8 +67,8 @@ func SlicesFromPods(svc *corev1.Service, verdicts []*PodVerdict, maxPerSlice int
 			if e == nil {
 				continue
 			}
-			if next := (groupKey{family, v.portsKey}); g == nil || next != key {
-				key, g = next, groupWith(groups, next, v.ports)
+			if next := (groupKey{family, v.ports.key}); g == nil || next != key {
+				key, g = next, groupWith(groups, next, v.ports.list)
 			}
 			g.Endpoints, g.items = append(g.Endpoints, e.endpoint), append(g.items, e)
 		}
@@ -75,7 +81,7 @@ func SlicesFromPods(svc *corev1.Service, verdicts []*PodVerdict, maxPerSlice int
 func groupWith(groups map[groupKey]*Group, key groupKey, ports []*corev1.EndpointPort) *Group {
 	g := groups[key]
 	if g == nil {
-		g = &Group{AddressType: key.addressType, Ports: ports}
+		g = &Group{AddressType: key.addressType, Ports: ports, id: key}
 		groups[key] = g
 	}
 	return g

@@ -120,7 +120,7 @@ func TestJudge(t *testing.T) {
 func evaluatePods(svc *corev1.Service, pods ...*corev1.Pod) []*PodVerdict {
 	var verdicts []*PodVerdict
 	for _, p := range pods {
-		verdicts = append(verdicts, evaluate(svc, p, testNodes, nil))
+		verdicts = append(verdicts, evaluate(svc, newPortResolver(svc), p, testNodes, nil))
 	}
 	return verdicts
 }

@@ -6,6 +6,9 @@
 // address type and ports, and that no slice exceeds its bound. During the writes an endpoint that
 // moves may be in two slices but is never in none. Consumers count each address once.
 //
+// What the registry admits as a service, pod or Endpoints, it admits as the slices and the Endpoints that are made
+// from it, of any size.
+//
 // Slices with free space are not merged, because a merge costs every consumer a write and has no
 // benefit. All functions are pure. Their arguments are shared with other callers and never changed.
 // A [Memory] makes evaluating and packing the same service again cheaper, with the same results.

@@ -14,12 +14,29 @@ import (
 // ordered by the names of their pods. existing is the stored Endpoints, or nil. If it needs no change,
 // EndpointsFromPods returns existing itself.
 func EndpointsFromPods(svc *corev1.Service, verdicts []*PodVerdict, trigger string, existing *corev1.Endpoints) *corev1.Endpoints {
+	meta, labels := svc.GetMetadata(), endpointsLabels(svc)
+	want := &corev1.Endpoints{Metadata: &corev1.ObjectMeta{Name: meta.GetName(), Namespace: meta.GetNamespace()}}
+	if existing != nil {
+		want.Metadata = existing.GetMetadata().CloneVT()
+	}
+	want.Metadata.Labels = labels
 	subsets := endpointsSubsets(svc, verdicts)
 	truncated := truncate(subsets, MaxEndpoints)
-	subsets = slices.DeleteFunc(subsets, func(s *corev1.EndpointSubset) bool { return len(s.GetAddresses())+len(s.GetNotReadyAddresses()) == 0 })
+	truncated = shortenToSize(subsets, maxEndpointsBytes-identityBytes-want.SizeVT()) || truncated
+	subsets = slices.DeleteFunc(subsets, isEmptySubset)
+	if existing != nil && sameSubsets(existing.GetSubsets(), subsets) && maps.Equal(existing.GetMetadata().GetLabels(), labels) &&
+		(existing.GetMetadata().GetAnnotations()[AnnotationOverCapacity] == overCapacity) == truncated {
+		return existing
+	}
+	want.Subsets = subsets
+	annotate(want.Metadata, AnnotationOverCapacity, overCapacity, truncated)
+	annotate(want.Metadata, AnnotationTrigger, trigger, trigger != "")
+	return want
+}
 
-	meta := svc.GetMetadata()
-	labels := maps.Clone(meta.GetLabels())
+// endpointsLabels returns the labels of the Endpoints of a service.
+func endpointsLabels(svc *corev1.Service) map[string]string {
+	labels := maps.Clone(svc.GetMetadata().GetLabels())
 	if labels == nil {
 		labels = map[string]string{}
 	}
@@ -28,18 +45,11 @@ func EndpointsFromPods(svc *corev1.Service, verdicts []*PodVerdict, trigger stri
 		labels[object.LabelHeadless] = ""
 	}
 	labels[object.LabelEndpointsManagedBy] = object.ManagedByEndpoints
-	if existing != nil && sameSubsets(existing.GetSubsets(), subsets) && maps.Equal(existing.GetMetadata().GetLabels(), labels) &&
-		(existing.GetMetadata().GetAnnotations()[AnnotationOverCapacity] == overCapacity) == truncated {
-		return existing
-	}
-	want := &corev1.Endpoints{Metadata: &corev1.ObjectMeta{Name: meta.GetName(), Namespace: meta.GetNamespace()}, Subsets: subsets}
-	if existing != nil {
-		want.Metadata = existing.GetMetadata().CloneVT()
-	}
-	want.Metadata.Labels = labels
-	annotate(want.Metadata, AnnotationOverCapacity, overCapacity, truncated)
-	annotate(want.Metadata, AnnotationTrigger, trigger, trigger != "")
-	return want
+	return labels
+}
+
+func isEmptySubset(s *corev1.EndpointSubset) bool {
+	return len(s.GetAddresses())+len(s.GetNotReadyAddresses()) == 0
 }
 
 // IsManaged reports whether this controller made an Endpoints object.
@@ -63,6 +73,8 @@ func annotate(meta *corev1.ObjectMeta, key, value string, wanted bool) {
 func endpointsSubsets(svc *corev1.Service, verdicts []*PodVerdict) []*corev1.EndpointSubset {
 	family := families(svc)[0]
 	byPorts := map[string]*corev1.EndpointSubset{}
+	var key string
+	var subset *corev1.EndpointSubset // of key
 	for _, v := range verdicts {
 		leaving := v.Pod.GetMetadata().GetDeletionTimestamp() != nil && !svc.GetSpec().GetPublishNotReadyAddresses()
 		if !v.Selected || leaving || v.lacksAllPorts(svc) {
@@ -72,10 +84,13 @@ func endpointsSubsets(svc *corev1.Service, verdicts []*PodVerdict) []*corev1.End
 		if e == nil {
 			continue
 		}
-		subset := byPorts[v.portsKey]
+		if subset == nil || v.ports.key != key {
+			key = v.ports.key
+			subset = byPorts[key]
+		}
 		if subset == nil {
-			subset = &corev1.EndpointSubset{Ports: endpointsPorts(v.ports)}
-			byPorts[v.portsKey] = subset
+			subset = &corev1.EndpointSubset{Ports: endpointsPorts(v.ports.list)}
+			byPorts[key] = subset
 		}
 		if v.Ready {
 			subset.Addresses = append(subset.Addresses, e.legacyAddress())

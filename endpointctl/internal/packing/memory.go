@@ -35,12 +35,13 @@ func (m *Memory) EvaluatePods(svc *corev1.Service, pods []*corev1.Pod, nodes Nod
 		return EvaluatePods(svc, pods, nodes, refused)
 	}
 	m.svc, m.verdicts = svc, make([]*PodVerdict, len(pods))
+	ports := newPortResolver(svc)
 	for i, pod := range pods {
 		known = skipBefore(known, pod)
 		if len(known) > 0 && known[0].holds(pod, nodes) {
 			m.verdicts[i] = known[0]
 		} else {
-			m.verdicts[i] = evaluate(svc, pod, nodes, nil)
+			m.verdicts[i] = evaluate(svc, ports, pod, nodes, nil)
 		}
 	}
 	return m.verdicts

@@ -30,7 +30,8 @@ func IsMirrored(svc *corev1.Service, e *corev1.Endpoints) bool {
 // endpoints.
 func SlicesFromEndpoints(e *corev1.Endpoints, refused Refused) (DesiredSlices, []Problem) {
 	meta := e.GetMetadata()
-	annotations := maps.Clone(meta.GetAnnotations())
+	annotations := map[string]string{}
+	maps.Copy(annotations, meta.GetAnnotations())
 	delete(annotations, AnnotationTrigger)
 	delete(annotations, annotationLastApplied)
 	w := DesiredSlices{

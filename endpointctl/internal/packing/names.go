@@ -1,5 +1,7 @@
 package packing
 
+import "portolan.dev/services/spec"
+
 // Annotations in the spelling of Kubernetes.
 const (
 	AnnotationTrigger      = "endpoints.kubernetes.io/last-change-trigger-time"
@@ -16,5 +18,5 @@ const (
 	DefaultMaxPerSlice = 100
 	// MaxEndpoints is the largest number of addresses in an Endpoints object, and of addresses of
 	// one subset that are mirrored.
-	MaxEndpoints = 1000
+	MaxEndpoints = spec.MaxEndpoints
 )

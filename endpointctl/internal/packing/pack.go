@@ -72,19 +72,17 @@ func Pack(w DesiredSlices, existing []*corev1.EndpointSlice) Plan {
 func pack(w DesiredSlices, existing []*corev1.EndpointSlice, before placement) (Plan, placement) {
 	var p Plan
 	now := make(placement, len(existing))
-	if w.MaxPerSlice <= 0 {
-		w.MaxPerSlice = DefaultMaxPerSlice
-	}
 	existing = sortedByName(existing)
 	slots := byGroup(existing)
 	for i := range w.Groups {
-		key := w.Groups[i].key()
-		for _, item := range w.Groups[i].endpointItems() {
+		g, of := &w.Groups[i], w
+		of.MaxPerSlice = w.perSlice(g)
+		for _, item := range g.endpointItems() {
 			item.unplaced = true
 		}
-		findPlaced(&w, slots[key], before, now)
-		p.packGroup(&w, &w.Groups[i], slots[key], now)
-		delete(slots, key)
+		findPlaced(&of, slots[g.key()], before, now)
+		p.packGroup(&of, g, slots[g.key()], now)
+		delete(slots, g.key())
 	}
 	for _, s := range existing { // of groups that are not wanted any more
 		if len(slots) > 0 && slots[sliceKey(s)] != nil {

@@ -1,6 +1,7 @@
 package packing
 
 import (
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,19 +15,62 @@ import (
 // count.
 const restartAlways = "Always"
 
-// resolvePorts returns the ports that a pod has for a service, and those that it lacks.
-func resolvePorts(svc *corev1.Service, pod *corev1.Pod) (ports []*corev1.EndpointPort, unresolved []string) {
-	for _, p := range svc.GetSpec().GetPorts() {
+// podPorts are the ports that a pod has for a service. They are shared by all pods with the same ports.
+type podPorts struct {
+	list       []*corev1.EndpointPort
+	key        string   // portsKey of list
+	unresolved []string // ports that the pod lacks
+}
+
+// portResolver finds the ports of a service in its pods. Pods differ only in the ports with a named target port,
+// so the work for each pod and its memory do not depend on the number of the other ports, of which a service may
+// have thousands.
+type portResolver struct {
+	ports []*corev1.ServicePort
+	named []*corev1.ServicePort // those with a named target port
+	found map[string]*podPorts  // by the numbers of the named ports in a pod
+}
+
+func newPortResolver(svc *corev1.Service) *portResolver {
+	r := &portResolver{ports: svc.GetSpec().GetPorts(), found: map[string]*podPorts{}}
+	for _, p := range r.ports {
+		if p.GetTargetPort().GetName() != "" {
+			r.named = append(r.named, p)
+		}
+	}
+	return r
+}
+
+// resolve returns the ports of a pod.
+func (r *portResolver) resolve(pod *corev1.Pod) *podPorts {
+	var numbers []byte
+	for _, p := range r.named {
+		number, _ := resolve(p, pod) // 0 if the pod lacks the port
+		numbers = binary.AppendVarint(numbers, int64(number))
+	}
+	ports := r.found[string(numbers)]
+	if ports == nil {
+		ports = resolvePorts(r.ports, pod)
+		r.found[string(numbers)] = ports
+	}
+	return ports
+}
+
+// resolvePorts returns those of a service's ports that a pod has.
+func resolvePorts(all []*corev1.ServicePort, pod *corev1.Pod) *podPorts {
+	ports := &podPorts{}
+	for _, p := range all {
 		number, ok := resolve(p, pod)
 		if !ok {
-			unresolved = append(unresolved, fmt.Sprintf("%s: no container port of the name %q and protocol %s",
+			ports.unresolved = append(ports.unresolved, fmt.Sprintf("%s: no container port of the name %q and protocol %s",
 				portTitle(p), p.GetTargetPort().GetName(), spec.EnumName(protocol(p.GetProtocol()))))
 			continue
 		}
 		name := p.GetName()
-		ports = append(ports, &corev1.EndpointPort{Name: &name, Protocol: protocol(p.GetProtocol()), Port: &number, AppProtocol: p.AppProtocol})
+		ports.list = append(ports.list, &corev1.EndpointPort{Name: &name, Protocol: protocol(p.GetProtocol()), Port: &number, AppProtocol: p.AppProtocol})
 	}
-	return ports, unresolved
+	ports.key = portsKey(ports.list)
+	return ports
 }
 
 func portTitle(p *corev1.ServicePort) string {

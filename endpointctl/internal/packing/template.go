@@ -12,8 +12,8 @@ type Template struct {
 	Namespace    string
 	GenerateName string
 	Labels       map[string]string
-	// Annotations are the annotations that a slice must have. Its other annotations stay, except
-	// for the trigger time.
+	// Annotations are the annotations of a slice that mirrors an Endpoints. nil: the annotations that a slice has
+	// stay, except for the trigger time.
 	Annotations map[string]string
 	Owner       *corev1.OwnerReference
 	// Trigger is the time of the change that causes the write, as RFC 3339 with nanoseconds. It is
@@ -68,12 +68,7 @@ func (t *Template) matches(s *corev1.EndpointSlice) bool {
 	if !maps.Equal(meta.GetLabels(), t.Labels) || len(meta.GetOwnerReferences()) != 1 || !meta.GetOwnerReferences()[0].EqualVT(t.Owner) {
 		return false
 	}
-	for key, value := range t.Annotations {
-		if have, ok := meta.GetAnnotations()[key]; !ok || have != value {
-			return false
-		}
-	}
-	return true
+	return t.Annotations == nil || maps.Equal(meta.GetAnnotations(), t.Annotations)
 }
 
 // applyTo sets the properties of the template on a slice before it is written.
@@ -81,10 +76,12 @@ func (t *Template) applyTo(s *corev1.EndpointSlice) {
 	s.Metadata.Labels = maps.Clone(t.Labels)
 	s.Metadata.OwnerReferences = []*corev1.OwnerReference{t.Owner.CloneVT()}
 	annotations := maps.Clone(s.GetMetadata().GetAnnotations())
+	if t.Annotations != nil {
+		annotations = maps.Clone(t.Annotations)
+	}
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	maps.Copy(annotations, t.Annotations)
 	delete(annotations, AnnotationTrigger)
 	if t.Trigger != "" {
 		annotations[AnnotationTrigger] = t.Trigger

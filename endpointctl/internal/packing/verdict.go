@@ -54,8 +54,7 @@ type PodVerdict struct {
 	Unresolved []string
 	Addresses  []netip.Addr
 
-	ports      []*corev1.EndpointPort
-	portsKey   string
+	ports      *podPorts // nil if the pod is not behind the service
 	node       Node
 	registered bool             // the node is known, or the pod has none
 	endpoints  []*endpointOfPod // one for each family of the service of which the pod has an address
@@ -96,19 +95,18 @@ func UnmanagedReason(svc *corev1.Service) string {
 // EvaluatePods returns the verdicts on pods, without the refused endpoints. The verdicts are in the
 // order of the pods.
 func EvaluatePods(svc *corev1.Service, pods []*corev1.Pod, nodes Nodes, refused Refused) []*PodVerdict {
-	verdicts := make([]*PodVerdict, len(pods))
+	verdicts, ports := make([]*PodVerdict, len(pods)), newPortResolver(svc)
 	for i, pod := range pods {
-		verdicts[i] = evaluate(svc, pod, nodes, refused)
+		verdicts[i] = evaluate(svc, ports, pod, nodes, refused)
 	}
 	return verdicts
 }
 
 // evaluate returns the verdict on a pod with its endpoints.
-func evaluate(svc *corev1.Service, pod *corev1.Pod, nodes Nodes, refused Refused) *PodVerdict {
-	v := EvaluatePod(svc, pod, nodes)
+func evaluate(svc *corev1.Service, ports *portResolver, pod *corev1.Pod, nodes Nodes, refused Refused) *PodVerdict {
+	v := evaluatePod(svc, ports, pod, nodes)
 	refused.Exclude(svc, &v)
 	if v.Selected {
-		v.portsKey = portsKey(v.ports)
 		for _, family := range families(svc) {
 			if ep := endpoint(svc, &v, family); ep != nil {
 				v.endpoints = append(v.endpoints, &endpointOfPod{family: family, key: endpointKey(ep), endpoint: ep})
@@ -120,10 +118,14 @@ func evaluate(svc *corev1.Service, pod *corev1.Pod, nodes Nodes, refused Refused
 
 // EvaluatePod returns the verdict on one pod of a service.
 func EvaluatePod(svc *corev1.Service, pod *corev1.Pod, nodes Nodes) PodVerdict {
+	return evaluatePod(svc, newPortResolver(svc), pod, nodes)
+}
+
+func evaluatePod(svc *corev1.Service, ports *portResolver, pod *corev1.Pod, nodes Nodes) PodVerdict {
 	v := PodVerdict{Pod: pod}
 	v.node, v.registered = nodeOfPod(pod, nodes)
 	v.Addresses = addresses(pod, v.node)
-	v.Reason = v.exclusionReason(svc)
+	v.Reason = v.exclusionReason(svc, ports)
 	if v.Reason != "" {
 		return v
 	}
@@ -142,7 +144,7 @@ func EvaluatePod(svc *corev1.Service, pod *corev1.Pod, nodes Nodes) PodVerdict {
 
 // exclusionReason returns the reason why a pod is not behind a service at all. It is empty if the
 // pod is behind it.
-func (v *PodVerdict) exclusionReason(svc *corev1.Service) string {
+func (v *PodVerdict) exclusionReason(svc *corev1.Service, ports *portResolver) string {
 	if why := selectorMismatch(svc.GetSpec().GetSelector(), v.Pod.GetMetadata().GetLabels()); why != "" {
 		return why
 	}
@@ -161,7 +163,8 @@ func (v *PodVerdict) exclusionReason(svc *corev1.Service) string {
 	if !v.registered && !svc.GetSpec().GetPublishNotReadyAddresses() {
 		return fmt.Sprintf("its node %q is not registered", v.Pod.GetSpec().GetNodeName())
 	}
-	v.ports, v.Unresolved = resolvePorts(svc, v.Pod)
+	v.ports = ports.resolve(v.Pod)
+	v.Unresolved = v.ports.unresolved
 	if v.lacksAllPorts(svc) && !object.IsHeadless(svc) { // a name is useful without a port, a virtual IP is not
 		return "has none of the service's ports"
 	}
@@ -175,7 +178,7 @@ func (v *PodVerdict) hasAddress(svc *corev1.Service) bool {
 
 // lacksAllPorts reports whether the service has ports and the pod has none of them.
 func (v *PodVerdict) lacksAllPorts(svc *corev1.Service) bool {
-	return len(v.ports) == 0 && len(svc.GetSpec().GetPorts()) > 0
+	return len(v.ports.list) == 0 && len(svc.GetSpec().GetPorts()) > 0
 }
 
 // nodeOfPod looks up the pod's node. registered is true if the node is known or the pod has none.

@@ -12,7 +12,7 @@ import (
 	"portolan.dev/services/spec"
 )
 
-// MaxPorts is the largest number of ports of a workload. It is Kubernetes' limit for the ports of a slice.
+// MaxPorts is the largest number of ports of a workload.
 const MaxPorts = 100
 
 var errPort = errors.New("want a port, NUMBER or NUMBER/PROTOCOL, such as 8000 or 53/udp")
