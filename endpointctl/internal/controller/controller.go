@@ -111,6 +111,9 @@ func (c *Controller) Pending() int {
 	return c.sum(func(s *shard) int { return s.queue.Len() })
 }
 
+// Holds reports whether this replica syncs a service.
+func (c *Controller) Holds(key object.Name) bool { return c.of(key).isHeld() }
+
 // Failure returns the reason why the last sync of a service failed, and whether it failed.
 func (c *Controller) Failure(key object.Name) (Failure, bool) { return c.of(key).failures.get(key) }
 

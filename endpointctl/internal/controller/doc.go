@@ -47,6 +47,12 @@
 // the controller leaves these out, remembers them, and tries them again after a while. Checking
 // them beforehand would save a refused call but would duplicate the registry's rules.
 //
+// If the registry refuses a write for another reason, the controller makes the removals alone: it writes the
+// stored slices without the endpoints that are not wanted any more. The stored slices were valid with more
+// endpoints, so they are valid without them. The service counts as failing as long as the refusal lasts. The
+// limits of services, pods and Endpoints are chosen so that this is rare: the README of the module has their
+// table, and packing has the tests.
+//
 // The controller writes only objects with its label. In Kubernetes it also replaces an Endpoints that a
 // person wrote for a service with a selector, and deletes it with the service. Here the registry refuses
 // that, so that a stolen certificate of the controller cannot destroy objects of people. Forwarding does

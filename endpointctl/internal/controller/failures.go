@@ -16,6 +16,7 @@ import (
 type Failure struct {
 	Since   time.Time // time of the first of the consecutive failed syncs
 	Message string    // last error
+	lasting bool      // a repetition does not help
 }
 
 // failures has the last failure of each service, until a sync succeeds. It is safe for concurrent use.
@@ -37,7 +38,7 @@ func (f *failures) record(key object.Name, err error) time.Time {
 	if !failed {
 		failure.Since = time.Now()
 	}
-	failure.Message = apierr.Describe(err)
+	failure.Message, failure.lasting = apierr.Describe(err), !isTemporary(err)
 	f.all[key] = failure
 	return failure.Since
 }
@@ -49,13 +50,14 @@ func (f *failures) get(key object.Name) (Failure, bool) {
 	return failure, failed
 }
 
-// lasting returns the number of services that have failed for at least the given time.
+// lasting returns the number of services that have failed for at least the given time, or for which a repetition
+// does not help.
 func (f *failures) lasting(minimum time.Duration) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n := 0
 	for _, failure := range f.all {
-		if time.Since(failure.Since) >= minimum {
+		if failure.lasting || time.Since(failure.Since) >= minimum {
 			n++
 		}
 	}
@@ -68,9 +70,8 @@ func (f *failures) reset() {
 	clear(f.all)
 }
 
-// recordResult records the result of a sync. It reports to the owner of a service at once if the
-// registry refuses its endpoints, because a retry does not help. It reports other failures once
-// they have lasted.
+// recordResult records the result of a sync. It reports to the owner of a service at once if a
+// repetition does not help. It reports other failures once they have lasted.
 func (c *shard) recordResult(ctx context.Context, key object.Name, svc *corev1.Service, err error) {
 	since := c.failures.record(key, err)
 	switch {
@@ -79,7 +80,7 @@ func (c *shard) recordResult(ctx context.Context, key object.Name, svc *corev1.S
 	case svc == nil:
 	case apierr.Code(err) == codes.InvalidArgument:
 		c.report(ctx, svc, updateFailedReason, "the registry refuses the endpoints: "+reasons(err))
-	case time.Since(since) >= c.cfg.LastingFailure:
+	case !isTemporary(err), time.Since(since) >= c.cfg.LastingFailure:
 		c.report(ctx, svc, updateFailedReason, "the endpoints cannot be written: "+apierr.Describe(err))
 	}
 }

@@ -56,7 +56,7 @@ func newMetrics(reg prometheus.Registerer, bounds queue.Options, pending, failin
 	reg.MustRegister(limits, m.syncs, m.duration, m.delay, m.collect, m.changes, m.writes, m.perCall, m.calls, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "portolan_endpointctl_pending", Help: "Services that are due or being synced.",
 	}, func() float64 { return float64(pending()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "portolan_endpointctl_failing_services", Help: "Services whose syncs have failed for 10 seconds or more, according to the replica that syncs them.",
+		Name: "portolan_endpointctl_failing_services", Help: "Services whose endpoints the registry refuses, or whose syncs have failed for 10 seconds or more, according to the replica that syncs them.",
 	}, func() float64 { return float64(failing()) }))
 	return m
 }

@@ -130,6 +130,13 @@ func (c *shard) setHeld(held bool) {
 	}
 }
 
+// isHeld reports whether this replica holds the shard.
+func (c *shard) isHeld() bool {
+	c.holding.Lock()
+	defer c.holding.Unlock()
+	return c.held
+}
+
 // resync makes every service of the shard due, if it is held, and returns their number.
 func (c *shard) resync() int {
 	c.holding.Lock()

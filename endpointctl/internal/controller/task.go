@@ -23,12 +23,15 @@ type task struct {
 }
 
 // run updates the slices and the Endpoints of the service. If the registry refuses endpoints, it
-// starts again without them.
+// starts again without them. If it refuses anything else, only the removals are made.
 func (t *task) run(ctx context.Context) error {
 	for {
 		err := t.sync(ctx)
 		if refused := (*refusal)(nil); !errors.As(err, &refused) || !t.c.refusals.add(t.key, refused) {
 			t.reportLeftOut(ctx, err)
+			if err != nil {
+				t.makeRemovals(ctx, err)
+			}
 			return err
 		}
 		t.objects = t.c.cfg.Index.Read(t.key)
@@ -54,9 +57,8 @@ func (t *task) sync(ctx context.Context) error {
 // fromPods syncs a service with a selector. The Endpoints is written beside the first slices. Slices
 // that mirrored an Endpoints, when the service had no selector, are deleted after that.
 func (t *task) fromPods(ctx context.Context) error {
-	svc := t.objects.Service
-	memory := t.c.memories.of(t.key, len(t.objects.Pods))
-	verdicts := memory.EvaluatePods(svc, t.objects.Pods, t.objects.FindNode, t.c.refusals.get(t.key))
+	svc, verdicts := t.objects.Service, t.verdicts()
+	memory := t.memory()
 	trigger, done := t.c.changeTimes.compute(t.key, svc, t.objects.Pods)
 	want := packing.SlicesFromPods(svc, verdicts, t.c.cfg.MaxPerSlice)
 	want.Template.Trigger = trigger
@@ -66,6 +68,14 @@ func (t *task) fromPods(ctx context.Context) error {
 	}
 	done()
 	return nil
+}
+
+// memory returns the memory of the service.
+func (t *task) memory() *packing.Memory { return t.c.memories.of(t.key, len(t.objects.Pods)) }
+
+// verdicts returns the verdicts on the pods of the service.
+func (t *task) verdicts() []*packing.PodVerdict {
+	return t.memory().EvaluatePods(t.objects.Service, t.objects.Pods, t.objects.FindNode, t.c.refusals.get(t.key))
 }
 
 // stagesOf returns the writes of a plan in stages. The writes beside belong to the first.

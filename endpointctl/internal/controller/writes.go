@@ -75,22 +75,27 @@ func nameSlice(s *corev1.EndpointSlice) {
 	s.Metadata.Name = s.GetMetadata().GetGenerateName() + strings.ToLower(rand.Text()[:10])
 }
 
-// makeStages makes the writes of one stage after the other. If a write of a stage fails, the later
-// stages are not begun. The error has the refused endpoints of all writes of the stage.
+// makeStages makes the writes of one stage after the other. If a write of a slice fails, the later stages are
+// not begun. No stage depends on an Endpoints. The error has the refused endpoints of all writes.
 func (t *task) makeStages(ctx context.Context, stages [][]write) error {
+	var errs []error
 	for _, writes := range stages {
+		failed := false
 		outcomes := t.writer.makeWrites(ctx, writes)
-		var errs []error
 		for i, one := range writes {
 			if err := t.record(one, outcomes[i]); err != nil {
 				errs = append(errs, err)
+				failed = failed || object.KindOf(one.object) == "EndpointSlice"
 			}
 		}
-		if len(errs) > 0 {
-			return joinWriteErrors(errs)
+		if failed {
+			break
 		}
 	}
-	return nil
+	if len(errs) == 0 {
+		return nil
+	}
+	return joinWriteErrors(errs)
 }
 
 // record records the outcome of a write in the index and in the metrics. A deletion of an object that

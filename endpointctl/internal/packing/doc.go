@@ -7,7 +7,8 @@
 // moves may be in two slices but is never in none. Consumers count each address once.
 //
 // What the registry admits as a service, pod or Endpoints, it admits as the slices and the Endpoints that are made
-// from it, of any size.
+// from it, of any size. If it refuses the wanted slices for another reason, [Removals] and [EndpointsRemovals] give
+// the writes that only take endpoints away.
 //
 // Slices with free space are not merged, because a merge costs every consumer a write and has no
 // benefit. All functions are pure. Their arguments are shared with other callers and never changed.
