@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,7 +22,8 @@ func TestKindsOfService(t *testing.T) {
 	i.T = t
 	for name, scenario := range map[string]func(*installation){
 		"headless": (*installation).headless, "external name": (*installation).externalName, "named target ports": (*installation).namedTargetPorts,
-		"without selector": (*installation).withoutSelector, "udp": (*installation).udp, "node port": (*installation).nodePort,
+		"without selector": (*installation).withoutSelector, "several addresses of an endpoint": (*installation).severalAddresses,
+		"more than 100 ports": (*installation).manyPorts, "udp": (*installation).udp, "node port": (*installation).nodePort,
 		"address of its own": (*installation).addressOfItsOwn, "load balancer": (*installation).loadBalancer,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -140,6 +144,71 @@ endpoints: [{addresses: [%s]}]
 	}
 	defer func() { _ = conn.Close() }()
 	demandEcho(i.T, conn, "over TCP")
+}
+
+// severalAddresses reaches both addresses of the only endpoint of a slice, as Kubernetes' documentation says of such
+// a manifest: "traffic is routed to one of the two endpoints".
+func (i *installation) severalAddresses() {
+	ips := []string{i.network.IP("128.9"), i.network.IP("128.10")}
+	port := 0
+	for _, ip := range ips {
+		listener, err := net.Listen("tcp", hostPort(ip, port))
+		if err != nil {
+			i.Fatal(err)
+		}
+		port = listener.Addr().(*net.TCPAddr).Port
+		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintf(w, "hello from %s,", ip) })}
+		i.Cleanup(func() { _ = server.Close() })
+		go func() { _ = server.Serve(listener) }()
+	}
+	i.apply(fmt.Sprintf(`{apiVersion: v1, kind: Service, metadata: {name: pair}, spec: {ports: [{port: 80, targetPort: %[1]d}]}}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: pair-1, labels: {kubernetes.io/service-name: pair}}
+addressType: IPv4
+ports: [{name: '', appProtocol: http, protocol: TCP, port: %[1]d}]
+endpoints: [{addresses: [%[2]s, %[3]s]}]
+`, port, ips[0], ips[1]))
+	i.portolan("wait", "service/pair", "--applied", "--timeout", "60s")
+	if counts := spread(i.T, hostPort(i.vip("pair"), 80), 20); counts[ips[0]] != 10 || counts[ips[1]] != 10 {
+		i.Errorf("20 requests went to %v, want 10 to each address", counts)
+	}
+}
+
+// manyPorts has a service that gets its 101st port while it runs. It is reached at all ports, and a pod that is
+// deleted afterwards gets no more requests.
+func (i *installation) manyPorts() {
+	manifest := func(ports int) string {
+		var list []string
+		for n := range ports {
+			list = append(list, fmt.Sprintf("{name: p%d, port: %d, targetPort: 8080}", n, 1000+n))
+		}
+		return "{apiVersion: v1, kind: Service, metadata: {name: many}, spec: {selector: {app: many}, ports: [" + strings.Join(list, ", ") + "]}}"
+	}
+	i.apply(manifest(100))
+	i.hello("many-1", "app=many", "http", 8080)
+	second := i.hello("many-2", "app=many", "http", 8080)
+	i.awaitBackends("many", 2)
+	i.apply(manifest(101))
+	i.portolan("wait", "service/many", "--applied", "--timeout", "60s")
+	vip := i.vip("many")
+	for _, port := range []int{1000, 1100} {
+		if counts := spread(i.T, hostPort(vip, port), 20); counts["many-1"] != 10 || counts["many-2"] != 10 {
+			i.Errorf("port %d: 20 requests went to %v, want 10 each", port, counts)
+		}
+	}
+	if err := second.signal(syscall.SIGTERM); err != nil {
+		i.Fatal(err)
+	}
+	kittest.Eventually(i.T, "the pod to leave the service", func() error {
+		for range 4 {
+			if name, err := get(hostPort(vip, 1100)); err != nil || name != "many-1" {
+				return fmt.Errorf("%q, %v", name, err)
+			}
+		}
+		return nil
+	})
 }
 
 func (i *installation) udp() {

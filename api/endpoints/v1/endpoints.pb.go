@@ -95,7 +95,13 @@ type ExplainServiceResponse struct {
 	Failure *SyncFailure `protobuf:"bytes,5,opt,name=failure,proto3" json:"failure,omitempty"`
 	// Addresses of an Endpoints that are left out of the slices because the registry refuses them,
 	// with the registry's reason. For pods the reason is in the verdict.
-	LeftOut       []string `protobuf:"bytes,6,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	LeftOut []string `protobuf:"bytes,6,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	// Whether the answering replica syncs the service. If not, it does not know of a failure, nor of the
+	// addresses that are left out, and some desired slices may never be written.
+	SyncedHere bool `protobuf:"varint,7,opt,name=synced_here,json=syncedHere,proto3" json:"synced_here,omitempty"`
+	// Whether the stored slices differ from the desired ones, because a write is due or has failed. Only the
+	// replica that syncs the service says so.
+	Pending       bool `protobuf:"varint,8,opt,name=pending,proto3" json:"pending,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -170,6 +176,20 @@ func (x *ExplainServiceResponse) GetLeftOut() []string {
 		return x.LeftOut
 	}
 	return nil
+}
+
+func (x *ExplainServiceResponse) GetSyncedHere() bool {
+	if x != nil {
+		return x.SyncedHere
+	}
+	return false
+}
+
+func (x *ExplainServiceResponse) GetPending() bool {
+	if x != nil {
+		return x.Pending
+	}
+	return false
 }
 
 // SyncFailure is the failure to write the slices and the Endpoints of a service.
@@ -584,14 +604,17 @@ const file_portolan_endpoints_v1_endpoints_proto_rawDesc = "" +
 	"%portolan/endpoints/v1/endpoints.proto\x12\x15portolan.endpoints.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a$portolan/core/v1/endpointslice.proto\"I\n" +
 	"\x15ExplainServiceRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"\x97\x02\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"\xd2\x02\n" +
 	"\x16ExplainServiceResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x18\n" +
 	"\amanaged\x18\x02 \x01(\tR\amanaged\x125\n" +
 	"\x04pods\x18\x03 \x03(\v2!.portolan.endpoints.v1.PodVerdictR\x04pods\x127\n" +
 	"\x06slices\x18\x04 \x03(\v2\x1f.portolan.core.v1.EndpointSliceR\x06slices\x12<\n" +
 	"\afailure\x18\x05 \x01(\v2\".portolan.endpoints.v1.SyncFailureR\afailure\x12\x19\n" +
-	"\bleft_out\x18\x06 \x03(\tR\aleftOut\"Y\n" +
+	"\bleft_out\x18\x06 \x03(\tR\aleftOut\x12\x1f\n" +
+	"\vsynced_here\x18\a \x01(\bR\n" +
+	"syncedHere\x12\x18\n" +
+	"\apending\x18\b \x01(\bR\apending\"Y\n" +
 	"\vSyncFailure\x120\n" +
 	"\x05since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\"\xb3\x01\n" +

@@ -63,21 +63,25 @@ func (s *Server) ExplainService(ctx context.Context, req *endpointsv1.ExplainSer
 	if svc == nil {
 		return nil, apierr.NotFound("Service", key.String())
 	}
-	resp := &endpointsv1.ExplainServiceResponse{Revision: revision, Managed: packing.UnmanagedReason(svc)}
+	resp := &endpointsv1.ExplainServiceResponse{Revision: revision, Managed: packing.UnmanagedReason(svc), SyncedHere: s.cfg.Controller.Holds(key)}
 	if failure, failed := s.cfg.Controller.Failure(key); failed {
 		resp.Failure = &endpointsv1.SyncFailure{Since: timestamppb.New(failure.Since), Message: failure.Message}
 	}
 	refused := s.cfg.Controller.Refused(key)
+	var plan packing.Plan
 	switch {
 	case resp.GetManaged() == "":
 		verdicts := packing.EvaluatePods(svc, known.Pods, known.FindNode, refused)
 		resp.Pods = podVerdicts(slices.Clone(verdicts))
-		resp.Slices = plannedSlices(packing.SlicesFromPods(svc, verdicts, s.cfg.MaxPerSlice), known.Slices)
+		plan = packing.Pack(packing.SlicesFromPods(svc, verdicts, s.cfg.MaxPerSlice), known.Slices)
+		resp.Slices = plannedSlices(plan, known.Slices)
 	case packing.IsMirrored(svc, known.Endpoints):
 		want, _ := packing.SlicesFromEndpoints(known.Endpoints, refused)
 		resp.LeftOut = refused.Texts()
-		resp.Slices = plannedSlices(want, known.Mirrored)
+		plan = packing.Pack(want, known.Mirrored)
+		resp.Slices = plannedSlices(plan, known.Mirrored)
 	}
+	resp.Pending = resp.GetSyncedHere() && !plan.Empty()
 	return resp, nil
 }
 
@@ -113,8 +117,7 @@ func podVerdicts(verdicts []*packing.PodVerdict) []*endpointsv1.PodVerdict {
 }
 
 // plannedSlices returns the slices as they will be after the pending writes.
-func plannedSlices(w packing.DesiredSlices, existing []*corev1.EndpointSlice) []*corev1.EndpointSlice {
-	plan := packing.Pack(w, existing)
+func plannedSlices(plan packing.Plan, existing []*corev1.EndpointSlice) []*corev1.EndpointSlice {
 	byName := map[string]*corev1.EndpointSlice{}
 	for _, s := range existing {
 		byName[s.GetMetadata().GetName()] = s

@@ -5,12 +5,15 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	corev1 "portolan.dev/api/core/v1"
+	endpointsv1 "portolan.dev/api/endpoints/v1"
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/portolan/internal/rollout"
@@ -49,7 +52,7 @@ func TestWaitShowsProgress(t *testing.T) {
 			registryv1.RegisterNodeServiceServer(s, node)
 			registryv1.RegisterAgentServiceServer(s, node)
 		})
-		return &waiter{registry: client.New(conn), query: rollout.Query{Namespace: "default", Name: "web", Revision: 5}, screen: screen, live: live}
+		return &waiter{registry: client.New(conn), endpoints: rollout.Endpoints{State: rollout.Programmed}, query: rollout.Query{Namespace: "default", Name: "web", Revision: 5}, screen: screen, live: live}
 	}
 	for _, live := range []bool{true, false} {
 		var screen bytes.Buffer
@@ -72,6 +75,60 @@ func TestWaitShowsProgress(t *testing.T) {
 	for n, want := range []codes.Code{codes.OK, codes.OK, codes.Unavailable} {
 		if progress, err := w.wait(t.Context(), 0); status.Code(err) != want || progress.Complete() {
 			t.Errorf("look %d: %s, %v, want %s", n+1, progress, err, want)
+		}
+	}
+}
+
+// slowController is an endpoint controller and a registry with one service. The controller has written the slices at the
+// third request, and the registry has a later revision then.
+type slowController struct {
+	endpointsv1.UnimplementedEndpointControllerServiceServer
+	registryv1.UnimplementedServiceServiceServer
+	registryv1.UnimplementedEndpointSliceServiceServer
+	slowNode
+	asked int
+}
+
+func (s *slowController) ExplainService(context.Context, *endpointsv1.ExplainServiceRequest) (*endpointsv1.ExplainServiceResponse, error) {
+	s.asked++
+	answer := &endpointsv1.ExplainServiceResponse{SyncedHere: true, Pending: s.asked < 3}
+	if s.asked == 2 {
+		answer.Failure = &endpointsv1.SyncFailure{Since: timestamppb.New(time.Unix(0, 0)), Message: "ports: has 101 entries"}
+	}
+	return answer, nil
+}
+
+func (s *slowController) GetService(context.Context, *registryv1.GetServiceRequest) (*registryv1.GetServiceResponse, error) {
+	return &registryv1.GetServiceResponse{Service: &corev1.Service{Metadata: &corev1.ObjectMeta{ResourceVersion: 1}}}, nil
+}
+
+func (s *slowController) ListEndpointSlices(context.Context, *registryv1.ListEndpointSlicesRequest) (*registryv1.ListEndpointSlicesResponse, error) {
+	return &registryv1.ListEndpointSlicesResponse{Revision: uint64(s.asked)}, nil
+}
+
+// TestWaitIsNotOverBeforeTheSlicesAreWritten checks that wait waits for the endpoint controller, shows why, and then waits for
+// nodes with the revision at which the slices are written.
+func TestWaitIsNotOverBeforeTheSlicesAreWritten(t *testing.T) {
+	fake := &slowController{}
+	conn := kittest.Conn(t, func(s grpc.ServiceRegistrar) {
+		endpointsv1.RegisterEndpointControllerServiceServer(s, fake)
+		registryv1.RegisterServiceServiceServer(s, fake)
+		registryv1.RegisterEndpointSliceServiceServer(s, fake)
+		registryv1.RegisterNodeServiceServer(s, &fake.slowNode)
+		registryv1.RegisterAgentServiceServer(s, &fake.slowNode)
+	})
+	var screen bytes.Buffer
+	w := &waiter{registry: client.New(conn), controller: conn, query: rollout.Query{Namespace: "default", Name: "web"}, screen: &screen, live: true}
+	if progress, err := w.wait(t.Context(), 0); err != nil || progress.Complete() || w.endpoints.State != rollout.Pending {
+		t.Errorf("at first: %s, %v, endpoints %+v", progress, err, w.endpoints)
+	}
+	progress, err := w.wait(t.Context(), -1)
+	if err != nil || !progress.Complete() || progress.Revision != 3 || w.endpoints.State != rollout.Programmed {
+		t.Errorf("%s at revision %d, %v, endpoints %+v", progress, progress.Revision, err, w.endpoints)
+	}
+	for _, want := range []string{"has not written them yet", "cannot write the endpoints: ports: has 101 entries", "programmed on 0 of 1 nodes", "programmed on 1 of 1 nodes"} {
+		if !strings.Contains(screen.String(), want) {
+			t.Errorf("%q is not shown: %q", want, screen.String())
 		}
 	}
 }

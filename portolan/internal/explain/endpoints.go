@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	corev1 "portolan.dev/api/core/v1"
 	endpointsv1 "portolan.dev/api/endpoints/v1"
@@ -33,9 +32,12 @@ func (c *explainer) selection(ctx context.Context) Step {
 		step.setState(Notice, "some addresses of the Endpoints are left out; the reasons are above")
 	}
 	if failure := answer.GetFailure(); failure != nil {
-		step.addLine("since %s the endpoint controller cannot write the endpoints: %s",
-			failure.GetSince().AsTime().UTC().Format(time.RFC3339), failure.GetMessage())
+		step.addLine("%s", rollout.FailureText(failure))
 		step.setState(Broken, "the slices are not as they should be; the error is above, the log of endpointctl has more")
+	}
+	if answer.GetFailure() == nil && !answer.GetSyncedHere() {
+		step.addLine("the asked replica of the endpoint controller does not sync the service, so it does not know of failures")
+		step.setState(Unknown, "ask the replica that does, with --endpointctl; portolan get leases shows it")
 	}
 	return step
 }
@@ -160,7 +162,11 @@ func (c *explainer) staleSlices(step *Step, slices []*corev1.EndpointSlice) {
 
 func ports(slice *corev1.EndpointSlice) string {
 	var b strings.Builder
-	for _, port := range slice.GetPorts() {
+	for i, port := range slice.GetPorts() {
+		if i == maxShown {
+			fmt.Fprintf(&b, " and %d more ports", len(slice.GetPorts())-maxShown)
+			break
+		}
 		fmt.Fprintf(&b, ", %s%d/%s", named(port.GetName()), port.GetPort(), spec.EnumName(port.GetProtocol()))
 	}
 	return b.String()

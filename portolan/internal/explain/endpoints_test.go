@@ -50,7 +50,8 @@ func checkStep(t *testing.T, step Step, state State, texts ...string) {
 
 func TestSelectionSaysThatTheEndpointsCannotBeWritten(t *testing.T) {
 	answer := &endpointsv1.ExplainServiceResponse{
-		Pods: []*endpointsv1.PodVerdict{{Name: "web-1", Selected: true, Ready: true, Reason: "is ready"}},
+		SyncedHere: true,
+		Pods:       []*endpointsv1.PodVerdict{{Name: "web-1", Selected: true, Ready: true, Reason: "is ready"}},
 	}
 	conn := kittest.Conn(t, func(r grpc.ServiceRegistrar) {
 		endpointsv1.RegisterEndpointControllerServiceServer(r, controller{answer: answer})
@@ -64,6 +65,8 @@ func TestSelectionSaysThatTheEndpointsCannotBeWritten(t *testing.T) {
 	checkStep(t, c.selection(t.Context()), Broken, "written by hand", "the registry is away")
 	answer.Failure, answer.LeftOut = nil, []string{"10.96.0.1: may not be the cluster IP of a service"}
 	checkStep(t, c.selection(t.Context()), Notice, answer.GetLeftOut()...)
+	answer.LeftOut, answer.SyncedHere = nil, false
+	checkStep(t, c.selection(t.Context()), Unknown, "does not sync the service", "portolan get leases")
 }
 
 // sliceList answers ListEndpointSlices.

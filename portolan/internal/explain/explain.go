@@ -77,7 +77,11 @@ func (c *explainer) asWritten(context.Context) Step {
 	if c.service.GetMetadata().GetDeletionTimestamp() != nil {
 		step.setState(Broken, "the service is being deleted; it waits for "+strings.Join(c.service.GetMetadata().GetFinalizers(), ", "))
 	}
-	for _, port := range s.GetPorts() {
+	for i, port := range s.GetPorts() {
+		if i == maxShown {
+			step.addLine("and %d more ports", len(s.GetPorts())-maxShown)
+			break
+		}
 		step.addLine("port %s%d/%s -> %s", named(port.GetName()), port.GetPort(), spec.EnumName(port.GetProtocol()), target(port))
 	}
 	return step
