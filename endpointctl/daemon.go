@@ -97,7 +97,9 @@ func (d *Daemon) open(host app.Host) (err error) {
 			Registry: d.registry, Log: host.Log, Metrics: host.Metrics, Nodes: d.index.Nodes, Grace: cfg.NodeGrace,
 		})
 	}
-	d.group = d.newGroup()
+	if d.group, err = d.newGroup(); err != nil {
+		return err
+	}
 	d.showHeld()
 	d.registerMetrics(host.Metrics)
 	d.server = daemon.NewServer(host, access.Methods())

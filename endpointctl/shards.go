@@ -67,12 +67,18 @@ func (h *holding) waiting() string {
 }
 
 // newGroup returns this replica's part of the shards, which holds none.
-func (d *Daemon) newGroup() *lease.Group {
+func (d *Daemon) newGroup() (_ *lease.Group, err error) {
+	identity := d.cfg.Identity
+	if identity == "" {
+		if identity, err = lease.NewIdentity(); err != nil {
+			return nil, err
+		}
+	}
 	return lease.New(lease.Config{
 		Client: registryv1.NewLeaseServiceClient(d.registry), Log: d.log, Namespace: object.DefaultNamespace,
-		Name: d.cfg.LeaseName, Identity: d.cfg.Identity, Duration: d.cfg.LeaseDuration, Shards: d.cfg.Shards,
+		Name: d.cfg.LeaseName, Identity: identity, Duration: d.cfg.LeaseDuration, Shards: d.cfg.Shards,
 		Lead: d.lead, Moved: d.countMove, Waits: d.showWaiting,
-	})
+	}), nil
 }
 
 // lead runs the tasks that only the holder of a shard may run. It first waits until this replica has

@@ -22,6 +22,7 @@ type Config struct {
 	ManualPools     []string          `flag:"manual-pools" usage:"pools from which a service gets an address only if it names the pool or the address"`
 	PoolNamespaces  []PoolNamespaces  `flag:"pool-namespaces" usage:"namespaces that alone may use a pool, as POOL=NAMESPACE+NAMESPACE, comma separated"`
 	InternalPools   []string          `flag:"internal-pools" usage:"pools whose addresses only the own network reaches: services that ask for an internal load balancer get addresses of these alone, others only if they name the pool or the address; none: such services are refused"`
+	PoolsInterval   time.Duration     `flag:"pools-interval" default:"2s" usage:"interval at which the pools are read while a service waits for an address"`
 
 	Announce          bool          `flag:"announce" default:"true" usage:"decide which node answers ARP and neighbour discovery for each address (nodeagent -announce-interfaces); false: the addresses reach nodes by routes"`
 	AnnounceNodes     string        `flag:"announce-nodes" usage:"selector of the nodes that may announce addresses, such as lan=office; empty: all nodes"`
@@ -30,6 +31,8 @@ type Config struct {
 	AnnounceHandover  time.Duration `flag:"announce-handover" default:"1h" usage:"longest time for which the node that gets an address sends packets of earlier connections to the previous node, if that one lives; 0: not at all"`
 
 	Workers       int           `flag:"workers" default:"32" usage:"number of services that are synced concurrently"`
+	RetryMin      time.Duration `flag:"retry-min" default:"5s" usage:"pause after the first failure of a service; each further one doubles it"`
+	RetryMax      time.Duration `flag:"retry-max" default:"5m" usage:"longest pause after a failure"`
 	Identity      string        `flag:"identity" usage:"name of this replica in the lease, unique among the running replicas; a replica that restarts with the same name takes its lease back at once; default: host name and a random part"`
 	LeaseName     string        `flag:"lease-name" default:"lbctl" usage:"name of the replicas' Lease, in the namespace default: lbctl, or a name that begins with lbctl-"`
 	LeaseDuration time.Duration `flag:"lease-duration" default:"1500ms" usage:"time after which the leader's Lease ends unless it is renewed; at least 1s"`
@@ -95,7 +98,9 @@ func (c *Config) Validate() error {
 		pools[p.Pool] = true
 	}
 	check(c.ProviderTimeout > 0, "provider-timeout: must be more than nothing")
+	check(c.PoolsInterval > 0, "pools-interval: must be more than nothing")
 	check(c.Workers >= 1, "workers: must be at least 1")
+	check(c.RetryMin > 0 && c.RetryMax >= c.RetryMin, "retry-min and retry-max: must be more than nothing, and retry-min not the longer one")
 	_, err := spec.ParseSelector(c.AnnounceNodes)
 	check(err == nil, "announce-nodes: %v", err)
 	check(c.AnnounceRestart >= time.Second, "announce-restart: must be at least 1s")

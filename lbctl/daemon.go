@@ -85,8 +85,8 @@ func (d *Daemon) open(host app.Host) (err error) {
 	}
 	d.controller = controller.New(controller.Config{
 		Registry: d.registry, Log: host.Log, Metrics: host.Metrics, View: d.view, Providers: d.providers, Workers: cfg.Workers,
-		Queue:       queue.Options{Longest: afterChange, RetryMin: retryMin, RetryMax: retryMax},
-		PoolsDigest: d.pool.Digest, PoolsInterval: poolsInterval,
+		Queue:       queue.Options{Longest: afterChange, RetryMin: cfg.RetryMin, RetryMax: cfg.RetryMax},
+		PoolsDigest: d.pool.Digest, PoolsInterval: cfg.PoolsInterval,
 	})
 	if d.follower, err = changes.NewFollower(changes.FollowerConfig{
 		Registry: d.registry, NATS: d.nats, Prefix: cfg.NATSPrefix, Kinds: view.Kinds(), Keep: view.Keeps, Trim: view.Trim,
@@ -94,7 +94,9 @@ func (d *Daemon) open(host app.Host) (err error) {
 	}); err != nil {
 		return err
 	}
-	d.elector = d.newElector()
+	if d.elector, err = d.newElector(); err != nil {
+		return err
+	}
 	d.registerMetrics(host.Metrics)
 	if err = d.openAnnouncer(host); err != nil {
 		return err

@@ -10,21 +10,21 @@ import (
 	"portolan.dev/services/object"
 )
 
-const (
-	// afterChange is the longest time until a service that has failed is tried again after a change.
-	afterChange = time.Second
-	// retryMin is the pause after the first failure of a service. Each further one doubles it, up to retryMax.
-	retryMin, retryMax = 5 * time.Second, 5 * time.Minute
-	// poolsInterval is the interval at which the pools are read while a service waits for an address.
-	poolsInterval = 2 * time.Second
-)
+// afterChange is the longest time until a service that has failed is tried again after a change.
+const afterChange = time.Second
 
 // newElector returns the elector of this replica. There is one shard, so its holder leads.
-func (d *Daemon) newElector() *lease.Group {
+func (d *Daemon) newElector() (_ *lease.Group, err error) {
+	name := d.cfg.Identity
+	if name == "" {
+		if name, err = lease.NewIdentity(); err != nil {
+			return nil, err
+		}
+	}
 	return lease.New(lease.Config{
 		Client: registryv1.NewLeaseServiceClient(d.registry), Log: d.log, Namespace: object.DefaultNamespace,
-		Name: d.cfg.LeaseName, Identity: d.cfg.Identity, Duration: d.cfg.LeaseDuration, Shards: 1, Lead: d.lead,
-	})
+		Name: d.cfg.LeaseName, Identity: name, Duration: d.cfg.LeaseDuration, Shards: 1, Lead: d.lead,
+	}), nil
 }
 
 // lead runs the controller and the announcer. It first waits until this replica has read all writes of

@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"math/rand/v2"
@@ -22,8 +21,7 @@ type Config struct {
 	// Name is the name of the Lease of shard 0. The others' names are in services/spec.
 	Name string
 	// Identity is the name of this replica in the leases. No other running replica may have it. A
-	// replica with the same identity after a restart takes its leases back at once. If it is empty, the
-	// replica gets a new identity.
+	// replica with the same identity after a restart takes its leases back at once.
 	Identity string
 	// Duration is the time after which a lease that is not renewed expires.
 	Duration time.Duration
@@ -67,7 +65,6 @@ type Group struct {
 
 // New returns a group that holds nothing.
 func New(cfg Config) *Group {
-	cfg.Identity = cmp.Or(cfg.Identity, newIdentity())
 	g := &Group{cfg: cfg, held: map[*elector]context.CancelFunc{}, ended: make(chan *elector, spec.MaxControllerShards+cfg.Shards)}
 	for shard := range spec.MaxControllerShards {
 		g.shards = append(g.shards, &elector{

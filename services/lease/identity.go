@@ -2,12 +2,16 @@ package lease
 
 import (
 	"crypto/rand"
+	"fmt"
 	"os"
 )
 
-// newIdentity returns an identity for a replica that has none configured: the name of the host with a
+// NewIdentity returns an identity for a replica that has none configured: the name of the host with a
 // random part, because several replicas may run on a host.
-func newIdentity() string {
-	host, _ := os.Hostname() // the random part is enough
-	return host + "-" + rand.Text()[:8]
+func NewIdentity() (string, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("host name: %w", err)
+	}
+	return host + "-" + rand.Text()[:8], nil
 }
