@@ -41,11 +41,12 @@ var callers = []caller{
 		"registrar/dir": "the folder of manifests has a certificate of its own, an operator's",
 	}},
 	{identity: "operator", code: "registrar/dir"},
-	{identity: "workload/n1", code: "portolan/internal/workload", refused: map[string]string{
-		"Allocate":  "portolan run without --pod-ip needs the certificate of an operator",
-		"Confirm":   "portolan run without --pod-ip needs the certificate of an operator",
-		"Release":   "portolan run without --pod-ip needs the certificate of an operator",
-		"ListNodes": "portolan run without --node needs the certificate of an operator",
+	{identity: "workload/n1", code: "portolan/internal/workload", without: map[string]string{
+		"services/client": "it lists nodes, for which portolan run without --node needs the certificate of an operator",
+	}, refused: map[string]string{
+		"Allocate": "portolan run without --pod-ip needs the certificate of an operator",
+		"Confirm":  "portolan run without --pod-ip needs the certificate of an operator",
+		"Release":  "portolan run without --pod-ip needs the certificate of an operator",
 	}},
 }
 
