@@ -17,7 +17,7 @@ if [ "${1:-}" = inside ]; then
 	trap 'kill "$dev" 2>/dev/null; wait "$dev" 2>/dev/null || true' EXIT
 	# The explanation is whole once the name server and the node have the service.
 	for _ in $(seq 120); do
-		if bin/portolan explain service hello 2>/dev/null | grep -q "the chain is whole"; then break; fi
+		if bin/portolan explain service hello 2>/dev/null | grep -q "no link is broken"; then break; fi
 		sleep 0.5
 	done
 	grep -q "portolan ready" run.txt || { cat run.txt >&2; exit 1; }
