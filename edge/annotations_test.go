@@ -23,7 +23,6 @@ import (
 	"golang.org/x/net/http2"
 
 	corev1 "portolan.dev/api/core/v1"
-	edgev1 "portolan.dev/api/edge/v1"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
@@ -844,28 +843,5 @@ func TestAnnotationSourceGroups(t *testing.T) {
 	w.wantEvent("unknown", "InvalidServiceOrEndpoint", "nobody")
 	if got := backendName(t, unknown); got == "web" {
 		t.Error("a set that is not configured admits everybody")
-	}
-}
-
-// TestSettingsLeaveNewConnections changes the settings of a port while a connection has no request yet.
-func TestSettingsLeaveNewConnections(t *testing.T) {
-	w := newWorld(t)
-	w.start()
-	frontend := w.service("web", annotations{"backend-protocol": "http"}, startWeb(t, "web").addr)
-	c := dial(t, frontend)
-	await := func(what string, is func(*edgev1.Port) bool) {
-		kittest.Eventually(t, what, func() error {
-			p, err := w.port(frontend)
-			if err == nil && !is(p) {
-				err = fmt.Errorf("%v", p)
-			}
-			return err
-		})
-	}
-	await("the connection", func(p *edgev1.Port) bool { return p.GetConnections() == 1 })
-	w.log.Put(w.object("web", frontend, annotations{"backend-protocol": "http", "access-log": "true"}))
-	await("the problem of the new settings", func(p *edgev1.Port) bool { return len(p.GetProblems()) > 0 })
-	if line, err := c.ask("GET / HTTP/1.1\r\nHost: web\r\n\r"); err != nil || !strings.HasPrefix(line, "HTTP/1.1 200") {
-		t.Errorf("%q, %v", line, err)
 	}
 }

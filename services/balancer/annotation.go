@@ -32,8 +32,10 @@ type Annotation struct {
 	// Values is the syntax, Default the meaning of a service without the annotation, and Effect one
 	// sentence, for people.
 	Values, Default, Effect string
-	By                      Actor
-	set                     setter // nil: the actor reads the value itself
+	// From is the moment from which a change at a live service acts. No change ends a connection or a request.
+	From Moment
+	By   Actor
+	set  setter // nil: the actor reads the value itself
 }
 
 // Alias is a name that a cloud gives an annotation.
@@ -52,6 +54,21 @@ const (
 	ByProvider              // lbctl's provider of addresses, for both classes
 	ByNobody                // only clouds
 )
+
+// Moment is a moment from which a change acts.
+type Moment int
+
+// Moments.
+const (
+	FromNow        Moment = iota // also for connections and requests under way
+	FromRequest                  // for new connections, and for the next request of each connection of HTTP
+	FromConnection               // for new connections
+)
+
+// String returns the moment for people.
+func (m Moment) String() string {
+	return [...]string{"now", "the next request", "the next connection"}[m]
+}
 
 // setter changes the settings according to a value. It returns the rule that the value violates, or "".
 type setter func(r *reader, text string) string

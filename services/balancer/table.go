@@ -79,40 +79,40 @@ var table = []Annotation{
 	},
 	internal,
 	{
-		Name: nameProxyProtocol, set: oneOf(proxyProtocol, proxyProtocols), Values: "v1, v2, * (v1)", Default: "no header",
+		Name: nameProxyProtocol, From: FromConnection, set: oneOf(proxyProtocol, proxyProtocols), Values: "v1, v2, * (v1)", Default: "no header",
 		Effect:  "With tcp and ssl, each connection to a backend, at every port, begins with a PROXY header that has the client's address.",
 		Aliases: aws("proxy-protocol", "*", oneOf(proxyProtocol, cloudProxyProtocols)),
 	},
 	{
-		Name: Prefix + "proxy-protocol-from", set: setProxyFrom, Values: "ranges of addresses, comma separated", Default: "none",
+		Name: Prefix + "proxy-protocol-from", From: FromConnection, set: setProxyFrom, Values: "ranges of addresses, comma separated", Default: "none",
 		Effect: "Connections from these addresses must begin with a PROXY header, whose client counts from then on.",
 	},
 	{
-		Name: nameTLSCert, set: setCertificates, Values: "secret/NAME, file/NAME, NAME or an ARN, each for one port with PORT= before it; several, comma separated", Default: "ports speak no TLS",
+		Name: nameTLSCert, From: FromConnection, set: setCertificates, Values: "secret/NAME, file/NAME, NAME or an ARN, each for one port with PORT= before it; several, comma separated", Default: "ports speak no TLS",
 		Effect:  "Clients speak TLS, with the certificate that fits the name they ask for, or else the first one.",
 		Aliases: aws("ssl-cert", "", setCertificates),
 	},
 	{
-		Name: nameTLSPorts, set: setTLSPorts, Values: "numbers or names of ports, comma separated; *", Default: "*: all ports",
+		Name: nameTLSPorts, From: FromConnection, set: setTLSPorts, Values: "numbers or names of ports, comma separated; *", Default: "*: all ports",
 		Effect:  "Only these ports speak TLS; the others are served in the clear.",
 		Aliases: aws("ssl-ports", "", setTLSPorts),
 	},
 	{
-		Name: nameTLSPolicy, set: setTLSPolicy, Values: "the name of a policy", Default: DefaultPolicy,
+		Name: nameTLSPolicy, From: FromConnection, set: setTLSPolicy, Values: "the name of a policy", Default: DefaultPolicy,
 		Effect:  "Clients may use the versions and cipher suites of TLS that the policy has.",
 		Aliases: aws("ssl-negotiation-policy", "", setTLSPolicy),
 	},
 	{
-		Name: Prefix + "backend-protocol", set: oneOf(backendProtocol, backendProtocols), Values: "tcp, ssl, http, https, h2c, grpc", Default: "tcp",
+		Name: Prefix + "backend-protocol", From: FromRequest, set: oneOf(backendProtocol, backendProtocols), Values: "tcp, ssl, http, https, h2c, grpc", Default: "tcp",
 		Effect:  "tcp and ssl copy bytes; the others read requests, choose a backend for each and add X-Forwarded-For; ssl and https encrypt to backends.",
 		Aliases: aws("backend-protocol", namesOf(cloudBackendProtocols), oneOf(backendProtocol, cloudBackendProtocols)),
 	},
 	{
-		Name: nameBackendCA, set: setBackendCA, Values: "secret/NAME, file/NAME or NAME", Default: "certificates of backends are not verified",
+		Name: nameBackendCA, From: FromRequest, set: setBackendCA, Values: "secret/NAME, file/NAME or NAME", Default: "certificates of backends are not verified",
 		Effect: "Backends whose certificate is not signed by this authority get no traffic.",
 	},
 	{
-		Name: nameServerName, set: setServerName, Values: "a DNS name", Default: "no name",
+		Name: nameServerName, From: FromRequest, set: setServerName, Values: "a DNS name", Default: "no name",
 		Effect: "The edge asks backends for the certificate of this name; with backend-ca it must have the name.",
 	},
 	{
@@ -155,7 +155,7 @@ var table = []Annotation{
 		Aliases: aws("connection-idle-timeout", "1 to 4000 (seconds)", wholeSeconds(idleTimeout, 1, 4000)),
 	},
 	{
-		Name: Prefix + "cross-zone", set: boolean(crossZone), Values: "true, false", Default: "true",
+		Name: Prefix + "cross-zone", From: FromRequest, set: boolean(crossZone), Values: "true, false", Default: "true",
 		Effect:  "Backends of all zones get traffic; with false only those of the edge's zone, as long as one of them can be used.",
 		Aliases: aws("cross-zone-load-balancing-enabled", "", boolean(crossZone)),
 	},
@@ -199,7 +199,7 @@ var table = []Annotation{
 		Aliases: aws("healthcheck-unhealthy-threshold", "", count(unhealthy, 2, 10)),
 	},
 	{
-		Name: Prefix + "source-groups", set: setSourceGroups, Values: "names, comma separated", Default: "none",
+		Name: Prefix + "source-groups", From: FromConnection, set: setSourceGroups, Values: "names, comma separated", Default: "none",
 		Effect:  "Clients in these ranges of the edge's configuration are allowed besides those of spec.loadBalancerSourceRanges; others are not.",
 		Aliases: aws("extra-security-groups", "", setSourceGroups),
 	},

@@ -43,7 +43,9 @@ func (h *layer7) handle(c *listen.Conn) {
 }
 
 func (h *layer7) update(p *plan.Port) {
-	h.server.Update(h.configOf(p), p.Server.Drain)
+	if p.Settings.BackendProtocol.IsHTTP() { // otherwise the connections that remain keep their settings
+		h.server.Update(h.configOf(p))
+	}
 }
 
 func (h *layer7) removed(backend netip.AddrPort) { h.server.BackendRemoved(backend) }

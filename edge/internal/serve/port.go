@@ -27,8 +27,7 @@ type port struct {
 	group    *health.Group
 	ejector  *health.Ejector
 	listener *listen.Listener // nil: not open
-	handler  handler
-	former   []handler // earlier handlers, which drain
+	handlers [layers]handler  // nil: no connection of the layer has come yet
 	target   accesslog.Target
 	log      atomic.Pointer[accesslog.Log] // nil: no access log
 	err      error                         // why it is not open
@@ -65,18 +64,19 @@ func newPort(s *Server, p plan.Port) *port {
 
 // backendRemoved is called while the port's plan is changed.
 func (p *port) backendRemoved(b *backends.Backend) {
-	if p.handler != nil {
-		p.handler.removed(b.Addr())
-	}
-	for _, h := range p.former {
+	for _, h := range p.used() {
 		h.removed(b.Addr())
 	}
 }
 
-// set changes the plan of the port. Established connections keep their settings.
+// used returns the handlers that may have connections.
+func (p *port) used() []handler {
+	return slices.DeleteFunc(slices.Clone(p.handlers[:]), func(h handler) bool { return h == nil })
+}
+
+// set changes the plan of the port. The column "from" of the table of annotations says when each setting takes effect.
 func (p *port) set(next plan.Port) {
-	changed := p.plan.Settings != next.Settings // setService keeps the pointer if the settings are equal
-	layer := p.handler == nil || p.plan.Settings.BackendProtocol.IsHTTP() != next.Settings.BackendProtocol.IsHTTP()
+	before := p.plan
 	p.plan = next
 	p.setLog()
 	addrs := make([]netip.AddrPort, len(next.Server.Backends))
@@ -86,37 +86,55 @@ func (p *port) set(next plan.Port) {
 	p.pool.Replace(&next.Server)
 	p.group.Set(checkSettings(next.Settings), addrs)
 	p.ejector.Set(addrs)
-	switch {
-	case layer:
-		p.replaceHandler()
-	case changed:
-		p.handler.update(&p.plan)
+	if before.Settings != next.Settings { // setService keeps the pointer if the settings are equal
+		for _, h := range p.used() {
+			h.update(&p.plan)
+		}
 	}
-	if p.listener != nil && (layer || changed) {
+	if p.listener != nil && !sameAdmission(&before, &next) {
 		p.listener.Set(p.settings())
 	}
 }
 
-// replaceHandler makes a handler of the plan's layer. Connections of the former handler drain.
-func (p *port) replaceHandler() {
-	old := p.handler
-	if p.plan.Settings.BackendProtocol.IsHTTP() {
-		p.handler = newLayer7(p)
-	} else {
-		p.handler = newLayer4(p)
+// sameAdmission reports whether two plans of a port treat new connections alike.
+func sameAdmission(a, b *plan.Port) bool {
+	return a.Settings == b.Settings && a.TLS == b.TLS && slices.Equal(a.Certificates, b.Certificates) &&
+		a.Restricted == b.Restricted && slices.Equal(a.Allowed, b.Allowed)
+}
+
+// layer is an index of a port's handlers.
+type layer int
+
+const (
+	layerStream layer = iota // layer 4
+	layerWeb                 // layer 7
+	layers
+)
+
+func layerOf(s *balancer.Settings) layer {
+	if s.BackendProtocol.IsHTTP() {
+		return layerWeb
 	}
-	if old == nil {
-		return
+	return layerStream
+}
+
+// handler returns the handler of the plan's layer. Connections that came under the other layer keep its handler, because
+// their clients have begun to speak as it expects.
+func (p *port) handler() handler {
+	l := layerOf(p.plan.Settings)
+	if p.handlers[l] == nil {
+		if l == layerWeb {
+			p.handlers[l] = newLayer7(p)
+		} else {
+			p.handlers[l] = newLayer4(p)
+		}
 	}
-	p.former = append(p.former, old)
-	p.server.drain(p.plan.Server.Drain, old.shutdown, func() {
-		p.former = slices.DeleteFunc(p.former, func(h handler) bool { return h == old })
-	})
+	return p.handlers[l]
 }
 
 // settings returns the settings of the port's listener.
 func (p *port) settings() *listen.Settings {
-	h := p.handler
+	h := p.handler()
 	s := &listen.Settings{
 		Handle: func(c *listen.Conn) {
 			p.accepted.Add(1)
@@ -148,7 +166,7 @@ func (p *port) close(limit time.Duration) {
 	if p.listener != nil {
 		p.listener.Close() //nolint:errcheck // the port is gone in any case
 	}
-	handlers := append(slices.Clone(p.former), p.handler)
+	handlers := p.used()
 	p.server.drain(limit, func(ctx context.Context) {
 		var all sync.WaitGroup
 		for _, h := range handlers {

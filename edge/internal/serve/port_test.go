@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,10 +40,10 @@ func (h *fakeHandler) shutdown(ctx context.Context) {
 	}
 }
 
-// TestAClosedPortDrainsItsFormerHandlersToo closes a port with a connection of the layer that it had before. The port
+// TestAClosedPortDrainsBothLayers closes a port with a connection of the layer that it had before. The port
 // must stay until that connection has ended, or is ended at the limit. Otherwise the edge would no longer ask the
 // agent for the address, and would close the access log, while the connection is still served.
-func TestAClosedPortDrainsItsFormerHandlersToo(t *testing.T) {
+func TestAClosedPortDrainsBothLayers(t *testing.T) {
 	for name, ends := range map[string]bool{"the connection ends": true, "the limit ends it": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -52,7 +53,7 @@ func TestAClosedPortDrainsItsFormerHandlersToo(t *testing.T) {
 				defer s.end()
 				former, present := &fakeHandler{ended: make(chan struct{})}, &fakeHandler{ended: make(chan struct{})}
 				close(present.ended) // it has no connection
-				p := &port{server: s, former: []handler{former}, handler: present}
+				p := &port{server: s, handlers: [layers]handler{layerStream: former, layerWeb: present}}
 				planned := plan.Port{
 					Frontend: netip.MustParseAddrPort("192.0.2.1:80"), Service: object.Name{Namespace: "default", Name: "web"}, Settings: &balancer.Settings{},
 				}
@@ -115,4 +116,27 @@ func TestFailedDialsAndTheLogAreInTheStatus(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestEachFieldOfAPlanReachesALivePort changes each field of a plan. Either the listener gets new settings, or the
+// comment of the field below says why it needs none.
+func TestEachFieldOfAPlanReachesALivePort(t *testing.T) {
+	needless := map[string]string{
+		"Frontend": "another frontend is another port",
+		"Service":  "the port of another service is another port",
+		"UID":      "as Service",
+		"Name":     "for people only; TLS and Certificates follow from it",
+		"Server":   "the pool gets it with every plan",
+	}
+	full := plan.Port{
+		Settings: &balancer.Settings{}, TLS: true, Certificates: []balancer.CertificateRef{{Name: "web"}},
+		Restricted: true, Allowed: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")},
+	}
+	for field := range reflect.TypeFor[plan.Port]().Fields() {
+		var changed plan.Port
+		reflect.ValueOf(&changed).Elem().FieldByIndex(field.Index).Set(reflect.ValueOf(full).FieldByIndex(field.Index))
+		if reaches := !sameAdmission(&plan.Port{}, &changed); reaches == (needless[field.Name] != "") {
+			t.Errorf("%s: the listener gets new settings: %v; a reason why not: %q", field.Name, reaches, needless[field.Name])
+		}
+	}
 }

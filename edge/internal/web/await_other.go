@@ -16,3 +16,6 @@ func (*reader) await() (*scratch, error) { return nil, net.ErrClosed }
 
 // alive returns true, because there is no check for the end of an idle connection here.
 func alive(syscall.RawConn) bool { return true }
+
+// arrived returns false, because there is no such check here.
+func arrived(*net.TCPConn) bool { return false }

@@ -72,3 +72,18 @@ func alive(raw syscall.RawConn) bool {
 	})
 	return err == nil && open
 }
+
+// arrived reports whether bytes of a connection wait to be read.
+func arrived(tcp *net.TCPConn) bool {
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return false
+	}
+	var some bool
+	err = raw.Control(func(fd uintptr) {
+		var b [1]byte
+		n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT) // #nosec G115 -- a file descriptor
+		some = err == nil && n > 0
+	})
+	return err == nil && some
+}

@@ -35,9 +35,9 @@ func (b *requestBody) abandon() {
 
 // Read implements io.Reader.
 func (b *requestBody) Read(p []byte) (int, error) {
-	if now := time.Now(); now.Sub(b.armed) > armEvery(b.x.g.config.IdleTimeout) {
+	if now := time.Now(); now.Sub(b.armed) > armEvery(b.x.set.config.IdleTimeout) {
 		b.armed = now
-		b.control.SetReadDeadline(now.Add(b.x.g.config.IdleTimeout)) //nolint:errcheck // then reading fails
+		b.control.SetReadDeadline(now.Add(b.x.set.config.IdleTimeout)) //nolint:errcheck // then reading fails
 	}
 	n, err := b.ReadCloser.Read(p)
 	b.x.received.Add(int64(n))
@@ -94,9 +94,9 @@ func (w *responseWriter) Write(p []byte) (int, error) {
 }
 
 func (w *responseWriter) arm() {
-	if now := time.Now(); now.Sub(w.armed) > armEvery(w.x.g.config.IdleTimeout) {
+	if now := time.Now(); now.Sub(w.armed) > armEvery(w.x.set.config.IdleTimeout) {
 		w.armed = now
-		w.control.SetWriteDeadline(now.Add(w.x.g.config.IdleTimeout)) //nolint:errcheck // then writing fails
+		w.control.SetWriteDeadline(now.Add(w.x.set.config.IdleTimeout)) //nolint:errcheck // then writing fails
 	}
 }
 
@@ -127,8 +127,8 @@ func (t *tunnel) Read(p []byte) (int, error) {
 
 // Write implements io.Writer.
 func (t *tunnel) Write(p []byte) (int, error) {
-	t.Conn.SetWriteDeadline(time.Now().Add(t.x.g.config.IdleTimeout)) //nolint:errcheck // then writing fails
-	t.x.passed.Add(int64(len(p)))                                     // before the client has it, and may end the exchange
+	t.Conn.SetWriteDeadline(time.Now().Add(t.x.set.config.IdleTimeout)) //nolint:errcheck // then writing fails
+	t.x.passed.Add(int64(len(p)))                                       // before the client has it, and may end the exchange
 	n, err := t.Conn.Write(p)
 	t.x.passed.Add(int64(n - len(p)))
 	return n, err
@@ -153,5 +153,5 @@ func (p *bufferPool) Get() []byte {
 // Put implements httputil.BufferPool.
 func (p *bufferPool) Put(b []byte) { p.pool.Put(&b) }
 
-// discard returns a log that drops the errors of ReverseProxy, because records have them.
-func (g *generation) discard() *log.Logger { return log.New(io.Discard, "", 0) }
+// discard drops the errors of ReverseProxy, because records have them.
+var discard = log.New(io.Discard, "", 0)

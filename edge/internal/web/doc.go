@@ -17,8 +17,10 @@
 //     lines without CR. The guard runs the parser over all bytes for the reference, and answers a request
 //     that the parser refuses with 400. Rejected: a check of parsed requests in a handler, because net/http
 //     has repaired faults by then and does not report them.
-//   - A change of settings makes a new generation. Connections of the former generation end after their
-//     current request, as at the end of a port. So a connection has the same settings for all of its life.
+//   - Changed settings apply to the next request of each connection. No connection ends, and no request, because clients
+//     lose requests that they send while a connection ends. Rejected: a server for each version of the settings,
+//     whose connections end when the settings change. Only the reference keeps the idle timeout of a connection
+//     between requests, because net/http does.
 //   - X-Forwarded-For gets the client's address appended, X-Forwarded-Proto and -Port are replaced. A
 //     backend can trust the last address only. The edge keeps earlier addresses, as clouds do, because
 //     there may be other proxies in front of it.

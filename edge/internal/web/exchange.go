@@ -13,7 +13,7 @@ import (
 
 // exchange is a request of the reference, and the session of the pool for it.
 type exchange struct {
-	g      *generation
+	set    *settings
 	guard  *guard
 	cancel context.CancelFunc
 
@@ -30,9 +30,9 @@ type exchangeKey struct{}
 
 func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{}).(*exchange) }
 
-func newExchange(g *generation, guard *guard, r *http.Request) *exchange {
-	g.exchanges.Add(1)
-	x := &exchange{g: g, guard: guard}
+func newExchange(set *settings, guard *guard, r *http.Request) *exchange {
+	set.server.exchanges.Add(1)
+	x := &exchange{set: set, guard: guard}
 	x.record = Record{
 		Time: time.Now(), RequestTime: -1, BackendTime: -1, ResponseTime: -1,
 		Method: r.Method, Proto: r.Proto, UserAgent: r.UserAgent(),
@@ -57,7 +57,7 @@ func (x *exchange) BackendRemoved() {}
 
 // pick chooses a backend that was not tried.
 func (x *exchange) pick(tried []*backends.Backend) *backends.Backend {
-	b := x.g.pool.Pick(x.guard.info.client, x.guard.info.local, tried, x)
+	b := x.set.pool.Pick(x.guard.info.client, x.guard.info.local, tried, x)
 	if b != nil {
 		x.backend, x.record.Backend = b, b.Addr()
 	}
@@ -66,8 +66,8 @@ func (x *exchange) pick(tried []*backends.Backend) *backends.Backend {
 
 // fail releases a backend that could not be reached, and marks it as failed.
 func (x *exchange) fail(err error) {
-	x.g.config.Dialer.Fail(x.g.pool, x.backend, err)
-	x.g.pool.Release(x.backend, x, netip.Addr{})
+	x.set.config.Dialer.Fail(x.set.pool, x.backend, err)
+	x.set.pool.Release(x.backend, x, netip.Addr{})
 	x.backend = nil
 }
 
@@ -88,16 +88,16 @@ func (x *exchange) responded(status int) {
 
 // finish releases the backend and records the request.
 func (x *exchange) finish() {
-	defer x.g.exchanges.Done()
+	defer x.set.server.exchanges.Done()
 	if x.backend != nil {
-		x.g.pool.Release(x.backend, x, x.guard.info.client.Addr())
+		x.set.pool.Release(x.backend, x, x.guard.info.client.Addr())
 	}
-	if x.g.config.Record == nil {
+	if x.set.config.Record == nil {
 		return
 	}
 	if !x.answered.IsZero() {
 		x.record.ResponseTime = time.Since(x.answered)
 	}
 	x.record.Received, x.record.Sent = x.received.Load(), x.passed.Load()
-	x.g.config.Record(&x.record)
+	x.set.config.Record(&x.record)
 }

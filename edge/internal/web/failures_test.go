@@ -320,24 +320,72 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
-// TestUpdate checks that new settings apply to new connections, and that former connections end.
+// TestUpdate checks that new settings apply to the next request of a connection, and that a request in flight completes
+// under the settings with which it began.
 func TestUpdate(t *testing.T) {
 	both(t, func(t *testing.T, c web.Config) {
-		e := startEdge(t, c, nil, startHTTP(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.ProtoMajor) }))
-		old := connect(t, e.addr)
+		begun, finish := make(chan struct{}), make(chan struct{})
+		e := startEdge(t, c, nil, startHTTP(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/slow" {
+				close(begun)
+				<-finish
+			}
+			fmt.Fprint(w, r.ProtoMajor)
+		}))
+		slow, old := connect(t, e.addr), connect(t, e.addr)
 		old.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
 		if _, body := old.response("GET"); body != "1" {
 			t.Fatal(body)
 		}
+		slow.send("GET /slow HTTP/1.1\r\nHost: h\r\n\r\n")
+		<-begun
 		c.Protocol = web.H2C
-		e.Update(c, 10*time.Second)
-		old.closed()
-		conn := connect(t, e.addr)
-		conn.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-		if _, body := conn.response("GET"); body != "2" {
+		e.Update(c)
+		close(finish)
+		for _, conn := range []*client{slow, connect(t, e.addr)} {
+			if conn == slow {
+				if res, body := conn.response("GET"); body != "1" || res.Close {
+					t.Fatalf("got %q, Connection: close %t", body, res.Close)
+				}
+			}
+			conn.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+			if _, body := conn.response("GET"); body != "2" {
+				t.Fatalf("got %q", body)
+			}
+		}
+		old.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx")
+		if _, body := old.response("POST"); body != "2" {
 			t.Fatal(body)
 		}
 	})
+}
+
+// TestTheIdleTimeoutChangesForWaitingConnections lets connections wait under a long timeout, which then becomes short.
+func TestTheIdleTimeoutChangesForWaitingConnections(t *testing.T) {
+	e := startEdge(t, web.Config{IdleTimeout: time.Hour}, nil, startHTTP(t, echo))
+	conn := connect(t, e.addr)
+	conn.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+	conn.response("GET")
+	e.record(t, 1)
+	e.Update(web.Config{IdleTimeout: 100 * time.Millisecond})
+	conn.closed()
+}
+
+// TestShutdownServesWhatHasArrived lets requests arrive while connections wait and the server is shut down. Each must be
+// answered, because a client does not send a POST again.
+func TestShutdownServesWhatHasArrived(t *testing.T) {
+	for range 50 {
+		e := startEdge(t, web.Config{}, nil, startHTTP(t, echo))
+		conn := connect(t, e.addr)
+		const post = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx"
+		conn.send(post)
+		conn.response("POST")
+		conn.send(post)
+		e.Shutdown(t.Context())
+		if res, body := conn.response("POST"); res.StatusCode != http.StatusOK {
+			t.Fatalf("status %d, %q", res.StatusCode, body)
+		}
+	}
 }
 
 // TestSlowReaders checks that a client which takes nothing of its response does not occupy a backend for

@@ -7,41 +7,33 @@ import (
 	"io"
 	"net/netip"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"portolan.dev/services/backends"
 )
 
-// The states of a connection on the fast path.
-const (
-	fastIdle int32 = iota // waits for a request
-	fastBusy
-	fastClosed // by shutdown, while it was idle
-)
-
 // fastConn is a client's connection on the fast path. It is the session of the pool for its current request.
 type fastConn struct {
-	g         *generation
+	server    *Server
+	set       *settings // of the current request, or of the last one
 	conn      *clientConn
 	reader    *reader // nil: there is none for this connection
 	forwarded []byte  // the fields about the client that are the same for all requests
 	client    []byte  // the client's address
 
-	state    atomic.Int32
 	requests int
-	reading  deadline
+	reading  deadline // while the connection waits for a request, mu guards it
 	writing  deadline
 
 	mu      sync.Mutex
+	waiting bool               // for a request
 	dialing context.CancelFunc // cancels the current dial; nil: none
 	link    *link              // to the backend of the current request; nil: none
 	aborted bool
 }
 
-func newFastConn(g *generation, conn *clientConn) *fastConn {
-	c := &fastConn{g: g, conn: conn}
-	c.state.Store(fastBusy) // not idle, because the client has perhaps sent its first request
+func newFastConn(set *settings, conn *clientConn) *fastConn {
+	c := &fastConn{server: set.server, set: set, conn: conn}
 	if conn.tcp != nil {
 		c.reader = newReader(conn.tcp)
 	}
@@ -64,14 +56,11 @@ const (
 // run serves the connection, from which read has been read, until it ends or the reference takes it
 // over.
 func (c *fastConn) run(read []byte) {
-	defer c.g.fast.remove(c)
+	defer c.server.fast.remove(c)
 	for {
 		s, err := c.await(read)
 		read = nil
-		if err != nil || !c.begin() {
-			if s != nil {
-				s.put()
-			}
+		if err != nil {
 			c.conn.Close() //nolint:errcheck // nothing is under way
 			return
 		}
@@ -88,31 +77,69 @@ func (c *fastConn) run(read []byte) {
 			c.conn.Close() //nolint:errcheck // all was written, or the client is gone
 			return
 		}
-		c.state.Store(fastIdle)
-		if c.g.fast.draining.Load() {
-			c.conn.Close() //nolint:errcheck // nothing is under way
-			return
-		}
 	}
 }
 
-// begin reports whether a request may be served. It may not if shutdown has closed the idle connection.
-func (c *fastConn) begin() bool {
-	return c.state.CompareAndSwap(fastIdle, fastBusy) || c.state.Load() == fastBusy
-}
-
-// await waits for the first bytes of a request, unless they have been read.
+// await waits for the first bytes of a request, unless they have been read. Once the server is shut down, it does not
+// wait any more, but bytes that have arrived are served.
 func (c *fastConn) await(read []byte) (*scratch, error) {
 	if len(read) > 0 {
 		s := getScratch()
 		s.in = append(s.in, read...)
 		return s, nil
 	}
-	idle := c.g.config.IdleTimeout
-	if c.requests == 0 {
-		idle = c.g.config.HeaderTimeout
+	c.wait()
+	s, err := c.first()
+	if c.waited() && isTimeout(err) && arrived(c.conn.accepted.Raw) {
+		c.armRead(time.Now(), c.set.config.HeaderTimeout)
+		s, err = c.first()
 	}
-	c.armRead(time.Now(), idle)
+	return s, err
+}
+
+// wait arms the deadline of the wait for a request.
+func (c *fastConn) wait() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting = true
+	c.set = c.server.settings.Load()
+	c.armWait()
+}
+
+// armWait moves the deadline of a connection that waits for a request, as the settings and the state of the server say.
+// The caller holds the lock.
+func (c *fastConn) armWait() {
+	now, set := time.Now(), c.server.settings.Load()
+	switch {
+	case c.requests == 0: // the client has perhaps sent its first request
+		c.armRead(now, set.config.HeaderTimeout)
+	case c.server.fast.draining.Load():
+		c.reading = deadline{now}
+		c.conn.SetReadDeadline(now) //nolint:errcheck // then reading fails
+	default:
+		c.armRead(now, set.config.IdleTimeout)
+	}
+}
+
+// waited ends the wait for a request. It reports whether the server was shut down meanwhile.
+func (c *fastConn) waited() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting = false
+	return c.server.fast.draining.Load()
+}
+
+// rearm applies changed settings to the connection, if it waits for a request.
+func (c *fastConn) rearm() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waiting {
+		c.armWait()
+	}
+}
+
+// first reads the first bytes of a request.
+func (c *fastConn) first() (*scratch, error) {
 	if c.reader != nil {
 		return c.reader.await()
 	}
@@ -128,7 +155,7 @@ func (c *fastConn) await(read []byte) (*scratch, error) {
 // hand gives the connection, with the bytes in s, to the reference.
 func (c *fastConn) hand(s *scratch) {
 	defer s.put()
-	if c.conn.SetDeadline(time.Time{}) != nil || !c.g.refer(c.conn, s.in) {
+	if c.conn.SetDeadline(time.Time{}) != nil || !c.server.refer(c.conn, s.in) {
 		c.conn.Close() //nolint:errcheck // the client or the port is gone
 	}
 }
@@ -139,7 +166,7 @@ func (c *fastConn) serveAll(s *scratch) next {
 		if then := c.serveOne(s); then != nextRequest || len(s.in) == 0 {
 			return then
 		}
-		if c.g.fast.draining.Load() {
+		if c.server.fast.draining.Load() {
 			return nextClose
 		}
 	}
@@ -147,6 +174,7 @@ func (c *fastConn) serveAll(s *scratch) next {
 
 // serveOne serves one request.
 func (c *fastConn) serveOne(s *scratch) next {
+	c.set = c.server.settings.Load()
 	if err := c.readHead(s); err != nil {
 		var r *refusal
 		switch {
@@ -157,7 +185,7 @@ func (c *fastConn) serveOne(s *scratch) next {
 		}
 		return c.refuse(s, r)
 	}
-	if !ordinary(s) {
+	if !ordinary(s) || c.set.takesReference() {
 		return nextRefer
 	}
 	c.requests++
@@ -179,7 +207,7 @@ func (c *fastConn) readHead(s *scratch) error {
 			return errHeadTooLarge
 		}
 		if until.at.IsZero() {
-			until.at = time.Now().Add(c.g.config.HeaderTimeout)
+			until.at = time.Now().Add(c.set.config.HeaderTimeout)
 			c.reading = until
 			c.conn.SetReadDeadline(until.at) //nolint:errcheck // then reading fails
 		}
@@ -206,10 +234,10 @@ func (c *fastConn) refuse(s *scratch, r *refusal) next {
 	if c.write(now, s.out) != nil {
 		then = nextClose
 	}
-	if c.g.config.Record != nil {
+	if c.set.config.Record != nil {
 		record := Record{Time: now, RequestTime: -1, BackendTime: -1, ResponseTime: -1, Status: f.status, Sent: int64(len(f.body()))}
 		record.setConnection(&c.conn.info)
-		c.g.config.Record(&record)
+		c.set.config.Record(&record)
 	}
 	return then
 }
@@ -221,18 +249,11 @@ func (c *fastConn) armRead(now time.Time, after time.Duration) {
 }
 
 func (c *fastConn) write(now time.Time, b []byte) error {
-	if at, ok := c.writing.set(now, c.g.config.IdleTimeout); ok {
+	if at, ok := c.writing.set(now, c.set.config.IdleTimeout); ok {
 		c.conn.SetWriteDeadline(at) //nolint:errcheck // then writing fails
 	}
 	_, err := c.conn.Write(b)
 	return err
-}
-
-// closeIfIdle closes the connection if it waits for a request.
-func (c *fastConn) closeIfIdle() {
-	if c.state.CompareAndSwap(fastIdle, fastClosed) {
-		c.conn.Close() //nolint:errcheck // nothing is under way
-	}
 }
 
 // setLink sets the connection to the backend. It reports false if the request was aborted.
@@ -278,8 +299,8 @@ func (c *fastConn) setDialing(cancel context.CancelFunc) bool {
 
 // pick chooses a backend for the current request.
 func (c *fastConn) pick(tried []*backends.Backend) *backends.Backend {
-	return c.g.pool.Pick(c.conn.info.client, c.conn.info.local, tried, c)
+	return c.server.pool.Pick(c.conn.info.client, c.conn.info.local, tried, c)
 }
 
 // releaseFailed releases a backend without renewing the client's affinity.
-func (c *fastConn) releaseFailed(b *backends.Backend) { c.g.pool.Release(b, c, netip.Addr{}) }
+func (c *fastConn) releaseFailed(b *backends.Backend) { c.server.pool.Release(b, c, netip.Addr{}) }

@@ -37,12 +37,13 @@ func (f *fastConns) remove(c *fastConn) {
 	f.running.Done()
 }
 
-// shutdown closes idle connections and waits for the others. When ctx ends, it aborts the remaining ones.
+// shutdown ends connections after their current request, and those that wait for one. When ctx ends, it aborts the
+// remaining ones.
 func (f *fastConns) shutdown(ctx context.Context) {
 	f.mu.Lock()
 	f.draining.Store(true)
 	f.mu.Unlock()
-	f.each((*fastConn).closeIfIdle)
+	f.each((*fastConn).rearm)
 	if !waitUntil(ctx, &f.running) {
 		f.each((*fastConn).Abort)
 		f.running.Wait()

@@ -37,7 +37,7 @@ func newFastExchange(c *fastConn, s *scratch) *fastExchange {
 	method := h.method.of(s.in)
 	x.head = string(method) == "HEAD"
 	x.retriable = !h.chunked && h.length <= 0 && isIdempotent(method)
-	if c.g.config.Details {
+	if c.set.config.Details {
 		x.fillRecord()
 	}
 	return x
@@ -125,12 +125,12 @@ func (x *fastExchange) send() bool {
 func (x *fastExchange) connect(fresh bool) (reused, ok bool) {
 	var tried []*backends.Backend
 	x.failed = failNoBackend
-	for len(tried) < x.c.g.config.Dialer.MaxAttempts {
+	for len(tried) < x.c.set.config.Dialer.MaxAttempts {
 		if x.backend = x.c.pick(tried); x.backend == nil {
 			return false, false
 		}
 		x.record.Backend = x.backend.Addr()
-		x.up = x.c.g.upstreams.get(x.c.g.pool, x.backend.Addr())
+		x.up = x.c.set.upstreams.get(x.c.server.pool, x.backend.Addr())
 		if !fresh && x.takeIdle() {
 			return true, x.attach()
 		}
@@ -200,8 +200,8 @@ func (x *fastExchange) dial(tried []*backends.Backend) error {
 	if !x.c.setDialing(cancel) {
 		return errAborted
 	}
-	d := &x.c.g.config.Dialer
-	conn, err := d.Dial(ctx, x.backend.Addr(), d.Timeout(x.c.g.pool, tried))
+	d := &x.c.set.config.Dialer
+	conn, err := d.Dial(ctx, x.backend.Addr(), d.Timeout(x.c.server.pool, tried))
 	if err == nil {
 		x.link, err = newLink(conn)
 	}
@@ -214,7 +214,7 @@ func (x *fastExchange) dial(tried []*backends.Backend) error {
 	case ctx.Err() != nil:
 		return errBackendRemoved
 	}
-	d.Fail(x.c.g.pool, x.backend, err)
+	d.Fail(x.c.server.pool, x.backend, err)
 	return &dialError{err}
 }
 
@@ -231,7 +231,7 @@ func (x *fastExchange) drop(failed bool) {
 	if failed {
 		x.c.releaseFailed(x.backend)
 	} else {
-		x.c.g.pool.Release(x.backend, x.c, x.c.conn.info.client.Addr())
+		x.c.server.pool.Release(x.backend, x.c, x.c.conn.info.client.Addr())
 	}
 	x.backend = nil
 }
@@ -241,7 +241,7 @@ func (x *fastExchange) fail() next {
 	if x.started || x.failed.status == 0 {
 		return nextClose
 	}
-	x.closes = x.closes || x.failed.closes() || x.upload.pending() || x.c.g.fast.draining.Load()
+	x.closes = x.closes || x.failed.closes() || x.upload.pending() || x.c.server.fast.draining.Load()
 	now := time.Now()
 	x.s.out = x.failed.appendTo(x.s.out[:0], dateAt(now), x.head, x.closes)
 	x.record.Status = x.failed.status
@@ -263,7 +263,7 @@ func (x *fastExchange) finish() {
 		x.link = nil
 	}
 	x.drop(false)
-	record := x.c.g.config.Record
+	record := x.c.set.config.Record
 	if record == nil {
 		return
 	}

@@ -76,7 +76,7 @@ func (x *fastExchange) readBack() error {
 
 // armBack moves the idle deadline of the connection to the backend.
 func (x *fastExchange) armBack(now time.Time) {
-	if at, ok := x.link.deadline.set(now, x.c.g.config.IdleTimeout); ok {
+	if at, ok := x.link.deadline.set(now, x.c.set.config.IdleTimeout); ok {
 		x.link.SetDeadline(at) //nolint:errcheck // then reading fails
 	}
 }

@@ -45,7 +45,7 @@ func (x *fastExchange) readResponse() bool {
 	for {
 		complete, err := s.res.parse(s.back)
 		full := !complete && len(s.back) == len(s.backSpace)
-		if err != nil || full && !s.growBack(x.c.g.config.MaxHeaderBytes) {
+		if err != nil || full && !s.growBack(x.c.set.config.MaxHeaderBytes) {
 			x.failed = failResponse
 			return false
 		}
@@ -98,7 +98,7 @@ func (x *fastExchange) framing() framing {
 func (x *fastExchange) pass() bool {
 	s, h := x.s, &x.s.res
 	how := x.framing()
-	x.closes = x.closes || x.upload.pending() || x.c.g.fast.draining.Load()
+	x.closes = x.closes || x.upload.pending() || x.c.server.fast.draining.Load()
 	x.record.Status = h.status
 	s.out = appendHead(s.out[:0], s, dateAt(x.answered))
 	if x.closes {
@@ -207,7 +207,7 @@ func (x *fastExchange) passPiece(left int64) (int64, error) {
 	now := time.Now()
 	x.armBack(now)
 	if x.c.conn.tcp != nil && left >= spliceFrom {
-		if at, ok := x.c.writing.set(now, x.c.g.config.IdleTimeout); ok {
+		if at, ok := x.c.writing.set(now, x.c.set.config.IdleTimeout); ok {
 			x.c.conn.SetWriteDeadline(at) //nolint:errcheck // then writing fails
 		}
 		return io.CopyN(x.c.conn.tcp, x.link.TCPConn, min(left, splicePiece))

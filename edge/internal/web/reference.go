@@ -2,142 +2,101 @@ package web
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httputil"
-	"strings"
+	"sync/atomic"
 )
 
-// newHTTPServer returns the server of the reference. Its requests end with ctx.
-func (g *generation) newHTTPServer(ctx context.Context, log *slog.Logger) *http.Server {
+// reference is a server of net/http, for connections that the fast path does not take. net/http takes the idle timeout of a
+// connection from its server, so each idle timeout has a reference of its own, and connections keep the idle timeout under
+// which they came.
+type reference struct {
+	lis   *listener
+	http  *http.Server
+	open  atomic.Int64  // connections, also those that it is about to get
+	ended chan struct{} // closed when it accepts no more connections
+}
+
+// reference returns the reference for a connection that comes now, which counts it. It returns nil if the server takes
+// no more connections.
+func (s *Server) reference() *reference {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	idle := s.settings.Load().config.IdleTimeout
+	r := s.references[idle]
+	if r == nil {
+		r = s.newReference()
+		s.references[idle] = r
+	}
+	r.open.Add(1)
+	return r
+}
+
+// forgetReferences ends the references of former idle timeouts that have no connections. The caller holds the lock.
+func (s *Server) forgetReferences() {
+	for idle, r := range s.references {
+		if idle != s.settings.Load().config.IdleTimeout && r.open.Load() == 0 {
+			delete(s.references, idle)
+			r.close()
+		}
+	}
+}
+
+// newReference starts a reference with the idle timeout of the settings.
+func (s *Server) newReference() *reference {
+	r := &reference{lis: newListener(), ended: make(chan struct{})}
+	r.http = s.newHTTPServer(func(_ net.Conn, state http.ConnState) {
+		if state == http.StateClosed || state == http.StateHijacked {
+			r.open.Add(-1)
+		}
+	})
+	go func() {
+		defer close(r.ended)
+		if err := r.http.Serve(r.lis); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+			s.log.Error("the server of HTTP ended", "err", err)
+		}
+	}()
+	return r
+}
+
+// give gives a connection to the reference, which has counted it. It returns false if the reference has ended.
+func (r *reference) give(c net.Conn) bool {
+	given := r.lis.give(c)
+	if !given {
+		r.open.Add(-1)
+	}
+	return given
+}
+
+// close ends all connections of the reference.
+func (r *reference) close() {
+	r.http.Close() //nolint:errcheck // the listener has no errors
+	<-r.ended
+}
+
+// newHTTPServer returns a server of net/http with the present settings that a connection has for all of its life.
+func (s *Server) newHTTPServer(changed func(net.Conn, http.ConnState)) *http.Server {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
+	c := &s.settings.Load().config
 	return &http.Server{
-		Handler:           &reference{g: g, proxy: g.newReverseProxy()},
+		Handler:           &handler{server: s},
 		Protocols:         &protocols,
-		ReadHeaderTimeout: g.config.HeaderTimeout,
-		IdleTimeout:       g.config.IdleTimeout,
-		MaxHeaderBytes:    g.config.MaxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ReadHeaderTimeout: c.HeaderTimeout,
+		IdleTimeout:       c.IdleTimeout,
+		MaxHeaderBytes:    c.MaxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		BaseContext:       func(net.Listener) context.Context { return s.requests },
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, guardKey{}, c)
 		},
+		ConnState:                    changed,
 		DisableGeneralOptionsHandler: true,
-	}
-}
-
-// guardKey is the key of a connection's guard in the contexts of its requests.
-type guardKey struct{}
-
-// reference serves requests by httputil.ReverseProxy.
-type reference struct {
-	g     *generation
-	proxy *httputil.ReverseProxy
-}
-
-// ServeHTTP implements http.Handler.
-func (h *reference) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	guard := r.Context().Value(guardKey{}).(*guard)
-	x := newExchange(h.g, guard, r)
-	defer x.finish()
-	rw := &responseWriter{ResponseWriter: w, x: x, control: http.NewResponseController(w)}
-	if r.ProtoMajor == 1 {
-		if refused := guard.refusedRequest(); refused != nil {
-			x.forgetRequest()
-			failureOfRefusal(refused).serve(rw)
-			return
-		}
-		defer guard.finished.Store(guard.requests)
-	}
-	if r.Method == http.MethodConnect {
-		failConnectTo.serve(rw)
-		return
-	}
-	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), exchangeKey{}, x))
-	defer cancel()
-	x.cancel = cancel
-	r = r.WithContext(ctx)
-	if r.Body != nil && r.Body != http.NoBody {
-		rw.body = &requestBody{ReadCloser: r.Body, x: x, control: rw.control}
-		r.Body = rw.body
-		rw.http1 = r.ProtoMajor == 1
-		// Otherwise net/http discards the unread part of the body when the response begins.
-		rw.control.EnableFullDuplex() //nolint:errcheck // HTTP/2 has it always
-		defer rw.body.abandon()
-	}
-	h.proxy.ServeHTTP(rw, r)
-}
-
-func (g *generation) newReverseProxy() *httputil.ReverseProxy {
-	p := &httputil.ReverseProxy{
-		Rewrite:        g.rewrite,
-		Transport:      &poolTransport{g: g},
-		ModifyResponse: modifyResponse,
-		ErrorHandler:   handleError,
-		ErrorLog:       g.discard(),
-		BufferPool:     copyBuffers,
-	}
-	if g.config.Protocol == GRPC {
-		p.FlushInterval = -1
-	}
-	return p
-}
-
-// rewrite makes the request to the backend. Each attempt sets the host of the URL.
-func (g *generation) rewrite(p *httputil.ProxyRequest) {
-	x := exchangeOf(p.In.Context())
-	out := p.Out
-	out.URL.Scheme = "http"
-	if g.config.Protocol == HTTPS {
-		out.URL.Scheme = "https"
-	}
-	out.Host = p.In.Host
-	out.URL.RawQuery, out.URL.ForceQuery = p.In.URL.RawQuery, p.In.URL.ForceQuery
-	if target := p.In.RequestURI; isTarget([]byte(target)) && (target == "*" || strings.HasPrefix(target, "/") && !strings.HasPrefix(target, "//")) {
-		// The target is passed on as the client wrote it, because URL would write some characters differently.
-		// A target of HTTP/2 can have spaces, which must not get into a request line.
-		out.URL.Opaque, out.URL.RawQuery, out.URL.ForceQuery = target, "", false
-	}
-	out.Trailer = p.In.Trailer // net/http fills it at the end of the body
-	forward(out.Header, p.In.Header, &x.guard.info)
-}
-
-// kept are fields that ReverseProxy removes, and that the edge passes on unchanged.
-var kept = []string{"Forwarded", "X-Forwarded-Host"}
-
-// forward sets the fields that tell the backend about the client.
-func forward(out, in http.Header, i *info) {
-	for _, name := range kept {
-		if values, ok := in[name]; ok {
-			out[name] = values
-		}
-	}
-	client := i.client.Addr().String()
-	if before := in["X-Forwarded-For"]; len(before) > 0 {
-		client = strings.Join(before, ", ") + ", " + client
-	}
-	out.Set("X-Forwarded-For", client)
-	out.Set("X-Forwarded-Proto", i.scheme())
-	out.Set("X-Forwarded-Port", portString(i.local.Port()))
-}
-
-// modifyResponse records the time and the status of the head of a response.
-func modifyResponse(r *http.Response) error {
-	exchangeOf(r.Request.Context()).responded(r.StatusCode)
-	return nil
-}
-
-func handleError(w http.ResponseWriter, r *http.Request, err error) {
-	x := exchangeOf(r.Context())
-	switch refused := x.guard.bodyRefused(); {
-	case refused != nil && r.ProtoMajor == 1:
-		failureOfRefusal(refused).serve(w)
-	case x.bodyTimeout.Load():
-		failClientTime.serve(w)
-	default:
-		failureOf(err).serve(w)
 	}
 }

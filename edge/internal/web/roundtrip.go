@@ -11,14 +11,14 @@ import (
 )
 
 // poolTransport sends each request of the reference to a backend of the pool.
-type poolTransport struct{ g *generation }
+type poolTransport struct{ set *settings }
 
 // RoundTrip implements http.RoundTripper. If a backend cannot be reached, it tries another one.
 func (b *poolTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	x := exchangeOf(r.Context())
 	err := errNoBackend
 	var tried []*backends.Backend
-	for len(tried) < b.g.config.Dialer.MaxAttempts && r.Context().Err() == nil {
+	for len(tried) < b.set.config.Dialer.MaxAttempts && r.Context().Err() == nil {
 		backend := x.pick(tried)
 		if backend == nil {
 			break
@@ -41,7 +41,7 @@ type dialTimeoutKey struct{}
 // attempt sends a request to the last of the backends in tried.
 func (b *poolTransport) attempt(x *exchange, r *http.Request, tried []*backends.Backend) (*http.Response, error) {
 	addr := tried[len(tried)-1].Addr()
-	timeout := b.g.config.Dialer.Timeout(b.g.pool, tried)
+	timeout := b.set.config.Dialer.Timeout(b.set.pool, tried)
 	ctx := context.WithValue(r.Context(), dialTimeoutKey{}, timeout)
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { x.delivered() }})
 	out := r.WithContext(ctx)
@@ -51,7 +51,7 @@ func (b *poolTransport) attempt(x *exchange, r *http.Request, tried []*backends.
 	if r.Body != nil && r.Body != http.NoBody {
 		out.Body = openBody{r.Body}
 	}
-	return b.g.upstreams.get(b.g.pool, addr).transport.RoundTrip(out)
+	return b.set.upstreams.get(b.set.pool, addr).transport.RoundTrip(out)
 }
 
 // openBody is a body that the transport does not close after a failed dial, because the next attempt

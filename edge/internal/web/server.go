@@ -3,8 +3,11 @@ package web
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"net/netip"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"portolan.dev/edge/internal/listen"
@@ -13,88 +16,125 @@ import (
 
 // Server is the layer-7 proxy of one port of a service.
 type Server struct {
-	pool *backends.Pool
-	log  *slog.Logger
+	pool     *backends.Pool
+	log      *slog.Logger
+	settings atomic.Pointer[settings]
+	fast     fastConns
+	// requests is the context of the requests of references. abort ends it.
+	requests  context.Context
+	abort     context.CancelFunc
+	exchanges sync.WaitGroup // requests of references
 
-	mu      sync.Mutex
-	current *generation
-	former  map[*generation]struct{} // generations that drain
-	closed  bool
+	mu         sync.Mutex
+	references map[time.Duration]*reference // by idle timeout
+	closed     bool
 }
 
 // New returns a server that distributes requests over the backends of a pool.
 func New(pool *backends.Pool, c Config, log *slog.Logger) *Server {
-	return &Server{
-		pool: pool, log: log,
-		current: newGeneration(pool, c, log), former: map[*generation]struct{}{},
-	}
+	s := &Server{pool: pool, log: log, references: map[time.Duration]*reference{}}
+	s.requests, s.abort = context.WithCancel(context.Background())
+	s.settings.Store(newSettings(s, c))
+	return s
 }
 
 // Serve serves a connection and closes it. It may return before the connection has ended.
 func (s *Server) Serve(accepted *listen.Conn) {
-	conn, read := newClientConn(accepted)
+	if conn, read := newClientConn(accepted); !s.serve(conn, read) {
+		conn.Close() //nolint:errcheck // nothing was written
+	}
+}
+
+// serve serves a connection by the fast path, or by a reference if the fast path cannot. It returns false if the server
+// takes no more connections.
+func (s *Server) serve(conn *clientConn, read []byte) bool {
+	set, state := s.settings.Load(), conn.info.tls
+	if set.takesReference() || len(read) > readSize || state != nil && state.NegotiatedProtocol == "h2" {
+		return s.refer(conn, read)
+	}
+	c := newFastConn(set, conn)
+	if !s.fast.add(c) {
+		return false
+	}
+	c.run(read)
+	return true
+}
+
+// refer gives a connection to the reference. read has the bytes that were read from it. refer returns false if the
+// server takes no more connections.
+func (s *Server) refer(conn *clientConn, read []byte) bool {
+	guarded := newGuard(conn, s.settings.Load().config.MaxHeaderBytes, read)
 	for {
-		s.mu.Lock()
-		g, closed := s.current, s.closed
-		s.mu.Unlock()
-		if closed {
-			conn.Close() //nolint:errcheck // nothing was written
-			return
-		}
-		if g.serve(conn, read) {
-			return
+		r := s.reference()
+		if r == nil || r.give(guarded) {
+			return r != nil
 		}
 	}
 }
 
-// Update changes the settings. Existing connections end after their current request, and are closed after the time
-// drain.
-func (s *Server) Update(c Config, drain time.Duration) {
+// Update changes the settings from the next request of each connection on. No connection ends, and no request.
+func (s *Server) Update(c Config) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return
 	}
-	old := s.current
-	s.current = newGeneration(s.pool, c, s.log)
-	s.former[old] = struct{}{}
-	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), drain)
-		defer cancel()
-		old.shutdown(ctx)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.former, old)
-	}()
+	old, next := s.settings.Load(), newSettings(s, c)
+	if old.keepsUpstreams(next) {
+		next.upstreams = old.upstreams
+	}
+	s.settings.Store(next)
+	if next.upstreams != old.upstreams {
+		old.upstreams.close() // requests that use them have them until their end
+	}
+	s.forgetReferences()
+	if next.config.IdleTimeout != old.config.IdleTimeout {
+		s.fast.each((*fastConn).rearm)
+	}
 }
 
 // BackendRemoved closes the idle connections to a backend. The owner of the pool calls it for each
 // backend that is removed (backends.Options).
-func (s *Server) BackendRemoved(addr netip.AddrPort) {
-	for _, g := range s.generations() {
-		g.upstreams.remove(addr)
-	}
-}
+func (s *Server) BackendRemoved(addr netip.AddrPort) { s.settings.Load().upstreams.remove(addr) }
 
 // Shutdown ends all connections after their current request. When ctx ends, it closes the remaining ones. New
 // connections are closed at once.
 func (s *Server) Shutdown(ctx context.Context) {
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
+	references := s.close()
 	var all sync.WaitGroup
-	for _, g := range s.generations() {
-		all.Go(func() { g.shutdown(ctx) })
+	all.Go(func() { s.fast.shutdown(ctx) })
+	for _, r := range references {
+		all.Go(func() { r.http.Shutdown(ctx) }) //nolint:errcheck // close ends the connections that remain
 	}
+	all.Go(func() { waitUntil(ctx, &s.exchanges) }) // net/http does not wait for connections that have changed the protocol
 	all.Wait()
+	s.abort()
+	for _, r := range references {
+		r.close()
+	}
+	s.exchanges.Wait()
+	s.settings.Load().upstreams.close()
 }
 
-func (s *Server) generations() []*generation {
+// close lets the server take no more connections. It returns the references, which may have connections.
+func (s *Server) close() []*reference {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := []*generation{s.current}
-	for g := range s.former {
-		out = append(out, g)
+	s.closed = true
+	return slices.Collect(maps.Values(s.references))
+}
+
+// waitUntil waits for all of a group, or for the end of ctx. It reports whether all have ended.
+func waitUntil(ctx context.Context, all *sync.WaitGroup) bool {
+	ended := make(chan struct{})
+	go func() {
+		all.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return true
+	case <-ctx.Done():
+		return false
 	}
-	return out
 }

@@ -89,7 +89,7 @@ func (u *upload) send(c *fastConn, l *link, buf []byte) error {
 	out := copyBuffers.Get()
 	defer copyBuffers.Put(out)
 	var reading, writing deadline
-	idle := c.g.config.IdleTimeout
+	idle := c.set.config.IdleTimeout
 	for !u.complete() {
 		now := time.Now()
 		if at, ok := reading.set(now, idle); ok {

@@ -39,7 +39,7 @@ func testOf(a balancer.Annotation) string {
 // annotationTable returns the table of annotations for the edge's README.
 func annotationTable() string {
 	var out strings.Builder
-	out.WriteString("| annotation | values | default | effect | test |\n|---|---|---|---|---|\n")
+	out.WriteString("| annotation | values | default | effect | from | test |\n|---|---|---|---|---|---|\n")
 	for _, a := range balancer.Annotations() {
 		names, values := []string{"—"}, []string{a.Values}
 		if a.Name != "" {
@@ -51,7 +51,7 @@ func annotationTable() string {
 				values = append(values, "`"+shortAlias(alias.Name)+"`: "+alias.Values)
 			}
 		}
-		cells := []string{strings.Join(names, "<br>"), strings.Join(values, "<br>"), a.Default, a.Effect, "`" + testOf(a) + "`"}
+		cells := []string{strings.Join(names, "<br>"), strings.Join(values, "<br>"), a.Default, a.Effect, a.From.String(), "`" + testOf(a) + "`"}
 		out.WriteString("| " + strings.Join(cells, " | ") + " |\n")
 	}
 	return out.String()

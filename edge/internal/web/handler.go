@@ -1,0 +1,118 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"net/http/httputil"
+	"strings"
+)
+
+// guardKey is the key of a connection's guard in the contexts of its requests.
+type guardKey struct{}
+
+// handler serves the requests of references by httputil.ReverseProxy.
+type handler struct{ server *Server }
+
+// ServeHTTP implements http.Handler.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	guard := r.Context().Value(guardKey{}).(*guard)
+	x := newExchange(h.server.settings.Load(), guard, r)
+	defer x.finish()
+	rw := &responseWriter{ResponseWriter: w, x: x, control: http.NewResponseController(w)}
+	if r.ProtoMajor == 1 {
+		if refused := guard.refusedRequest(); refused != nil {
+			x.forgetRequest()
+			failureOfRefusal(refused).serve(rw)
+			return
+		}
+		defer guard.finished.Store(guard.requests)
+	}
+	if r.Method == http.MethodConnect {
+		failConnectTo.serve(rw)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), exchangeKey{}, x))
+	defer cancel()
+	x.cancel = cancel
+	r = r.WithContext(ctx)
+	if r.Body != nil && r.Body != http.NoBody {
+		rw.body = &requestBody{ReadCloser: r.Body, x: x, control: rw.control}
+		r.Body = rw.body
+		rw.http1 = r.ProtoMajor == 1
+		// Otherwise net/http discards the unread part of the body when the response begins.
+		rw.control.EnableFullDuplex() //nolint:errcheck // HTTP/2 has it always
+		defer rw.body.abandon()
+	}
+	x.set.proxy.ServeHTTP(rw, r)
+}
+
+func (s *settings) newReverseProxy() *httputil.ReverseProxy {
+	p := &httputil.ReverseProxy{
+		Rewrite:        s.rewrite,
+		Transport:      &poolTransport{set: s},
+		ModifyResponse: modifyResponse,
+		ErrorHandler:   handleError,
+		ErrorLog:       discard,
+		BufferPool:     copyBuffers,
+	}
+	if s.config.Protocol == GRPC {
+		p.FlushInterval = -1
+	}
+	return p
+}
+
+// rewrite makes the request to the backend. Each attempt sets the host of the URL.
+func (s *settings) rewrite(p *httputil.ProxyRequest) {
+	x := exchangeOf(p.In.Context())
+	out := p.Out
+	out.URL.Scheme = "http"
+	if s.config.Protocol == HTTPS {
+		out.URL.Scheme = "https"
+	}
+	out.Host = p.In.Host
+	out.URL.RawQuery, out.URL.ForceQuery = p.In.URL.RawQuery, p.In.URL.ForceQuery
+	if target := p.In.RequestURI; isTarget([]byte(target)) && (target == "*" || strings.HasPrefix(target, "/") && !strings.HasPrefix(target, "//")) {
+		// The target is passed on as the client wrote it, because URL would write some characters differently.
+		// A target of HTTP/2 can have spaces, which must not get into a request line.
+		out.URL.Opaque, out.URL.RawQuery, out.URL.ForceQuery = target, "", false
+	}
+	out.Trailer = p.In.Trailer // net/http fills it at the end of the body
+	forward(out.Header, p.In.Header, &x.guard.info)
+}
+
+// kept are fields that ReverseProxy removes, and that the edge passes on unchanged.
+var kept = []string{"Forwarded", "X-Forwarded-Host"}
+
+// forward sets the fields that tell the backend about the client.
+func forward(out, in http.Header, i *info) {
+	for _, name := range kept {
+		if values, ok := in[name]; ok {
+			out[name] = values
+		}
+	}
+	client := i.client.Addr().String()
+	if before := in["X-Forwarded-For"]; len(before) > 0 {
+		client = strings.Join(before, ", ") + ", " + client
+	}
+	out.Set("X-Forwarded-For", client)
+	out.Set("X-Forwarded-Proto", i.scheme())
+	out.Set("X-Forwarded-Port", portString(i.local.Port()))
+}
+
+// modifyResponse records the time and the status of the head of a response.
+func modifyResponse(r *http.Response) error {
+	exchangeOf(r.Request.Context()).responded(r.StatusCode)
+	return nil
+}
+
+func handleError(w http.ResponseWriter, r *http.Request, err error) {
+	x := exchangeOf(r.Context())
+	switch refused := x.guard.bodyRefused(); {
+	case refused != nil && r.ProtoMajor == 1:
+		failureOfRefusal(refused).serve(w)
+	case x.bodyTimeout.Load():
+		failClientTime.serve(w)
+	default:
+		failureOf(err).serve(w)
+	}
+}
