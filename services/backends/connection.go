@@ -15,6 +15,7 @@ type Connection struct {
 	dial    context.CancelFunc // cancels the current dial; nil: none
 	server  *net.TCPConn
 	aborted bool
+	broken  Side
 
 	fromClient, fromServer direction
 	ended                  atomic.Int32 // directions that have ended
@@ -78,10 +79,23 @@ func (c *Connection) Aborted() bool {
 	return c.aborted
 }
 
-// Abort implements Session. It resets both sides.
-func (c *Connection) Abort() {
+// Broken returns the side that has broken the connection. It is NoSide if none has, as after a call of Abort.
+func (c *Connection) Broken() Side {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.broken
+}
+
+// Abort implements Session. It resets both sides.
+func (c *Connection) Abort() { c.abort(NoSide) }
+
+// abort resets both sides, because one of them is broken. The first call decides which one.
+func (c *Connection) abort(broken Side) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.aborted {
+		c.broken = broken
+	}
 	c.aborted = true
 	Reset(c.client)
 	if c.server != nil {

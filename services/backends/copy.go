@@ -43,19 +43,19 @@ var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 // Both directions have goroutines of their own, because the caller's has a stack that has grown by a
 // dial, and idle connections are many.
 func (c *Connection) Copy(client, server Stream, done func()) {
-	go c.copyOne(client, server, &c.fromServer, done)
-	go c.copyOne(server, client, &c.fromClient, done)
+	go c.copyOne(client, server, BackendSide, &c.fromServer, done)
+	go c.copyOne(server, client, ClientSide, &c.fromClient, done)
 }
 
-// copyOne copies bytes in one direction. The direction that ends last ends the connection.
-func (c *Connection) copyOne(to, from Stream, d *direction, done func()) {
+// copyOne copies bytes in one direction, from a side. The direction that ends last ends the connection.
+func (c *Connection) copyOne(to, from Stream, side Side, d *direction, done func()) {
 	err := copyUntilEnd(to, from, d)
 	last := c.ended.Add(1) == 2
 	if err == nil {
 		err = endWrites(to, last)
 	}
 	if err != nil {
-		c.Abort()
+		c.abort(blame(err, side, ClientSide+BackendSide-side))
 	}
 	if last {
 		c.client.Close() //nolint:errcheck // both directions have ended
@@ -78,7 +78,7 @@ func endWrites(to Stream, last bool) error {
 		return nil
 	}
 	if err := to.CloseWrite(); err != nil && !errors.Is(err, net.ErrClosed) {
-		return err
+		return &writeError{err}
 	}
 	return nil
 }
@@ -128,7 +128,10 @@ func pass(to io.Writer, b []byte, d *direction) error {
 	}
 	n, err := to.Write(b)
 	d.add(int64(n))
-	return err
+	if err != nil {
+		return &writeError{err}
+	}
+	return nil
 }
 
 // AddReceived counts n bytes of the client that the caller has passed on before Copy.

@@ -104,7 +104,10 @@ func (c *tcpCopy) pass(d *direction) error {
 	if err == nil {
 		err = c.err
 	}
-	return err
+	if err != nil {
+		return &writeError{err}
+	}
+	return nil
 }
 
 // write is called when to may take bytes. It reports whether it has taken all.
@@ -129,6 +132,9 @@ func (c *tcpCopy) write(fd uintptr) bool {
 func (c *tcpCopy) splice(from *net.TCPConn, d *direction) error {
 	moved, err := c.peer.ReadFrom(&io.LimitedReader{R: from, N: c.waiting})
 	d.add(moved)
+	if err != nil && Gone(c.peer) {
+		return &writeError{err}
+	}
 	return err
 }
 

@@ -80,16 +80,16 @@ func TestJSON(t *testing.T) {
 		want   string
 	}{
 		"connection": {with(connection(), func(r *Record) { r.BackendTime, r.ResponseTime = Unknown, Unknown }),
-			`"backend":"10.0.0.1:80","request_seconds":0.001069,"received_bytes":82,"sent_bytes":305,`},
+			`"backend":"10.0.0.1:80","request_seconds":0.001069,"result":"complete","received_bytes":82,"sent_bytes":305,`},
 		"request": {with(request(), func(r *Record) {
 			r.TLSVersion, r.CipherSuite, r.UserAgent = tls.VersionTLS12, tls.TLS_RSA_WITH_AES_256_CBC_SHA, "é\n\U0001f600\xff"
 		}),
-			`"backend":"10.0.0.1:80","request_seconds":0.001069,"backend_seconds":0.000028,"response_seconds":0.000041,"status":200,"backend_status":200,"received_bytes":0,"sent_bytes":29,` +
+			`"backend":"10.0.0.1:80","request_seconds":0.001069,"backend_seconds":0.000028,"response_seconds":0.000041,"status":200,"backend_status":200,"result":"complete","received_bytes":0,"sent_bytes":29,` +
 				`"method":"GET","scheme":"https","host":"www.example.com","uri":"/a?b=c","protocol":"HTTP/1.1","user_agent":"\u00e9\u000a\ud83d\ude00\ufffd","tls_cipher":"AES256-SHA","tls_protocol":"TLSv1.2",`},
 		"no backend": {with(connection(), func(r *Record) {
 			r.Backend, r.RequestTime, r.BackendTime, r.ResponseTime = netip.AddrPort{}, Unknown, Unknown, Unknown
 		}),
-			`"received_bytes":82,"sent_bytes":305,`},
+			`"result":"complete","received_bytes":82,"sent_bytes":305,`},
 	} {
 		if got, want := string(frame.append(nil, tc.record)), begin+tc.want+end+"\n"; got != want {
 			t.Errorf("%s:\n got %s want %s", name, got, want)

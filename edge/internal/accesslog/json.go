@@ -51,6 +51,7 @@ func (f *jsonFrame) append(line []byte, r *Record) []byte {
 	line = appendJSONSeconds(line, `,"response_seconds":`, r.ResponseTime)
 	line = appendJSONStatus(line, `,"status":`, r.Status)
 	line = appendJSONStatus(line, `,"backend_status":`, r.BackendStatus)
+	line = appendJSONText(line, "result", r.Ending.String())
 	line = strconv.AppendInt(append(line, `,"received_bytes":`...), r.Received, 10)
 	line = strconv.AppendInt(append(line, `,"sent_bytes":`...), r.Sent, 10)
 	line = appendJSONRequest(line, &r.Request)

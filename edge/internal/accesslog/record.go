@@ -3,6 +3,8 @@ package accesslog
 import (
 	"net/netip"
 	"time"
+
+	"portolan.dev/edge/internal/ending"
 )
 
 // Unknown is the value of a duration of a Record that was not measured because the connection or
@@ -31,6 +33,8 @@ type Record struct {
 	// Status is the status that was sent to the client, and BackendStatus the status from the backend. They
 	// are 0 if there is none, as at layer 4.
 	Status, BackendStatus int
+	// Ending is the way in which the connection or the request has ended.
+	Ending ending.Ending
 	// Received and Sent are the bytes from and to the client. At layer 7 only bodies count.
 	Received, Sent int64
 	// Request is the request of layer 7. It is the zero value at layer 4.

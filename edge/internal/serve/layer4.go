@@ -45,16 +45,17 @@ func (h *layer4) removed(netip.AddrPort) {}
 
 func (h *layer4) shutdown(ctx context.Context) { h.server.Shutdown(ctx) }
 
-// finished reports the end of a connection to the ejector, and writes it into the access log if there is one. A
-// connection counts as a success if the backend has sent bytes.
+// finished judges the backend of a connection that has ended, and writes the connection into the access log if there is
+// one. A backend that has sent bytes has served the connection, because many protocols end by a reset. One that has got no
+// bytes of the client had nothing to serve.
 func (h *layer4) finished(r *stream.Record) {
 	switch {
 	case r.Sent > 0:
 		h.port.ejector.Success(r.Backend)
-	case r.Result == stream.Broken && r.Backend.IsValid() && r.Received > 0:
-		h.port.ejector.Failure(r.Backend)
+	case r.Received > 0:
+		h.port.judge(r.Backend, r.Ending, false)
 	}
-	h.port.server.metrics.ended(string(r.Result))
+	h.port.server.metrics.ended(r.Ending)
 	log := h.port.log.Load()
 	if log == nil {
 		return
@@ -62,7 +63,7 @@ func (h *layer4) finished(r *stream.Record) {
 	record := &accesslog.Record{
 		Time: r.Conn.Accepted, Port: h.port.frontend.Port(), Client: r.Conn.Client, Backend: r.Backend,
 		RequestTime: since(r.Conn.Accepted, r.Connected), BackendTime: since(r.Connected, r.FirstByte), ResponseTime: accesslog.Unknown,
-		Received: r.Received, Sent: r.Sent,
+		Ending: r.Ending, Received: r.Received, Sent: r.Sent,
 	}
 	if !r.FirstByte.IsZero() {
 		record.ResponseTime = 0 // bytes are passed on as they come

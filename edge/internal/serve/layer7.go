@@ -52,16 +52,15 @@ func (h *layer7) removed(backend netip.AddrPort) { h.server.BackendRemoved(backe
 
 func (h *layer7) shutdown(ctx context.Context) { h.server.Shutdown(ctx) }
 
-// record reports the end of a request to the ejector, and writes it into the access log if there is one.
+// record judges the backend of a request that has ended, and writes the request into the access log if there is one.
+// Statuses by which a proxy says that its own backend fails are no answers.
 func (h *layer7) record(r *web.Record) {
-	h.port.server.metrics.answered(r.Status)
-	if r.Backend.IsValid() {
-		switch r.BackendStatus {
-		case 0, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-			h.port.ejector.Failure(r.Backend)
-		default:
-			h.port.ejector.Success(r.Backend)
-		}
+	h.port.server.metrics.answered(r.Status, r.Ending)
+	switch r.BackendStatus {
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		h.port.ejector.Failure(r.Backend)
+	default:
+		h.port.judge(r.Backend, r.Ending, r.BackendStatus != 0)
 	}
 	log := h.port.log.Load()
 	if log == nil {
@@ -70,7 +69,7 @@ func (h *layer7) record(r *web.Record) {
 	log.Record(&accesslog.Record{
 		Time: r.Time, Port: h.port.frontend.Port(), Client: r.Client, Backend: r.Backend,
 		RequestTime: r.RequestTime, BackendTime: r.BackendTime, ResponseTime: r.ResponseTime,
-		Status: r.Status, BackendStatus: r.BackendStatus, Received: r.Received, Sent: r.Sent,
+		Ending: r.Ending, Status: r.Status, BackendStatus: r.BackendStatus, Received: r.Received, Sent: r.Sent,
 		Request:   accesslog.Request{Method: r.Method, Scheme: r.Scheme, Host: r.Host, URI: r.URI, Protocol: r.Proto},
 		UserAgent: r.UserAgent, TLSVersion: r.TLSVersion, CipherSuite: r.TLSCipher,
 	})

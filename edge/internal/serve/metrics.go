@@ -5,8 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"portolan.dev/edge/internal/ending"
 	"portolan.dev/edge/internal/listen"
-	"portolan.dev/edge/internal/stream"
 )
 
 // codes are the values of the label code, by the first digit of a status.
@@ -15,7 +15,8 @@ var codes = [6]string{"none", "1xx", "2xx", "3xx", "4xx", "5xx"}
 // metrics are the metrics of all ports.
 type metrics struct {
 	refusals     *prometheus.CounterVec
-	ends         *prometheus.CounterVec
+	connections  counters
+	answers      counters
 	dialFailures prometheus.Counter
 	requests     [len(codes)]prometheus.Counter // by the first digit of the status; 0: no response
 }
@@ -29,12 +30,8 @@ func newMetrics(reg prometheus.Registerer, s *Server) *metrics {
 	m.dialFailures = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "portolan_edge_dial_failures_total", Help: "Dials of backends that failed.",
 	})
-	m.ends = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "portolan_edge_connections_ended_total", Help: "Connections of layer 4 that have ended, by result (complete, broken, idle, no_backend).",
-	}, []string{"result"})
-	for _, result := range stream.Results {
-		m.ends.WithLabelValues(string(result))
-	}
+	m.connections = newCounters(reg, "portolan_edge_connections_ended_total", "Connections of layer 4 that have ended, by result.")
+	m.answers = newCounters(reg, "portolan_edge_requests_ended_total", "Requests of layer 7 that have ended, by result.")
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "portolan_edge_requests_total", Help: "Requests of layer 7, by the class of the status that clients were answered (none: the client was gone).",
 	}, []string{"code"})
@@ -45,7 +42,7 @@ func newMetrics(reg prometheus.Registerer, s *Server) *metrics {
 	for _, reason := range listen.Reasons {
 		m.refusals.WithLabelValues(string(reason)) // shown from the start
 	}
-	reg.MustRegister(m.refusals, m.ends, m.dialFailures,
+	reg.MustRegister(m.refusals, m.dialFailures,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "portolan_edge_ports", Help: "Ports of services that are open.",
 		}, func() float64 { open, _, _ := s.counts(); return float64(open) }),
@@ -65,11 +62,26 @@ func newMetrics(reg prometheus.Registerer, s *Server) *metrics {
 
 func (m *metrics) refused(reason listen.Reason) { m.refusals.WithLabelValues(string(reason)).Inc() }
 
-func (m *metrics) ended(result string) { m.ends.WithLabelValues(result).Inc() }
+// counters are the counters of one metric, by ending.
+type counters []prometheus.Counter
 
-// answered counts a request by its status, which is 0 if there was no response.
-func (m *metrics) answered(status int) {
+func newCounters(reg prometheus.Registerer, name, help string) counters {
+	metric := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"result"})
+	reg.MustRegister(metric)
+	all := make(counters, len(ending.All()))
+	for _, e := range ending.All() {
+		all[e] = metric.WithLabelValues(e.String())
+	}
+	return all
+}
+
+// ended counts a connection of layer 4.
+func (m *metrics) ended(e ending.Ending) { m.connections[e].Inc() }
+
+// answered counts a request by its status, which is 0 if there was no response, and by its ending.
+func (m *metrics) answered(status int, e ending.Ending) {
 	m.requests[min(status/100, len(codes)-1)].Inc()
+	m.answers[e].Inc()
 }
 
 // expiry returns the time at which the first certificate expires, in Unix seconds, or 0.

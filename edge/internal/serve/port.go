@@ -12,6 +12,7 @@ import (
 	"portolan.dev/services/balancer"
 
 	"portolan.dev/edge/internal/accesslog"
+	"portolan.dev/edge/internal/ending"
 	"portolan.dev/edge/internal/health"
 	"portolan.dev/edge/internal/listen"
 	"portolan.dev/edge/internal/plan"
@@ -180,6 +181,17 @@ func (p *port) close(limit time.Duration) {
 		p.ejector.Close()
 		p.closeLog()
 	})
+}
+
+// judge reports the end of a connection or a request to the ejector. Clients and the edge itself end them too, which says
+// nothing about the backend. Failed dials are reported by the dialer.
+func (p *port) judge(backend netip.AddrPort, end ending.Ending, answered bool) {
+	switch {
+	case end.BackendFailed():
+		p.ejector.Failure(backend)
+	case answered:
+		p.ejector.Success(backend)
+	}
 }
 
 // dialer returns the dialer of backends, which reports failed dials to the ejector.

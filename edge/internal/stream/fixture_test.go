@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"portolan.dev/edge/internal/ending"
 	"portolan.dev/edge/internal/listen"
 	"portolan.dev/edge/internal/stream"
 	"portolan.dev/services/backends"
@@ -98,11 +99,11 @@ func (w *world) ask() error {
 	return say(conn)
 }
 
-func (w *world) expectRecord(want stream.Result) *stream.Record {
+func (w *world) expectRecord(want ending.Ending) *stream.Record {
 	w.t.Helper()
 	r := kittest.Receive(w.t, "the record of the connection", w.records)
-	if r.Result != want {
-		w.t.Errorf("the connection ended as %s, want %s", r.Result, want)
+	if r.Ending != want {
+		w.t.Errorf("the connection ended as %s, want %s", r.Ending, want)
 	}
 	return r
 }

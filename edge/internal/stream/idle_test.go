@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"portolan.dev/edge/internal/ending"
 	"portolan.dev/edge/internal/listen"
 	"portolan.dev/edge/internal/stream"
 	"portolan.dev/services/kit/kittest"
@@ -34,7 +35,7 @@ func TestIdleConnectionsEnd(t *testing.T) {
 				t.Errorf("a side of an idle connection saw %v, want a reset", err)
 			}
 		}
-		if r := w.expectRecord(stream.Idle); r.Ended.Sub(r.Connected) < 40*time.Millisecond {
+		if r := w.expectRecord(ending.Idle); r.Ended.Sub(r.Connected) < 40*time.Millisecond {
 			t.Errorf("the connection ended after %s", r.Ended.Sub(r.Connected))
 		}
 	}
@@ -79,5 +80,5 @@ func TestIdleTimeoutChangesInPlace(t *testing.T) {
 	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("the client saw %v, want a reset", err)
 	}
-	w.expectRecord(stream.Idle)
+	w.expectRecord(ending.Idle)
 }

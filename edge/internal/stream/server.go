@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"portolan.dev/edge/internal/ending"
 	"portolan.dev/edge/internal/listen"
 	"portolan.dev/services/backends"
 )
@@ -57,7 +58,7 @@ func (s *Server) Handle(client *listen.Conn) {
 	}
 	backend, server := s.connect(c)
 	if backend == nil {
-		c.record.Result = NoBackend
+		c.record.Ending = ending.NoBackend
 		c.session.Abort()
 		s.finish(c)
 		return
@@ -128,19 +129,29 @@ func (s *Server) prepare(conn *net.TCPConn, client *listen.Conn, settings *Setti
 func (s *Server) finish(c *connection) {
 	r := &c.record
 	r.Conn.Close() //nolint:errcheck // it has ended
-	switch {
-	case r.Result != "":
-	case c.timedOut.Load():
-		r.Result = Idle
-	case c.session.Aborted():
-		r.Result = Broken
-	default:
-		r.Result = Complete
+	if r.Backend.IsValid() {
+		r.Ending = c.ending()
 	}
 	r.FirstByte, r.Ended = c.session.FirstSent(), time.Now()
 	r.Received, r.Sent = c.session.Received(), c.session.Sent()
 	s.opts.Finished(r)
 	s.remove(c)
+}
+
+// ending returns the way in which a connection with a backend has ended.
+func (c *connection) ending() ending.Ending {
+	broken := c.session.Broken()
+	switch {
+	case c.timedOut.Load():
+		return ending.Idle
+	case broken == backends.ClientSide:
+		return ending.ClientGone
+	case broken == backends.BackendSide:
+		return ending.BackendGone
+	case c.session.Aborted():
+		return ending.Stopped
+	}
+	return ending.Complete
 }
 
 // add adds a connection unless the server was shut down.

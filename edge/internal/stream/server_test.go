@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"portolan.dev/edge/internal/ending"
 	"portolan.dev/edge/internal/listen"
 	"portolan.dev/edge/internal/stream"
 	"portolan.dev/services/kit/kittest"
@@ -63,7 +64,7 @@ func TestBytesArriveWhole(t *testing.T) {
 			if got, err := io.ReadAll(near); err != nil || !bytes.Equal(got, down) {
 				t.Fatalf("the client read %d bytes (%v), want %d", len(got), err, len(down))
 			}
-			r := w.expectRecord(stream.Complete)
+			r := w.expectRecord(ending.Complete)
 			if r.Received != int64(len(up)) || r.Sent != int64(len(down)) || r.Backend != b.addr() {
 				t.Errorf("recorded %d bytes received and %d sent, backend %s", r.Received, r.Sent, r.Backend)
 			}
@@ -183,7 +184,7 @@ func TestBadBackendsAreLeft(t *testing.T) {
 					t.Fatal(err)
 				}
 				conn.Close()
-				if r := w.expectRecord(stream.Complete); r.Backend != good {
+				if r := w.expectRecord(ending.Complete); r.Backend != good {
 					t.Errorf("served by %s, want %s", r.Backend, good)
 				}
 			}
@@ -197,36 +198,61 @@ func TestNoBackend(t *testing.T) {
 		if err := w.ask(); !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
 			t.Errorf("with the backends %v: %v, want a reset", backends, err)
 		}
-		if r := w.expectRecord(stream.NoBackend); r.Backend.IsValid() || !r.Connected.IsZero() {
+		if r := w.expectRecord(ending.NoBackend); r.Backend.IsValid() || !r.Connected.IsZero() {
 			t.Errorf("recorded %+v", r)
 		}
 	}
 }
 
-// TestResetsArePassedOn checks that neither side takes a broken stream for a complete one.
+// TestResetsArePassedOn checks that neither side takes a broken stream for a complete one, and that the record names the
+// side that has broken it, while the connection waits and while it moves bytes in either direction.
 func TestResetsArePassedOn(t *testing.T) {
-	for _, name := range []string{"the client breaks", "the backend breaks"} {
-		t.Run(name, func(t *testing.T) {
-			b := startBackend(t)
-			w := start(t, stream.Settings{}, listen.Settings{}, b.addr())
-			breaks, other := w.dial(), b.accept(t)
-			// The edge passes bytes on once it has connected. A backend that breaks before would be left for another one.
-			if _, err := breaks.Write([]byte("x")); err != nil {
-				t.Fatal(err)
+	for name, want := range map[string]ending.Ending{"the client breaks": ending.ClientGone, "the backend breaks": ending.BackendGone} {
+		for _, moves := range []string{"nothing", "bytes of the breaking side", "bytes of the other side"} {
+			t.Run(name+", "+moves, func(t *testing.T) {
+				b := startBackend(t)
+				w := start(t, stream.Settings{}, listen.Settings{}, b.addr())
+				breaks, other := w.dial(), b.accept(t)
+				// The edge passes bytes on once it has connected. A backend that breaks before would be left for another one.
+				if _, err := breaks.Write([]byte("x")); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := io.ReadFull(other, make([]byte, 1)); err != nil {
+					t.Fatal(err)
+				}
+				if want == ending.BackendGone {
+					breaks, other = other, breaks
+				}
+				switch moves {
+				case "bytes of the breaking side":
+					flood(t, breaks, other)
+				case "bytes of the other side":
+					flood(t, other, breaks)
+				}
+				breaks.SetLinger(0)
+				breaks.Close()
+				// The kernel reports a reset once, which is to the writing side if that writes.
+				if _, err := io.Copy(io.Discard, other); !errors.Is(err, syscall.ECONNRESET) && moves != "bytes of the other side" {
+					t.Errorf("the other side saw %v, want a reset", err)
+				}
+				w.expectRecord(want)
+			})
+		}
+	}
+}
+
+// flood sends bytes from one side until the connection ends. It returns when the other side has read some.
+func flood(t *testing.T, from io.Writer, to io.Reader) {
+	t.Helper()
+	go func() {
+		for block := make([]byte, 1<<20); ; {
+			if _, err := from.Write(block); err != nil {
+				return
 			}
-			if _, err := io.ReadFull(other, make([]byte, 1)); err != nil {
-				t.Fatal(err)
-			}
-			if name == "the backend breaks" {
-				breaks, other = other, breaks
-			}
-			breaks.SetLinger(0)
-			breaks.Close()
-			if _, err := other.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
-				t.Errorf("the other side saw %v, want a reset", err)
-			}
-			w.expectRecord(stream.Broken)
-		})
+		}
+	}()
+	if _, err := io.CopyN(io.Discard, to, 8<<20); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -300,6 +326,6 @@ func TestShutdown(t *testing.T) {
 		if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("the client saw %v, want a reset", err)
 		}
-		w.expectRecord(stream.Broken)
+		w.expectRecord(ending.Stopped)
 	})
 }

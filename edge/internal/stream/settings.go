@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"portolan.dev/edge/internal/ending"
 	"portolan.dev/edge/internal/listen"
 	"portolan.dev/services/backends"
 )
@@ -55,25 +56,11 @@ type Settings struct {
 	IdleTimeout time.Duration
 }
 
-// Result is the way in which a connection has ended. Its values are label values of metrics.
-type Result string
-
-// The results.
-const (
-	Complete  Result = "complete"   // both sides have closed their direction
-	Broken    Result = "broken"     // a side failed or was reset, or the time for draining was over
-	Idle      Result = "idle"       // the idle timeout was over
-	NoBackend Result = "no_backend" // no backend could be reached
-)
-
-// Results are all results.
-var Results = []Result{Complete, Broken, Idle, NoBackend}
-
 // Record is a connection that has ended.
 type Record struct {
 	Conn    *listen.Conn
 	Backend netip.AddrPort // the zero value if no backend was reached
-	Result  Result
+	Ending  ending.Ending
 	// Connected is the time at which the connection to the backend was established, FirstByte the time at
 	// which the backend's first byte arrived, and Ended the time at which the connection ended. Connected is
 	// zero if no backend was reached, FirstByte is zero if the backend sent nothing.

@@ -74,16 +74,15 @@ func alive(raw syscall.RawConn) bool {
 }
 
 // arrived reports whether bytes of a connection wait to be read.
-func arrived(tcp *net.TCPConn) bool {
+func arrived(tcp *net.TCPConn) (waits bool) {
 	raw, err := tcp.SyscallConn()
 	if err != nil {
 		return false
 	}
-	var some bool
-	err = raw.Control(func(fd uintptr) {
+	raw.Control(func(fd uintptr) { //nolint:errcheck // then none wait
 		var b [1]byte
 		n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT) // #nosec G115 -- a file descriptor
-		some = err == nil && n > 0
+		waits = err == nil && n > 0
 	})
-	return err == nil && some
+	return waits
 }

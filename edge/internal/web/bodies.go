@@ -2,9 +2,11 @@ package web
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"log"
+	"math"
 	"net"
 	"net/http"
 	"sync"
@@ -12,16 +14,11 @@ import (
 	"time"
 )
 
-// armEvery returns the shortest time between two moves of an idle deadline while bytes pass, because setting a timer
-// for each read costs too much.
-func armEvery(idle time.Duration) time.Duration { return min(time.Second, idle/4) }
-
-// requestBody counts a request's body, and ends it if the client sends nothing for the idle time.
+// requestBody counts a request's body, and tells the sweeper when it waits for the client.
 type requestBody struct {
 	io.ReadCloser
 	x       *exchange
 	control *http.ResponseController
-	armed   time.Time
 	ended   atomic.Bool
 }
 
@@ -35,32 +32,71 @@ func (b *requestBody) abandon() {
 
 // Read implements io.Reader.
 func (b *requestBody) Read(p []byte) (int, error) {
-	if now := time.Now(); now.Sub(b.armed) > armEvery(b.x.set.config.IdleTimeout) {
-		b.armed = now
-		b.control.SetReadDeadline(now.Add(b.x.set.config.IdleTimeout)) //nolint:errcheck // then reading fails
-	}
+	b.x.reading.Store(true)
 	n, err := b.ReadCloser.Read(p)
+	b.x.reading.Store(false)
 	b.x.received.Add(int64(n))
 	switch {
 	case err == nil:
 	case errors.Is(err, io.EOF):
 		b.ended.Store(true)
-		// net/http goes on reading while it serves the request, to learn about the end of the connection.
-		b.control.SetReadDeadline(time.Time{}) //nolint:errcheck // then reading fails
-	case isTimeout(err):
-		b.x.bodyTimeout.Store(true)
+	case errors.Is(err, http.ErrBodyReadAfterClose): // the backend has answered early
+	default:
+		b.x.failedByClient(err)
 	}
 	return n, err
 }
 
-// responseWriter counts a response's body, and ends it if the client takes nothing for the idle time.
+// failedByClient records an error of reading the request's body.
+func (x *exchange) failedByClient(err error) {
+	if refused := x.guard.bodyRefused(); refused != nil {
+		err = refused
+	}
+	x.failedBy(failureOfClient(err))
+}
+
+// responseBody is the body of a backend's response. It records why it does not reach its end.
+type responseBody struct {
+	io.ReadCloser
+	x   *exchange
+	ctx context.Context
+}
+
+// Read implements io.Reader.
+func (b *responseBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		b.x.failureOf(b.ctx, err)
+	}
+	return n, err
+}
+
+// responseWriter counts a response's body, and tells the sweeper when it waits for the client.
 type responseWriter struct {
 	http.ResponseWriter
 	x       *exchange
 	control *http.ResponseController
 	body    *requestBody // nil: none
-	http1   bool
-	armed   time.Time
+	piece   int          // bytes that are written at once
+}
+
+func newResponseWriter(w http.ResponseWriter, x *exchange) *responseWriter {
+	out := &responseWriter{ResponseWriter: w, x: x, control: http.NewResponseController(w), piece: math.MaxInt}
+	if x.multiplexed {
+		out.piece = pieceOf(x.set.config.IdleTimeout)
+	}
+	return out
+}
+
+// pieceOf returns the number of bytes that are written at once to a stream of HTTP/2. The kernel does not count the bytes
+// of a stream, so a piece is the progress that the sweeper sees. Clients that take 1 KiB a second make progress.
+func pieceOf(idle time.Duration) int {
+	return int(min(max(idle/time.Second, 1), 32)) << 10
+}
+
+// limitEnd limits the time in which net/http writes the end of a response of HTTP/1.
+func (w *responseWriter) limitEnd() {
+	w.control.SetWriteDeadline(time.Now().Add(w.x.set.config.IdleTimeout)) //nolint:errcheck // then the client is gone
 }
 
 // Unwrap returns the wrapped writer for http.ResponseController.
@@ -77,27 +113,51 @@ func (w *responseWriter) WriteHeader(status int) {
 		if h["Content-Type"] == nil {
 			h["Content-Type"] = nil // net/http would guess it
 		}
-		if w.http1 && !w.body.ended.Load() {
+		if w.body != nil && !w.x.multiplexed && !w.body.ended.Load() {
 			h.Set("Connection", "close") // the response is early, and the body will not be read to its end
 		}
 	}
-	w.arm()
+	w.x.writing.Store(true)
+	defer w.x.writing.Store(false)
 	w.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements io.Writer.
 func (w *responseWriter) Write(p []byte) (int, error) {
-	w.arm()
-	n, err := w.ResponseWriter.Write(p)
-	w.x.passed.Add(int64(n))
-	return n, err
+	w.x.writing.Store(true)
+	defer w.x.writing.Store(false)
+	for written := 0; written < len(p); {
+		n, err := w.ResponseWriter.Write(p[written:][:min(len(p)-written, w.piece)])
+		written += n
+		w.x.passed.Add(int64(n))
+		if err != nil {
+			w.x.notTaken(err)
+			return written, err
+		}
+	}
+	return len(p), nil
 }
 
-func (w *responseWriter) arm() {
-	if now := time.Now(); now.Sub(w.armed) > armEvery(w.x.set.config.IdleTimeout) {
-		w.armed = now
-		w.control.SetWriteDeadline(now.Add(w.x.set.config.IdleTimeout)) //nolint:errcheck // then writing fails
+// FlushError implements the method that http.ResponseController calls.
+func (w *responseWriter) FlushError() error {
+	if w.x.bodiless {
+		return nil
 	}
+	w.x.writing.Store(true)
+	defer w.x.writing.Store(false)
+	err := w.control.Flush()
+	if err != nil {
+		w.x.notTaken(err)
+	}
+	return err
+}
+
+// notTaken records an error of writing the response to the client.
+func (x *exchange) notTaken(err error) {
+	if x.set.server.requests.Err() != nil {
+		x.failedBy(failStopped)
+	}
+	x.failedBy(failureOfTaker(err))
 }
 
 // Hijack implements http.Hijacker for the change of the protocol.
@@ -111,8 +171,7 @@ func (w *responseWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return &tunnel{Conn: conn, x: w.x}, buffered, nil
 }
 
-// tunnel counts the bytes of a client's connection after the change of the protocol. The connection to the
-// backend has the idle timeout.
+// tunnel counts the bytes of a client's connection after the change of the protocol.
 type tunnel struct {
 	net.Conn
 	x *exchange
@@ -127,8 +186,7 @@ func (t *tunnel) Read(p []byte) (int, error) {
 
 // Write implements io.Writer.
 func (t *tunnel) Write(p []byte) (int, error) {
-	t.Conn.SetWriteDeadline(time.Now().Add(t.x.set.config.IdleTimeout)) //nolint:errcheck // then writing fails
-	t.x.passed.Add(int64(len(p)))                                       // before the client has it, and may end the exchange
+	t.x.passed.Add(int64(len(p))) // before the client has it, and may end the exchange
 	n, err := t.Conn.Write(p)
 	t.x.passed.Add(int64(n - len(p)))
 	return n, err

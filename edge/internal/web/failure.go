@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -9,24 +8,33 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+
+	"portolan.dev/edge/internal/ending"
 )
 
-// failure is a response of the edge itself. Its text says which side has failed.
+// failure is the reason why a request did not end as it should, with the response of the edge itself. The text says which
+// side has failed. Without a status there is no response.
 type failure struct {
+	end    ending.Ending
 	status int
 	text   string
 }
 
 var (
-	failNoBackend  = failure{http.StatusServiceUnavailable, "edge: the service has no usable backend"}
-	failConnect    = failure{http.StatusBadGateway, "backend: it accepts no connections"}
-	failDialTime   = failure{http.StatusGatewayTimeout, "backend: it does not answer a connection in time"}
-	failBroken     = failure{http.StatusBadGateway, "backend: it closed the connection before its response"}
-	failResponse   = failure{http.StatusBadGateway, "backend: its response is invalid"}
-	failVerify     = failure{http.StatusBadGateway, "backend: its certificate is not trusted"}
-	failTime       = failure{http.StatusGatewayTimeout, "backend: it does not respond in time"}
-	failConnectTo  = failure{http.StatusNotImplemented, "edge: the method CONNECT is not supported"}
-	failClientTime = failure{http.StatusRequestTimeout, "client: its request does not arrive in time"}
+	failNoBackend   = failure{ending.NoBackend, http.StatusServiceUnavailable, "edge: the service has no usable backend"}
+	failConnect     = failure{ending.NoBackend, http.StatusBadGateway, "backend: it accepts no connections"}
+	failDialTime    = failure{ending.NoBackend, http.StatusGatewayTimeout, "backend: it does not answer a connection in time"}
+	failBroken      = failure{ending.BackendGone, http.StatusBadGateway, "backend: it closed the connection before its response"}
+	failResponse    = failure{ending.BackendInvalid, http.StatusBadGateway, "backend: its response is invalid"}
+	failVerify      = failure{ending.BackendInvalid, http.StatusBadGateway, "backend: its certificate is not trusted"}
+	failTime        = failure{ending.BackendIdle, http.StatusGatewayTimeout, "backend: it does not respond in time"}
+	failStopped     = failure{ending.Stopped, http.StatusBadGateway, "edge: the time for the request is over, because its backend or its port is removed"}
+	failLeft        = failure{ending.ClientGone, http.StatusGatewayTimeout, failTime.text} // before the backend was late
+	failConnectTo   = failure{ending.ClientInvalid, http.StatusNotImplemented, "edge: the method CONNECT is not supported"}
+	failClientTime  = failure{ending.ClientIdle, http.StatusRequestTimeout, "client: its request does not arrive in time"}
+	failClientGone  = failure{end: ending.ClientGone}
+	failIdle        = failure{end: ending.Idle}       // of a connection with another protocol
+	failClientStuck = failure{end: ending.ClientIdle} // it takes no more of the response
 )
 
 // errNoBackend is the error of a request for which the pool has no backend.
@@ -39,18 +47,31 @@ func (e *dialError) Error() string { return e.err.Error() }
 func (e *dialError) Unwrap() error { return e.err }
 
 // failureOfRefusal returns the response to a request that is not valid.
-func failureOfRefusal(r *refusal) failure { return failure{r.status, "client: " + r.reason} }
-
-// failureOfError returns the response to a request with an invalid part.
-func failureOfError(err error) failure {
-	var r *refusal
-	if errors.As(err, &r) {
-		return failureOfRefusal(r)
-	}
-	return failure{}
+func failureOfRefusal(r *refusal) failure {
+	return failure{ending.ClientInvalid, r.status, "client: " + r.reason}
 }
 
-// failureOf returns the response for an error of a request to a backend.
+// failureOfClient returns the failure for an error of reading a client's request.
+func failureOfClient(err error) failure {
+	var r *refusal
+	switch {
+	case errors.As(err, &r):
+		return failureOfRefusal(r)
+	case isTimeout(err):
+		return failClientTime
+	}
+	return failClientGone
+}
+
+// failureOfTaker returns the failure for an error of writing a response to a client.
+func failureOfTaker(err error) failure {
+	if isTimeout(err) {
+		return failClientStuck
+	}
+	return failClientGone
+}
+
+// failureOf returns the failure for an error of a request to a backend.
 func failureOf(err error) failure {
 	var dial *dialError
 	var verify *tls.CertificateVerificationError
@@ -66,7 +87,7 @@ func failureOf(err error) failure {
 		return failVerify
 	case timeout:
 		return failTime
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, context.Canceled), isNetError(err):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), isNetError(err):
 		return failBroken
 	}
 	return failResponse
@@ -108,8 +129,11 @@ func (f failure) appendTo(b, date []byte, head, closes bool) []byte {
 	return append(b, f.body()...)
 }
 
-// serve answers a request of net/http.
+// serve answers a request of net/http. Without a status it ends the connection, or the stream of HTTP/2.
 func (f failure) serve(w http.ResponseWriter) {
+	if f.status == 0 {
+		panic(http.ErrAbortHandler)
+	}
 	h := w.Header()
 	clear(h)
 	h.Set("Content-Type", "text/plain; charset=utf-8")

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"portolan.dev/services/backends"
@@ -22,14 +23,19 @@ type fastConn struct {
 	client    []byte  // the client's address
 
 	requests int
-	reading  deadline // while the connection waits for a request, mu guards it
-	writing  deadline
+	reading  deadline    // while the connection waits for a request, mu guards it
+	giving   atomic.Bool // the client is to take bytes
+	splicing atomic.Bool // the kernel moves a part of a response
 
 	mu      sync.Mutex
 	waiting bool               // for a request
 	dialing context.CancelFunc // cancels the current dial; nil: none
 	link    *link              // to the backend of the current request; nil: none
+	upload  *upload            // the rest of the current request's body; nil: none
 	aborted bool
+	// expired reports whether the sweeper has set a deadline, with which no other request may be served.
+	expired  bool
+	progress progress // the sweeper alone uses it
 }
 
 func newFastConn(set *settings, conn *clientConn) *fastConn {
@@ -231,11 +237,11 @@ func (c *fastConn) refuse(s *scratch, r *refusal) next {
 	f := failureOfRefusal(r)
 	s.out = f.appendTo(s.out[:0], dateAt(now), false, true)
 	then := nextLinger
-	if c.write(now, s.out) != nil {
+	if c.write(s.out) != nil {
 		then = nextClose
 	}
 	if c.set.config.Record != nil {
-		record := Record{Time: now, RequestTime: -1, BackendTime: -1, ResponseTime: -1, Status: f.status, Sent: int64(len(f.body()))}
+		record := Record{Time: now, RequestTime: -1, BackendTime: -1, ResponseTime: -1, Ending: f.end, Status: f.status, Sent: int64(len(f.body()))}
 		record.setConnection(&c.conn.info)
 		c.set.config.Record(&record)
 	}
@@ -248,10 +254,9 @@ func (c *fastConn) armRead(now time.Time, after time.Duration) {
 	}
 }
 
-func (c *fastConn) write(now time.Time, b []byte) error {
-	if at, ok := c.writing.set(now, c.set.config.IdleTimeout); ok {
-		c.conn.SetWriteDeadline(at) //nolint:errcheck // then writing fails
-	}
+func (c *fastConn) write(b []byte) error {
+	c.giving.Store(true)
+	defer c.giving.Store(false)
 	_, err := c.conn.Write(b)
 	return err
 }
@@ -262,6 +267,27 @@ func (c *fastConn) setLink(l *link) bool {
 	defer c.mu.Unlock()
 	c.link = l
 	return !c.aborted
+}
+
+// setUpload sets the upload of the current request, which the sweeper watches.
+func (c *fastConn) setUpload(u *upload) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.upload = u
+}
+
+// hasExpired reports whether the sweeper has ended an exchange of the connection.
+func (c *fastConn) hasExpired() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.expired
+}
+
+// wasAborted reports whether Abort was called.
+func (c *fastConn) wasAborted() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.aborted
 }
 
 // Abort implements backends.Session. It resets both sides, because a close of TLS could block.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"portolan.dev/edge/internal/ending"
 	"portolan.dev/services/backends"
 )
 
@@ -24,7 +25,8 @@ type fastExchange struct {
 	started   bool // the client has got a part of the response
 	buffered  int  // bytes of the body that are behind the head in the scratch
 	upload    *upload
-	failed    failure // the answer to the client if the backend has sent no response
+	complete  bool    // the client has got the whole response of the backend
+	failed    failure // otherwise; its response is sent unless a part of another one was
 
 	begun, sent, answered time.Time
 	record                Record
@@ -73,16 +75,16 @@ func (x *fastExchange) serve() next {
 	x.s.out = x.c.appendRequest(x.s.out[:0], x.s)
 	if err := x.bufferBody(); err != nil {
 		x.closes = true
-		x.failed = failureOfError(err)
+		x.failed = failureOfClient(err)
 		return x.fail()
 	}
 	if !x.send() {
 		return x.fail()
 	}
 	x.startUpload()
-	ok := x.receive()
+	x.complete = x.receive()
 	x.endUpload()
-	if !ok {
+	if !x.complete {
 		return x.fail()
 	}
 	return x.after()
@@ -90,7 +92,10 @@ func (x *fastExchange) serve() next {
 
 // after returns the next step of the connection.
 func (x *fastExchange) after() next {
-	if x.closes {
+	switch {
+	case x.c.hasExpired() && x.complete:
+		return nextClose
+	case x.closes:
 		return nextLinger
 	}
 	if x.upload == nil {
@@ -112,7 +117,7 @@ func (x *fastExchange) send() bool {
 		if err == nil {
 			return true
 		}
-		x.failed = failureOf(err)
+		x.failed = x.failureOfBackend(err)
 		if !reused || !x.retriable || isTimeout(err) {
 			return false
 		}
@@ -144,6 +149,7 @@ func (x *fastExchange) connect(fresh bool) (reused, ok bool) {
 		}
 		x.drop(true)
 		if err == errAborted {
+			x.failed = failStopped
 			return false, false
 		}
 	}
@@ -156,7 +162,7 @@ func (x *fastExchange) attach() bool {
 	if x.c.setLink(x.link) {
 		return true
 	}
-	x.failed = failBroken
+	x.failed = failStopped
 	return false
 }
 
@@ -245,7 +251,7 @@ func (x *fastExchange) fail() next {
 	now := time.Now()
 	x.s.out = x.failed.appendTo(x.s.out[:0], dateAt(now), x.head, x.closes)
 	x.record.Status = x.failed.status
-	if x.c.write(now, x.s.out) != nil {
+	if x.c.write(x.s.out) != nil {
 		return nextClose
 	}
 	if !x.head {
@@ -254,10 +260,21 @@ func (x *fastExchange) fail() next {
 	return x.after()
 }
 
+// ending returns the way in which the exchange has ended.
+func (x *fastExchange) ending() ending.Ending {
+	switch {
+	case x.complete:
+		return ending.Complete
+	case x.c.wasAborted():
+		return ending.Stopped
+	}
+	return x.failed.end
+}
+
 // finish keeps the connection to the backend, releases the backend and records the request.
 func (x *fastExchange) finish() {
 	now := time.Now()
-	if x.reusable {
+	if x.reusable && !x.c.hasExpired() {
 		x.c.setLink(nil)
 		x.up.idle.put(x.link, now)
 		x.link = nil
@@ -268,6 +285,7 @@ func (x *fastExchange) finish() {
 		return
 	}
 	r := &x.record
+	r.Ending = x.ending()
 	r.Time, r.RequestTime, r.BackendTime, r.ResponseTime = x.begun, -1, -1, -1
 	if !x.sent.IsZero() {
 		r.RequestTime = x.sent.Sub(x.begun)

@@ -1,7 +1,5 @@
 package web
 
-import "time"
-
 // bufferBody appends the part of the body that is in the scratch to the request for the backend, and
 // checks it.
 func (x *fastExchange) bufferBody() error {
@@ -58,7 +56,6 @@ func (c *fastConn) appendRequest(out []byte, s *scratch) []byte {
 
 // writeBack writes to the backend.
 func (x *fastExchange) writeBack(b []byte) error {
-	x.armBack(time.Now())
 	_, err := x.link.Write(b)
 	return err
 }
@@ -72,11 +69,4 @@ func (x *fastExchange) readBack() error {
 		return nil
 	}
 	return err
-}
-
-// armBack moves the idle deadline of the connection to the backend.
-func (x *fastExchange) armBack(now time.Time) {
-	if at, ok := x.link.deadline.set(now, x.c.set.config.IdleTimeout); ok {
-		x.link.SetDeadline(at) //nolint:errcheck // then reading fails
-	}
 }

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"portolan.dev/services/backends"
 )
 
 // maxInformational is the number of 1xx responses before a response.
@@ -28,8 +30,7 @@ func (x *fastExchange) receive() bool {
 		}
 		x.s.out = append(appendHead(x.s.out[:0], x.s, nil), "\r\n"...)
 		// Requests on this path do not ask for a 100, so it is dropped.
-		if h.status != http.StatusContinue && x.c.write(x.answered, x.s.out) != nil {
-			x.failed = failure{}
+		if h.status != http.StatusContinue && !x.give(x.s.out) {
 			return false
 		}
 		x.s.skipBack(h.size)
@@ -61,14 +62,26 @@ func (x *fastExchange) readResponse() bool {
 	}
 }
 
-// failureOfBackend returns the response for an error of reading the backend's response.
+// failureOfBackend returns the failure for an error of reading from the backend, which the client may have caused.
 func (x *fastExchange) failureOfBackend(err error) failure {
 	if x.upload != nil {
 		if f, ok := x.upload.failure(); ok {
 			return f
 		}
 	}
+	if isTimeout(err) && backends.Left(x.c.conn.accepted.Raw) {
+		return failLeft
+	}
 	return failureOf(err)
+}
+
+// give writes a part of the response to the client. It returns false if that failed.
+func (x *fastExchange) give(b []byte) bool {
+	err := x.c.write(b)
+	if err != nil {
+		x.failed = failureOfTaker(err)
+	}
+	return err == nil
 }
 
 // framing is the way in which the end of a response's body is found.
@@ -114,7 +127,7 @@ func (x *fastExchange) pass() bool {
 	var ok bool
 	switch how {
 	case framingNone:
-		ok = x.c.write(x.answered, s.out) == nil
+		ok = x.give(s.out)
 		x.reusable = x.reusable && len(rest) == 0
 	case framingLength:
 		ok = x.passLength(rest, h.length)
@@ -175,7 +188,7 @@ func namedByConnection(h *head, b, name []byte) bool {
 }
 
 // spliceFrom is the size from which the kernel moves a body without copies to this process. splicePiece is the
-// size of a piece, which must pass within the idle timeout.
+// size of a piece, after which the bytes are counted.
 const (
 	spliceFrom  = 64 << 10
 	splicePiece = 256 << 10
@@ -187,36 +200,46 @@ func (x *fastExchange) passLength(rest []byte, n int64) bool {
 		rest, x.reusable = rest[:n], false // the backend sent more than its Content-Length
 	}
 	x.s.out = append(x.s.out, rest...)
-	if x.c.write(x.answered, x.s.out) != nil {
+	if !x.give(x.s.out) {
 		return false
 	}
 	x.record.Sent += int64(len(rest))
 	for left := n - int64(len(rest)); left > 0; {
-		copied, err := x.passPiece(left)
+		copied, ok := x.passPiece(left)
 		left -= copied
 		x.record.Sent += copied
-		if err != nil {
+		if !ok {
 			return false
 		}
 	}
 	return true
 }
 
-// passPiece passes on a part of a body with left remaining bytes.
-func (x *fastExchange) passPiece(left int64) (int64, error) {
-	now := time.Now()
-	x.armBack(now)
+// passPiece passes on a part of a body with left remaining bytes. It returns false if that failed.
+func (x *fastExchange) passPiece(left int64) (int64, bool) {
 	if x.c.conn.tcp != nil && left >= spliceFrom {
-		if at, ok := x.c.writing.set(now, x.c.set.config.IdleTimeout); ok {
-			x.c.conn.SetWriteDeadline(at) //nolint:errcheck // then writing fails
+		x.c.splicing.Store(true)
+		defer x.c.splicing.Store(false)
+		copied, err := io.CopyN(x.c.conn.tcp, x.link.TCPConn, min(left, splicePiece))
+		if err != nil {
+			x.failed = x.failureOfSplice(err)
 		}
-		return io.CopyN(x.c.conn.tcp, x.link.TCPConn, min(left, splicePiece))
+		return copied, err == nil
 	}
 	n, err := x.link.Read(x.s.backBuf[:min(left, readSize)])
-	if n == 0 {
-		return 0, err
+	if n == 0 && err != nil {
+		x.failed = x.failureOfBackend(err)
+		return 0, false
 	}
-	return int64(n), x.c.write(now, x.s.backBuf[:n])
+	return int64(n), x.give(x.s.backBuf[:n])
+}
+
+// failureOfSplice returns the failure for an error of a splice, which does not say which side has failed.
+func (x *fastExchange) failureOfSplice(err error) failure {
+	if isTimeout(err) && arrived(x.link.TCPConn) || backends.Gone(x.c.conn.tcp) {
+		return failureOfTaker(err)
+	}
+	return x.failureOfBackend(err)
 }
 
 // passChunked passes on a chunked body as it is, and checks its framing.
@@ -228,17 +251,20 @@ func (x *fastExchange) passChunked(rest []byte) bool {
 			x.reusable = false // the backend sent more than the body
 		}
 		x.s.out = append(x.s.out, rest[:n]...)
-		now := time.Now()
-		if x.c.write(now, x.s.out) != nil || err != nil {
+		if !x.give(x.s.out) {
+			return false
+		}
+		if err != nil {
+			x.failed = failResponse
 			return false
 		}
 		x.record.Sent = chunk.body
 		if chunk.done() {
 			return true
 		}
-		x.armBack(now)
 		n, err = x.link.Read(x.s.backBuf[:])
 		if n == 0 && err != nil {
+			x.failed = x.failureOfBackend(err)
 			return false
 		}
 		rest, x.s.out = x.s.backBuf[:n], x.s.out[:0]
@@ -254,19 +280,18 @@ func (x *fastExchange) passToEnd(rest []byte) bool {
 			x.s.out = append(x.s.out, rest...)
 			x.s.out = append(x.s.out, "\r\n"...)
 		}
-		now := time.Now()
-		if len(x.s.out) > 0 && x.c.write(now, x.s.out) != nil {
+		if len(x.s.out) > 0 && !x.give(x.s.out) {
 			return false
 		}
 		x.record.Sent += int64(len(rest))
-		x.armBack(now)
 		n, err := x.link.Read(x.s.backBuf[:])
 		rest, x.s.out = x.s.backBuf[:n], x.s.out[:0]
 		switch {
 		case n > 0:
 		case err == io.EOF:
-			return x.c.write(now, append(x.s.out, "0\r\n\r\n"...)) == nil
+			return x.give(append(x.s.out, "0\r\n\r\n"...))
 		case err != nil:
+			x.failed = x.failureOfBackend(err)
 			return false
 		}
 	}

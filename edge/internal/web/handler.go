@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"strings"
+	"time"
 )
 
 // guardKey is the key of a connection's guard in the contexts of its requests.
@@ -18,27 +19,28 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	guard := r.Context().Value(guardKey{}).(*guard)
 	x := newExchange(h.server.settings.Load(), guard, r)
 	defer x.finish()
-	rw := &responseWriter{ResponseWriter: w, x: x, control: http.NewResponseController(w)}
+	rw := newResponseWriter(w, x)
 	if r.ProtoMajor == 1 {
+		rw.control.SetWriteDeadline(time.Time{}) //nolint:errcheck // that of the end of the last request
+		defer rw.limitEnd()
 		if refused := guard.refusedRequest(); refused != nil {
 			x.forgetRequest()
-			failureOfRefusal(refused).serve(rw)
+			x.failure(failureOfRefusal(refused)).serve(rw)
 			return
 		}
 		defer guard.finished.Store(guard.requests)
 	}
 	if r.Method == http.MethodConnect {
-		failConnectTo.serve(rw)
+		x.failure(failConnectTo).serve(rw)
 		return
 	}
 	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), exchangeKey{}, x))
 	defer cancel()
-	x.cancel = cancel
+	x.begin(cancel, rw.control)
 	r = r.WithContext(ctx)
 	if r.Body != nil && r.Body != http.NoBody {
 		rw.body = &requestBody{ReadCloser: r.Body, x: x, control: rw.control}
 		r.Body = rw.body
-		rw.http1 = r.ProtoMajor == 1
 		// Otherwise net/http discards the unread part of the body when the response begins.
 		rw.control.EnableFullDuplex() //nolint:errcheck // HTTP/2 has it always
 		defer rw.body.abandon()
@@ -99,20 +101,18 @@ func forward(out, in http.Header, i *info) {
 	out.Set("X-Forwarded-Port", portString(i.local.Port()))
 }
 
-// modifyResponse records the time and the status of the head of a response.
+// modifyResponse records the time and the status of the head of a response, and watches its body.
 func modifyResponse(r *http.Response) error {
-	exchangeOf(r.Request.Context()).responded(r.StatusCode)
+	x := exchangeOf(r.Request.Context())
+	x.responded(r.StatusCode)
+	x.bodiless = r.ContentLength == 0
+	if r.StatusCode != http.StatusSwitchingProtocols { // otherwise the body is the connection
+		r.Body = &responseBody{r.Body, x, r.Request.Context()}
+	}
 	return nil
 }
 
+// handleError answers a request if the exchange with the backend has failed.
 func handleError(w http.ResponseWriter, r *http.Request, err error) {
-	x := exchangeOf(r.Context())
-	switch refused := x.guard.bodyRefused(); {
-	case refused != nil && r.ProtoMajor == 1:
-		failureOfRefusal(refused).serve(w)
-	case x.bodyTimeout.Load():
-		failClientTime.serve(w)
-	default:
-		failureOf(err).serve(w)
-	}
+	exchangeOf(r.Context()).failureOf(r.Context(), err).serve(w)
 }

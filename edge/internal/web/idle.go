@@ -11,9 +11,8 @@ import (
 // link is a connection of the fast path to a backend. One goroutine uses it at a time.
 type link struct {
 	*net.TCPConn
-	raw      syscall.RawConn
-	idle     time.Time // when it became idle
-	deadline deadline
+	raw  syscall.RawConn
+	idle time.Time // when it became idle
 }
 
 func newLink(conn *net.TCPConn) (*link, error) {
@@ -111,3 +110,7 @@ func (d *deadline) set(now time.Time, after time.Duration) (time.Time, bool) {
 	d.at = want
 	return want, true
 }
+
+// armEvery returns the shortest time between two moves of an idle deadline while bytes pass, because setting a timer
+// for each read costs too much.
+func armEvery(idle time.Duration) time.Duration { return min(time.Second, idle/4) }

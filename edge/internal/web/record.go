@@ -3,6 +3,8 @@ package web
 import (
 	"net/netip"
 	"time"
+
+	"portolan.dev/edge/internal/ending"
 )
 
 // Record describes one request, for the access log.
@@ -17,6 +19,7 @@ type Record struct {
 	// from the head of the response to its end. A time is -1 if the request did not get that far.
 	RequestTime, BackendTime, ResponseTime time.Duration
 
+	Ending        ending.Ending
 	Status        int   // sent to the client; 0: none
 	BackendStatus int   // received from the backend; 0: none
 	Received      int64 // bytes of the request's body

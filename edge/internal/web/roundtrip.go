@@ -43,7 +43,7 @@ func (b *poolTransport) attempt(x *exchange, r *http.Request, tried []*backends.
 	addr := tried[len(tried)-1].Addr()
 	timeout := b.set.config.Dialer.Timeout(b.set.pool, tried)
 	ctx := context.WithValue(r.Context(), dialTimeoutKey{}, timeout)
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { x.delivered() }})
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { x.delivered(i.Conn) }})
 	out := r.WithContext(ctx)
 	u := *r.URL
 	u.Host = addr.String()

@@ -23,7 +23,8 @@ type Server struct {
 	// requests is the context of the requests of references. abort ends it.
 	requests  context.Context
 	abort     context.CancelFunc
-	exchanges sync.WaitGroup // requests of references
+	exchanges exchanges // requests of references
+	sweeper   sweeper
 
 	mu         sync.Mutex
 	references map[time.Duration]*reference // by idle timeout
@@ -35,6 +36,8 @@ func New(pool *backends.Pool, c Config, log *slog.Logger) *Server {
 	s := &Server{pool: pool, log: log, references: map[time.Duration]*reference{}}
 	s.requests, s.abort = context.WithCancel(context.Background())
 	s.settings.Store(newSettings(s, c))
+	s.sweeper.all = s.swept
+	s.sweeper.idle = func() time.Duration { return s.settings.Load().config.IdleTimeout }
 	return s
 }
 
@@ -56,6 +59,7 @@ func (s *Server) serve(conn *clientConn, read []byte) bool {
 	if !s.fast.add(c) {
 		return false
 	}
+	s.sweeper.begin()
 	c.run(read)
 	return true
 }
@@ -106,13 +110,13 @@ func (s *Server) Shutdown(ctx context.Context) {
 	for _, r := range references {
 		all.Go(func() { r.http.Shutdown(ctx) }) //nolint:errcheck // close ends the connections that remain
 	}
-	all.Go(func() { waitUntil(ctx, &s.exchanges) }) // net/http does not wait for connections that have changed the protocol
+	all.Go(func() { waitUntil(ctx, &s.exchanges.running) }) // net/http does not wait for connections that have changed the protocol
 	all.Wait()
 	s.abort()
 	for _, r := range references {
 		r.close()
 	}
-	s.exchanges.Wait()
+	s.exchanges.running.Wait()
 	s.settings.Load().upstreams.close()
 }
 

@@ -16,6 +16,7 @@ type upload struct {
 	left    int64 // if not chunked
 	total   int64 // bytes of the body so far
 
+	reading atomic.Bool   // bytes of the client are awaited
 	stopped atomic.Bool   // the exchange is over
 	last    atomic.Bool   // the last part of the body was read from the client
 	ended   atomic.Bool   // the body was sent completely
@@ -88,17 +89,8 @@ var errBackendWrite = errors.New("the backend takes no more of the body")
 func (u *upload) send(c *fastConn, l *link, buf []byte) error {
 	out := copyBuffers.Get()
 	defer copyBuffers.Put(out)
-	var reading, writing deadline
-	idle := c.set.config.IdleTimeout
 	for !u.complete() {
-		now := time.Now()
-		if at, ok := reading.set(now, idle); ok {
-			c.conn.SetReadDeadline(at) //nolint:errcheck // then reading fails
-		}
-		if at, ok := writing.set(now, idle); ok {
-			l.SetDeadline(at) //nolint:errcheck // then writing fails
-		}
-		if u.stopped.Load() { // the deadline above may have replaced endUpload's deadline
+		if u.stopped.Load() {
 			return net.ErrClosed
 		}
 		if err := u.sendPiece(c, l, buf, out); err != nil {
@@ -111,7 +103,9 @@ func (u *upload) send(c *fastConn, l *link, buf []byte) error {
 // sendPiece reads bytes from the client and sends them to the backend.
 func (u *upload) sendPiece(c *fastConn, l *link, buf, out []byte) error {
 	if !u.chunked && u.left >= 2*spliceFrom && c.conn.tcp != nil {
+		u.reading.Store(true)
 		n, err := io.CopyN(l.TCPConn, c.conn.tcp, min(u.left-spliceFrom, splicePiece)) // without the last part
+		u.reading.Store(false)
 		u.left -= n
 		u.total += n
 		return blame(c, err)
@@ -119,7 +113,9 @@ func (u *upload) sendPiece(c *fastConn, l *link, buf, out []byte) error {
 	if !u.chunked {
 		buf = buf[:min(int64(len(buf)), u.left)]
 	}
+	u.reading.Store(true)
 	n, err := c.conn.Read(buf)
+	u.reading.Store(false)
 	if n == 0 {
 		return err
 	}
@@ -148,26 +144,30 @@ func blame(c *fastConn, err error) error {
 	return clientErr
 }
 
-// failure returns the response to the client if the client's error ended the upload.
+// failure returns the failure if the client's error ended the upload.
 func (u *upload) failure() (failure, bool) {
 	select {
 	case <-u.done:
 	default:
 		return failure{}, false
 	}
-	switch {
-	case u.err == nil:
+	if u.err == nil {
 		return failure{}, false
-	case isTimeout(u.err):
-		return failClientTime, true
 	}
-	return failureOfError(u.err), true // without a status if the client is gone
+	return failureOfClient(u.err), true
+}
+
+// waitsForClient reports whether the upload waits for bytes of the client, and has passed on those that came.
+func (u *upload) waitsForClient(c *fastConn) bool {
+	return u.reading.Load() && !arrived(c.conn.accepted.Raw)
 }
 
 // startUpload begins to send the part of the body that is not buffered.
 func (x *fastExchange) startUpload() {
 	if u := x.upload; u != nil {
 		u.done = make(chan struct{})
+		x.c.conn.SetReadDeadline(time.Time{}) //nolint:errcheck // that of the wait for the request
+		x.c.setUpload(u)
 		go u.run(x.c, x.link, x.s.inBuf[:])
 	}
 }
@@ -191,6 +191,7 @@ func (x *fastExchange) endUpload() {
 		x.c.conn.SetReadDeadline(time.Now()) //nolint:errcheck // the client is gone then
 	}
 	<-u.done
+	x.c.setUpload(nil)
 	x.c.reading = deadline{}
 	x.record.Received = u.total
 	x.s.in = x.s.inBuf[:copy(x.s.inBuf[:], u.rest)]

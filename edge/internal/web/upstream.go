@@ -121,41 +121,6 @@ func dialFor(c *Config, addr netip.AddrPort) func(context.Context, string, strin
 		if err != nil {
 			return nil, &dialError{err}
 		}
-		return &backendConn{Conn: conn, idle: c.IdleTimeout}, nil
+		return conn, nil
 	}
-}
-
-// backendConn is a connection of the reference to a backend. It ends if no byte passes in either
-// direction for the idle time.
-type backendConn struct {
-	net.Conn
-	idle time.Duration
-
-	mu    sync.Mutex
-	armed time.Time
-}
-
-func (c *backendConn) arm() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if now := time.Now(); now.Sub(c.armed) > armEvery(c.idle) {
-		c.armed = now
-		c.Conn.SetDeadline(now.Add(c.idle)) //nolint:errcheck // then reading fails
-	}
-}
-
-// Read implements io.Reader.
-func (c *backendConn) Read(p []byte) (int, error) {
-	c.arm()
-	n, err := c.Conn.Read(p)
-	if n > 0 {
-		c.arm()
-	}
-	return n, err
-}
-
-// Write implements io.Writer.
-func (c *backendConn) Write(p []byte) (int, error) {
-	c.arm()
-	return c.Conn.Write(p)
 }
