@@ -31,7 +31,9 @@ var names = [endings]string{
 func (e Ending) String() string { return names[e] }
 
 // BackendFailed reports whether the ending is a failure of the backend.
-func (e Ending) BackendFailed() bool { return e == BackendGone || e == BackendInvalid || e == BackendIdle }
+func (e Ending) BackendFailed() bool {
+	return e == BackendGone || e == BackendInvalid || e == BackendIdle
+}
 
 // All returns all endings.
 func All() []Ending {
