@@ -18,7 +18,7 @@ import (
 // modules are loaded before the tests, with their dependencies, because the guest cannot load
 // modules on demand.
 var modules = []string{
-	"ip_vs", "ip_vs_rr", "ip_vs_lc", "ip_vs_dh", "ip_vs_sh", "ip_vs_sed", "ip_vs_nq", "ip_vs_wrr", "ip_vs_wlc", "ip_vs_mh",
+	"ip_vs", "ip_vs_rr", "ip_vs_lc", "ip_vs_dh", "ip_vs_fo", "ip_vs_sh", "ip_vs_sed", "ip_vs_nq", "ip_vs_wrr", "ip_vs_wlc", "ip_vs_mh",
 	"nf_tables", "nft_chain_nat", "nft_nat", "nft_masq", "nft_ct", "nft_reject_inet", "nft_reject_ipv4", "nft_reject_ipv6",
 	"nft_fib_inet", "nft_fib_ipv4", "nft_fib_ipv6", "nft_hash", "nft_numgen", "nft_limit", "nft_log", "nft_redir", "nft_dup_ipv4", "nft_dup_ipv6",
 	"nf_conntrack_netlink", "veth", "dummy", "bridge", "sctp",

@@ -75,11 +75,15 @@ func (p *Pool) roundRobin(candidates []*Backend) *Backend {
 	return best
 }
 
-// hashed returns the candidate with the highest weighted score for an address.
+// hashed returns the candidate with the lowest score for an address.
 func hashed(candidates []*Backend, addr netip.Addr, port uint16) *Backend {
-	return minBy(candidates, func(b *Backend) float64 {
-		return -math.Log(hashToUnitInterval(addr, port, b.addr)) / float64(b.weight)
-	})
+	return minBy(candidates, func(b *Backend) float64 { return Score(addr, port, b.addr, uint32(b.weight)) })
+}
+
+// Score returns the score of a backend for an address and port. The backend with the lowest score
+// serves them. The weight must be above 0.
+func Score(addr netip.Addr, port uint16, to netip.AddrPort, weight uint32) float64 {
+	return -math.Log(hashToUnitInterval(addr, port, to)) / float64(weight)
 }
 
 // hashToUnitInterval hashes its arguments to a number above 0 and below 1.

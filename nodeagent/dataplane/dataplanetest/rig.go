@@ -25,7 +25,8 @@ const (
 type Machine struct {
 	// IPv6 is set if the machine has IPv6.
 	IPv6 bool
-	// Sources6 is set if each client has an IPv6 address of its own. Otherwise all share one.
+	// Sources6 is set if each client and each frontend has an IPv6 address of its own. Otherwise all
+	// share one.
 	Sources6 bool
 	// SCTP is set if the machine has SCTP sockets.
 	SCTP bool

@@ -32,7 +32,7 @@ type Family6 uint8
 const (
 	Without6 Family6 = iota
 	Also6            // variants with IPv4 and with IPv6
-	Sources6         // as Also6, and its clients need different addresses
+	Sources6         // as Also6, and its clients or frontends need different addresses
 )
 
 // variant is a protocol and family to run a scenario with.

@@ -39,6 +39,9 @@ type Traits struct {
 	// HashRefusesOthers is set if sh without fallback refuses clients if their backend takes no new
 	// connections. Otherwise another backend serves them.
 	HashRefusesOthers bool
+	// Rehashes is set if dh may move any address when the backends change. Otherwise it moves only
+	// the addresses of backends that leave, and those that a new backend gets.
+	Rehashes bool
 	// SwapsGap is set if new connections may be refused for a moment while the scheduler of a
 	// server changes.
 	SwapsGap bool
@@ -67,7 +70,7 @@ var (
 	Nftables = Traits{
 		Outlives: true, SilentDrop: true, Guards: true, CutsOnUse: true, SCTP: true,
 		Schedulers: []plan.Scheduler{plan.RoundRobin, plan.DestinationHash, plan.SourceHash, plan.Maglev},
-		Turns:      true, RemembersClients: true,
+		Rehashes:   true, Turns: true, RemembersClients: true,
 	}
 	Userspace = Traits{
 		HidesClients: true, Retries: true, Claims: true, Schedulers: everyScheduler, Turns: true,
@@ -104,6 +107,7 @@ func Table(planes []string, traits []Traits) string {
 		return strings.Join(names, ", ")
 	})
 	either("sh without sh-fallback, where the client's backend takes no new connections", "refuses", "picks another", func(t *Traits) bool { return t.HashRefusesOthers })
+	either("when backends change, dh moves", "any address", "the addresses of a backend that leaves, and a new backend's share", func(t *Traits) bool { return t.Rehashes })
 	either("while the scheduler of a service changes, new connections are", "refused for a moment", "served", func(t *Traits) bool { return t.SwapsGap })
 	either("rr", "takes turns", "picks at random, by weight", func(t *Traits) bool { return t.Turns })
 	either("a dead backend costs a client its connection", "no: another one is tried", "yes", func(t *Traits) bool { return t.Retries })

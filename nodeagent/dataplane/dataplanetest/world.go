@@ -42,6 +42,7 @@ type scenarioRun struct {
 	calls     map[string]chan call
 	intact    []func() error
 	node      *backend // the node's own socket
+	served    []int    // backends of the addresses in the last AskAddresses
 	// used holds the UDP sockets that have sent one datagram. They stay open, because a reused port
 	// would continue the same flow to the same backend.
 	used []*client

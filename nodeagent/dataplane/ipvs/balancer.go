@@ -37,6 +37,10 @@ func Probe(namespace string) error {
 	})
 }
 
+// failover is the kernel's scheduler that sends new connections to the backend with the greatest
+// weight only. It replaces the kernel's dh: see the comment of the package.
+const failover = "fo"
+
 // balancer balances connections with the kernel's IPVS.
 type balancer struct {
 	namespace string
@@ -98,7 +102,7 @@ func (b *balancer) Name() string { return Name }
 
 // Traits implements kernel.Balancer.
 func (b *balancer) Traits() kernel.Traits {
-	return kernel.Traits{Refuses: true, ConcurrentRead: true, BatchSize: 4 * changesPerCall}
+	return kernel.Traits{Refuses: true, PrefersHeaviest: true, ConcurrentRead: true, BatchSize: 4 * changesPerCall}
 }
 
 // ApplySettings implements kernel.Balancer.
@@ -122,10 +126,7 @@ func sysctls(major, minor int) []kernelmode.Setting {
 
 // Settings implements kernel.Balancer.
 func (b *balancer) Settings(v *plan.VirtualServer) kernel.Settings {
-	s := kernel.Settings{Scheduler: v.Scheduler.String()}
-	if s.Scheduler == "" {
-		s.Scheduler = plan.RoundRobin.String()
-	}
+	s := kernel.Settings{Scheduler: schedulerName(v.Scheduler)}
 	if s.Scheduler == plan.RoundRobin.String() && weighted(v.Reals) {
 		s.Scheduler = moby.WeightedRoundRobin
 	}
@@ -147,6 +148,17 @@ func (b *balancer) Settings(v *plan.VirtualServer) kernel.Settings {
 	return s
 }
 
+// schedulerName returns the kernel's name of the scheduler that a plan's scheduler uses.
+func schedulerName(s plan.Scheduler) string {
+	switch s {
+	case plan.DefaultScheduler:
+		return plan.RoundRobin.String()
+	case plan.DestinationHash:
+		return failover
+	}
+	return s.String()
+}
+
 // weighted reports whether the backends that take traffic differ in weight.
 func weighted(reals []plan.RealServer) bool {
 	var first uint32
@@ -164,10 +176,11 @@ func weighted(reals []plan.RealServer) bool {
 
 // MissingScheduler implements kernel.Balancer.
 func (b *balancer) MissingScheduler(s plan.Scheduler) (remedy string, lacks bool) {
-	if !b.missing[s.String()] {
+	name := schedulerName(s)
+	if !b.missing[name] {
 		return "", false
 	}
-	return fmt.Sprintf("load the kernel module ip_vs_%s", s), true
+	return "load the kernel module ip_vs_" + name, true
 }
 
 // SetSources implements kernel.Balancer. It does nothing, because stand-ins separate the clients.

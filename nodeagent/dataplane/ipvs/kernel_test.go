@@ -98,16 +98,17 @@ func seen(t testing.TB, n *netnstest.Network, from dataplanetest.ClientLocation,
 // rr.
 func TestMissingScheduler(t *testing.T) {
 	n, p := start(t)
-	kerneltest.WithoutModules(t, "ip_vs_mh")
-	backend := echo(t, n)
-	v := netnstest.Server(fresh(t, n), backend)
-	v.Scheduler = plan.Maglev
-	failures := p.Apply(t.Context(), dataplanetest.Changes(v))
-	if len(failures) != 1 || !errors.Is(failures[0].Err, dataplane.ErrNotSupported) || !strings.Contains(failures[0].Remedy, "ip_vs_mh") {
-		t.Errorf("failures %+v", failures)
-	}
-	if _, err := seen(t, n, dataplanetest.Inside, v.Addr); err != nil {
-		t.Error(err)
+	for module, scheduler := range map[string]plan.Scheduler{"ip_vs_mh": plan.Maglev, "ip_vs_fo": plan.DestinationHash} {
+		kerneltest.WithoutModules(t, module)
+		v := netnstest.Server(fresh(t, n), echo(t, n))
+		v.Scheduler = scheduler
+		failures := p.Apply(t.Context(), dataplanetest.Changes(v))
+		if len(failures) != 1 || !errors.Is(failures[0].Err, dataplane.ErrNotSupported) || !strings.Contains(failures[0].Remedy, module) {
+			t.Errorf("failures %+v", failures)
+		}
+		if _, err := seen(t, n, dataplanetest.Inside, v.Addr); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

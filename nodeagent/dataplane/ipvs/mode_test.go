@@ -123,7 +123,7 @@ func (w *agentWorld) only(mode string) {
 func TestWithoutIPVS(t *testing.T) {
 	w := newAgentWorld(t)
 	loaded := kerneltest.WithoutModules(t,
-		"ip_vs_mh", "ip_vs_nq", "ip_vs_sed", "ip_vs_sh", "ip_vs_dh", "ip_vs_wlc", "ip_vs_lc", "ip_vs_wrr", "ip_vs_rr", "ip_vs")
+		"ip_vs_mh", "ip_vs_nq", "ip_vs_sed", "ip_vs_sh", "ip_vs_fo", "ip_vs_dh", "ip_vs_wlc", "ip_vs_lc", "ip_vs_wrr", "ip_vs_rr", "ip_vs")
 	w.cfg.Strict = true
 	if _, err := program.New(t.Context(), w.cfg, kittest.Host(t, rpc.TCP(), w.log.URL())); err == nil {
 		t.Error("a strict agent runs")

@@ -227,25 +227,25 @@ func (p *Plane) actual(v *plan.VirtualServer, id ID) *plan.VirtualServer {
 	if s == nil {
 		return nil
 	}
-	if s.serves(v) && s.Settings == p.balancer.Settings(v) {
+	if s.serves(p.reals(v)) && s.Settings == p.balancer.Settings(v) {
 		return v
 	}
 	next := *v
 	next.Reals = make([]plan.RealServer, 0, len(s.backends))
 	for i := range s.backends {
 		if b := &s.backends[i]; b.until == 0 {
-			next.Reals = append(next.Reals, plan.RealServer{Addr: b.addr, Weight: b.weight})
+			next.Reals = append(next.Reals, plan.RealServer{Addr: b.addr, Weight: p.plannedWeight(v, b.weight)})
 		}
 	}
-	if s.Settings != p.balancer.Settings(&next) {
+	if s.Settings != p.balancer.Settings(&next) || !s.serves(p.reals(&next)) {
 		next.Scheduler = plan.DefaultScheduler // differs from the wanted one
 	}
 	return &next
 }
 
-// serves reports whether the backends of a service match a virtual server.
-func (s *service) serves(v *plan.VirtualServer) bool {
-	if len(s.backends)-s.draining != len(v.Reals) {
+// serves reports whether the backends of a service that do not drain are the given ones.
+func (s *service) serves(reals []plan.RealServer) bool {
+	if len(s.backends)-s.draining != len(reals) {
 		return false
 	}
 	i := 0
@@ -254,7 +254,7 @@ func (s *service) serves(v *plan.VirtualServer) bool {
 		if b.until != 0 {
 			continue
 		}
-		if r := &v.Reals[i]; r.Addr != b.addr || r.Weight != b.weight {
+		if r := &reals[i]; r.Addr != b.addr || r.Weight != b.weight {
 			return false
 		}
 		i++

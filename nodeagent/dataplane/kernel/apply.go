@@ -349,7 +349,7 @@ func (w *applyRun) queueAdditions(f *frontendState) {
 		if f.at.Protocol == plan.UDP && p.traits.UsesConntrack && !have.hasUsableBackend() { // refused flows would be refused again
 			w.flows = append(w.flows, host.Flow{Frontend: f.at.Addr, Protocol: uint8(f.at.Protocol), Backend: f.at.Addr})
 		}
-		w.queueWeights(have, v.Reals)
+		w.queueWeights(have, p.reals(v))
 	}
 }
 
@@ -396,7 +396,7 @@ func (w *applyRun) queueRemovals(f *frontendState) {
 			}
 			continue
 		}
-		if v != nil && s.draining == 0 && s.serves(v) {
+		if v != nil && s.draining == 0 && s.serves(w.plane.reals(v)) {
 			continue
 		}
 		left := 0

@@ -63,6 +63,9 @@ type Traits struct {
 	// ConcurrentRead is set if Read may be called during a call of another method. Otherwise changes
 	// wait while everything is read.
 	ConcurrentRead bool
+	// PrefersHeaviest is set if the balancer's form of dh sends all new connections to the backend
+	// with the greatest weight. Otherwise the balancer itself hashes the address.
+	PrefersHeaviest bool
 	// UsesConntrack is set if the connections exist in connection tracking only, so that removing them
 	// there ends them.
 	UsesConntrack bool
