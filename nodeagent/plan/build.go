@@ -124,25 +124,14 @@ func (b *builder) setAttributes() {
 	}
 }
 
-// flagsOf parses the scheduler flags of a service. If the service lists none, hashing schedulers
-// get HashFallback. Other schedulers have no flags.
+// flagsOf parses the scheduler flags of a service. The flags sh-fallback and mh-fallback change
+// nothing, because planes always use another backend if the hashed one takes no new connections.
 func flagsOf(names []string, s Scheduler) Flags {
-	if s != SourceHash && s != Maglev {
-		return 0
+	hashes := s == SourceHash || s == Maglev
+	if hashes && (slices.Contains(names, "sh-port") || slices.Contains(names, "mh-port")) {
+		return HashPort
 	}
-	if len(names) == 0 {
-		return HashFallback
-	}
-	var f Flags
-	for _, name := range names {
-		switch name {
-		case "sh-fallback", "mh-fallback":
-			f |= HashFallback
-		case "sh-port", "mh-port":
-			f |= HashPort
-		}
-	}
-	return f
+	return 0
 }
 
 // addPort plans one port of the service in both address families.

@@ -145,13 +145,9 @@ func (s Scheduler) Proto() corev1.Scheduler { return corev1.Scheduler(s) }
 // Flags refine a scheduler.
 type Flags uint8
 
-// The flags.
-const (
-	HashFallback Flags = 1 << iota // sh, mh: use another backend if the hashed one is unavailable
-	HashPort                       // sh, mh: hash the source port too
-)
+// HashPort is the flag of sh and mh to hash the source port too. The number 1 was a flag that
+// journals of earlier agents have.
+const HashPort Flags = 2
 
 // String returns the flags in the spelling that services use for sh.
-func (f Flags) String() string {
-	return [...]string{"", "sh-fallback", "sh-port", "sh-fallback,sh-port"}[f&3]
-}
+func (f Flags) String() string { return [...]string{"", "sh-port"}[f>>1&1] }

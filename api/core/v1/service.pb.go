@@ -546,7 +546,9 @@ type ServiceSpec struct {
 	// Scheduler by which the kernel chooses a backend; not in Kubernetes. Unset: the node agent's
 	// default (rr).
 	Scheduler Scheduler `protobuf:"varint,21,opt,name=scheduler,proto3,enum=portolan.core.v1.Scheduler" json:"scheduler,omitempty"`
-	// Flags of the scheduler: "sh-fallback", "sh-port", "mh-fallback", "mh-port"; not in Kubernetes.
+	// Flags of the scheduler: "sh-port" and "mh-port" hash the port of the client too. "sh-fallback" and
+	// "mh-fallback" stand for what is the case anyway: if the hashed backend takes no new connections,
+	// another one does. Not in Kubernetes.
 	SchedulerFlags []string `protobuf:"bytes,22,rep,name=scheduler_flags,json=schedulerFlags,proto3" json:"scheduler_flags,omitempty"`
 	// Seconds that connections to a removed backend may continue; not in Kubernetes. Unset: the node
 	// agent's default (300).

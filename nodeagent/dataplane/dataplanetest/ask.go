@@ -121,36 +121,6 @@ func (a AskAmong) run(w *scenarioRun) error {
 	return nil
 }
 
-// AskHashed connects as each of Clients clients. Clients are hashed to backends, and only one backend
-// takes new connections. With the trait HashRefusesOthers, it must serve some of the clients and
-// the others must be refused.
-type AskHashed struct {
-	Frontend string
-	Clients  int
-	Backend  int
-}
-
-func (a AskHashed) run(w *scenarioRun) error {
-	served, held := 0, 0
-	for n := range a.Clients {
-		b, _, err := w.try(Client{N: n}, a.Frontend, patience)
-		switch {
-		case err != nil && !refused(err):
-			return err
-		case err != nil:
-			held++
-		case b != a.Backend:
-			return fmt.Errorf("client %d was served by %d", n, b)
-		default:
-			served++
-		}
-	}
-	if served == 0 || (held > 0) != w.traits.HashRefusesOthers {
-		return fmt.Errorf("%d clients were served, %d refused", served, held)
-	}
-	return nil
-}
-
 // Refused connects and must be refused at once.
 type Refused struct {
 	Client

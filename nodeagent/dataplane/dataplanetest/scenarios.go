@@ -132,7 +132,7 @@ func basics() []Scenario {
 		{Name: "the scheduler changes under load", Over: onlyTCP, Backends: 3, Do: []Action{
 			Program{{Drain: long, Weights: each(0, 1)}},
 			UnderLoad{From: []ClientLocation{Inside, Outside}, Swaps: true, Do: []Action{
-				Program{{Drain: long, Scheduler: plan.SourceHash, Flags: plan.HashFallback, Weights: each(0, 1, 2)}},
+				Program{{Drain: long, Scheduler: plan.SourceHash, Weights: each(0, 1, 2)}},
 				Program{{Drain: long, Weights: Weights{0: 5, 1: 1}}},
 				Program{{Drain: long, Scheduler: plan.Maglev, Weights: Weights{0: 5, 1: 1}}},
 				Program{{Drain: long, Weights: each(0, 1)}},
@@ -306,23 +306,19 @@ func schedulers() []Scenario {
 			AskAmong{Clients: 6, Times: 2, Sticky: true, AtLeast: 1, AtMost: 1},
 		}},
 		{Name: "sh sends a client to one backend", V6: Sources6, Backends: 3, Do: []Action{
-			Program{{Scheduler: plan.SourceHash, Flags: plan.HashFallback, Weights: each(0, 1, 2)}},
+			Program{{Scheduler: plan.SourceHash, Weights: each(0, 1, 2)}},
 			AskAmong{Clients: 40, Times: 2, Sticky: true, AtLeast: 2},
 		}},
 		{Name: "sh falls back", Over: onlyTCP, Backends: 3, Do: []Action{
-			Program{{Scheduler: plan.SourceHash, Flags: plan.HashFallback, Weights: Weights{0: 1, 1: 0, 2: 1}}},
+			Program{{Scheduler: plan.SourceHash, Weights: Weights{0: 1, 1: 0, 2: 1}}},
 			AskAmong{Clients: 30, Times: 2, Sticky: true, AtLeast: 2, Not: []int{1}},
 		}},
-		{Name: "sh does not fall back", Over: onlyTCP, Backends: 2, Do: []Action{
-			Program{{Scheduler: plan.SourceHash, Weights: Weights{0: 1, 1: 0}}},
-			AskHashed{Clients: 30, Backend: 0},
-		}},
 		{Name: "sh by port", Over: onlyTCP, Backends: 2, Do: []Action{
-			Program{{Scheduler: plan.SourceHash, Flags: plan.HashFallback | plan.HashPort, Weights: each(0, 1)}},
+			Program{{Scheduler: plan.SourceHash, Flags: plan.HashPort, Weights: each(0, 1)}},
 			AskAmong{Clients: 1, Times: 64, AtLeast: 2},
 		}},
 		{Name: "mh sends a client to one backend", Backends: 3, Do: []Action{
-			Program{{Scheduler: plan.Maglev, Flags: plan.HashFallback, Weights: each(0, 1, 2)}},
+			Program{{Scheduler: plan.Maglev, Weights: each(0, 1, 2)}},
 			AskAmong{Clients: 40, Times: 2, Sticky: true, AtLeast: 2},
 		}},
 	}

@@ -36,9 +36,6 @@ type Traits struct {
 	// Schedulers are the plane's schedulers. Others are replaced by rr, which is reported with
 	// dataplane.ErrNotSupported.
 	Schedulers []plan.Scheduler
-	// HashRefusesOthers is set if sh without fallback refuses clients if their backend takes no new
-	// connections. Otherwise another backend serves them.
-	HashRefusesOthers bool
 	// Rehashes is set if dh may move any address when the backends change. Otherwise it moves only
 	// the addresses of backends that leave, and those that a new backend gets.
 	Rehashes bool
@@ -65,7 +62,7 @@ var everyScheduler = []plan.Scheduler{
 var (
 	IPVS = Traits{
 		Outlives: true, SilentDrop: true, Guards: true, CutsOnUse: true, Claims: true, SCTP: true,
-		Schedulers: everyScheduler, HashRefusesOthers: true, SwapsGap: true, Turns: true, RemembersClients: true, PinsClients: true,
+		Schedulers: everyScheduler, SwapsGap: true, Turns: true, RemembersClients: true, PinsClients: true,
 	}
 	Nftables = Traits{
 		Outlives: true, SilentDrop: true, Guards: true, CutsOnUse: true, SCTP: true,
@@ -106,7 +103,6 @@ func Table(planes []string, traits []Traits) string {
 		}
 		return strings.Join(names, ", ")
 	})
-	either("sh without sh-fallback, where the client's backend takes no new connections", "refuses", "picks another", func(t *Traits) bool { return t.HashRefusesOthers })
 	either("when backends change, dh moves", "any address", "the addresses of a backend that leaves, and a new backend's share", func(t *Traits) bool { return t.Rehashes })
 	either("while the scheduler of a service changes, new connections are", "refused for a moment", "served", func(t *Traits) bool { return t.SwapsGap })
 	either("rr", "takes turns", "picks at random, by weight", func(t *Traits) bool { return t.Turns })

@@ -134,9 +134,7 @@ func (b *balancer) Settings(v *plan.VirtualServer) kernel.Settings {
 		s.Scheduler = plan.RoundRobin.String()
 	}
 	if s.Scheduler == plan.SourceHash.String() || s.Scheduler == plan.Maglev.String() {
-		if v.Flags&plan.HashFallback != 0 {
-			s.Flags |= flagFallback
-		}
+		s.Flags |= flagFallback // otherwise the kernel refuses the clients of a backend that drains
 		if v.Flags&plan.HashPort != 0 {
 			s.Flags |= flagSourcePort
 		}
