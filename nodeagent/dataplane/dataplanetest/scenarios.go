@@ -17,7 +17,7 @@ var (
 func scenarios() []Scenario {
 	var all []Scenario
 	for _, group := range [][]Scenario{
-		basics(), protection(), schedulers(), hashing(), sticking(), draining(), restarting(), udp(), audiences(), policies(),
+		basics(), protection(), schedulers(), picking(), hashing(), sticking(), draining(), restarting(), udp(), audiences(), policies(),
 	} {
 		all = append(all, group...)
 	}

@@ -79,6 +79,35 @@ func hashing() []Scenario {
 				Program{dh(each(2))},
 			}},
 		}},
+		{Name: "sh by weight", Over: onlyTCP, V6: Sources6, Backends: 3, Do: []Action{
+			Program{{Scheduler: plan.SourceHash, Weights: Weights{0: 1, 1: 3, 2: 0}}},
+			AskShares{Clients: 200, Want: Weights{0: 1, 1: 3}},
+			Program{{Scheduler: plan.SourceHash, Flags: plan.HashPort, Weights: Weights{0: 3, 1: 1, 2: 0}}},
+			AskShares{Clients: 200, Ports: true, Want: Weights{0: 3, 1: 1}},
+		}},
+		{Name: "sh by large weights", Over: onlyTCP, Backends: 4, Do: []Action{
+			Program{{Scheduler: plan.SourceHash, Weights: Weights{0: 100, 1: 100, 2: 100, 3: 100}}},
+			AskShares{Clients: 200, Want: each(0, 1, 2, 3)},
+			Program{{Scheduler: plan.SourceHash, Weights: Weights{0: 65535, 1: 20000}}},
+			AskShares{Clients: 200, Want: Weights{0: 65535, 1: 20000}},
+		}},
+		{Name: "mh by weight and port", Over: onlyTCP, V6: Sources6, Backends: 3, Do: []Action{
+			Program{{Scheduler: plan.Maglev, Weights: Weights{0: 1, 1: 3, 2: 0}}},
+			AskShares{Clients: 200, Want: Weights{0: 1, 1: 3}},
+			Program{{Scheduler: plan.Maglev, Flags: plan.HashPort, Weights: Weights{0: 30000, 1: 10000, 2: 0}}},
+			AskShares{Clients: 200, Ports: true, Want: Weights{0: 3, 1: 1}},
+		}},
+		{Name: "mh, a backend of four leaves", Over: onlyTCP, Backends: 4, Do: []Action{
+			Program{{Scheduler: plan.Maglev, Drain: long, Weights: each(0, 1, 2, 3)}},
+			AskShares{Clients: 200, Want: each(0, 1, 2, 3)},
+			Program{{Scheduler: plan.Maglev, Drain: long, Weights: each(0, 1, 3)}},
+			AskShares{Clients: 200, Want: each(0, 1, 3), Keep: []int{0, 1, 3}},
+			// The kernel's table changes when the backend is removed from it.
+			Program{{Scheduler: plan.Maglev, Weights: each(0, 1, 2, 3)}},
+			AskShares{Clients: 200, Want: each(0, 1, 2, 3)},
+			Program{{Scheduler: plan.Maglev, Weights: each(0, 1, 3)}},
+			AskShares{Clients: 200, Want: each(0, 1, 3), Keep: []int{0, 1, 3}, MayMove: 1. / 4},
+		}},
 		{Name: "sh by port, one of two drains", Over: onlyTCP, V6: Also6, Backends: 2, Do: drains(plan.SourceHash)},
 		{Name: "mh by port, one of two drains", Over: onlyTCP, V6: Also6, Backends: 2, Do: drains(plan.Maglev)},
 	}

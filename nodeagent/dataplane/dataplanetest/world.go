@@ -42,10 +42,12 @@ type scenarioRun struct {
 	calls     map[string]chan call
 	intact    []func() error
 	node      *backend // the node's own socket
-	served    []int    // backends of the addresses in the last AskAddresses
+	served    []int    // backends of the addresses in the last AskAddresses, or of the clients in the last AskShares
 	// used holds the UDP sockets that have sent one datagram. They stay open, because a reused port
 	// would continue the same flow to the same backend.
 	used []*client
+	// picked holds the open connections of PickByRule.
+	picked []*client
 }
 
 // client is a connection that stays open.
@@ -87,7 +89,7 @@ func (w *scenarioRun) end() {
 	for _, c := range w.conns {
 		c.Close()
 	}
-	for _, c := range w.used {
+	for _, c := range slices.Concat(w.used, w.picked) {
 		c.Close()
 	}
 	for _, f := range w.apply(&plan.State{Servers: map[plan.Key]*plan.VirtualServer{}}) {

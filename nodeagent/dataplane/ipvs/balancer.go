@@ -41,6 +41,10 @@ func Probe(namespace string) error {
 // weight only. It replaces the kernel's dh: see the comment of the package.
 const failover = "fo"
 
+// sourceHashSlots is the kernel's number of slots of sh, with the default of the build option
+// IP_VS_SH_TAB_BITS. If the sum of the weights exceeds it, the last backends get no clients.
+const sourceHashSlots = 1 << 8
+
 // balancer balances connections with the kernel's IPVS.
 type balancer struct {
 	namespace string
@@ -102,7 +106,9 @@ func (b *balancer) Name() string { return Name }
 
 // Traits implements kernel.Balancer.
 func (b *balancer) Traits() kernel.Traits {
-	return kernel.Traits{Refuses: true, PrefersHeaviest: true, ConcurrentRead: true, BatchSize: 4 * changesPerCall}
+	return kernel.Traits{
+		Refuses: true, PrefersHeaviest: true, SourceHashSlots: sourceHashSlots, ConcurrentRead: true, BatchSize: 4 * changesPerCall,
+	}
 }
 
 // ApplySettings implements kernel.Balancer.

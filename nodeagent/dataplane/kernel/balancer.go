@@ -66,6 +66,9 @@ type Traits struct {
 	// PrefersHeaviest is set if the balancer's form of dh sends all new connections to the backend
 	// with the greatest weight. Otherwise the balancer itself hashes the address.
 	PrefersHeaviest bool
+	// SourceHashSlots is the number of slots of sh. A backend takes as many slots as its weight, so the
+	// sum of the weights must not exceed it; 0: any weights.
+	SourceHashSlots uint64
 	// UsesConntrack is set if the connections exist in connection tracking only, so that removing them
 	// there ends them.
 	UsesConntrack bool
