@@ -15,7 +15,7 @@ import (
 type PickByRule struct{ Steps int }
 
 func (a PickByRule) run(w *scenarioRun) error {
-	random := rand.New(rand.NewPCG(1, uint64(a.Steps))) //nolint:gosec // the run is to be repeatable
+	random := rand.New(rand.NewPCG(1, uint64(a.Steps))) // each run is the same
 	for i := range a.Steps {
 		var err error
 		if n := len(w.picked); n > 0 && random.IntN(5) < 2 {

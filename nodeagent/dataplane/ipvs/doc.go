@@ -31,14 +31,14 @@
 //   - Names of the flags of services.
 //
 // The kernel's dh is not used. It hashes an address to one of all backends, and refuses the connection
-// if that backend has weight 0. So does every backend that drains, and it has to stay in the table: the
-// kernel drops the packets of connections to a removed backend, and with expire_nodest_conn it also
-// forgets the connections. A second service cannot take them over, by packet mark or at a stand-in,
-// because a connection belongs to the entry of a backend in one service. Instead, the plane hashes the
-// address to a backend that is ready, which becomes the heaviest, and the kernel's scheduler fo uses the
-// heaviest backend. All nodes choose the same one, and a change moves only the addresses that it has to.
-// The scheduler rr, with weight 0 for all other backends, would do without the module ip_vs_fo, but would
-// end the affinity of clients with backends that are ready.
+// if that backend has weight 0. A backend that drains has weight 0, and it cannot leave the table before
+// its connections have ended: the kernel drops the packets of connections to a removed backend, and with
+// expire_nodest_conn it also forgets the connections. A second service, by packet mark or at a stand-in,
+// cannot take them over, because a connection belongs to the entry of a backend in one service. Instead,
+// the plane hashes the address to a backend that is ready, which becomes the heaviest, and the kernel's
+// scheduler fo uses the heaviest backend. All nodes choose the same one, and a change moves only the
+// addresses that it has to. The scheduler rr, with weight 0 for all other backends, would do without the
+// module ip_vs_fo, but would end the affinity of clients with backends that are ready.
 //
 // Weights that the Handle reads have 16 bits, like the weights of the plan. The Handle does not check whether
 // a list has changed while it was read (NLM_F_DUMP_INTR). That is no loss, because for IPVS the kernel does
