@@ -22,7 +22,7 @@ func hashing() []Scenario {
 			everywhere(dh(each(0, 1))),
 			AskAddresses{AtLeast: 2},
 		}},
-		{Name: "dh, a backend leaves with open connections", Over: onlyTCP, V6: Sources6, Backends: 3, Do: []Action{
+		{Name: "dh, a backend leaves with open connections", Over: []plan.Protocol{plan.TCP, plan.SCTP}, V6: Sources6, Backends: 3, Do: []Action{
 			everywhere(dh(each(0, 1, 2))),
 			HoldAddresses{},
 			everywhere(dh(each(1, 2))),
