@@ -50,7 +50,7 @@ func TestForeignChangesAreUndone(t *testing.T) {
 	defer conn.CloseLasting() //nolint:errcheck // the test is over
 	table := &nftables.Table{Name: "portolan", Family: nftables.TableFamilyIPv4}
 	elements := func() (int, error) {
-		set, err := conn.GetSetByName(table, "masquerade")
+		set, err := conn.GetSetByName(table, "masquerade-tcp")
 		if err != nil {
 			return 0, err
 		}
@@ -63,7 +63,7 @@ func TestForeignChangesAreUndone(t *testing.T) {
 	for name, harm := range map[string]func(){
 		"table deleted": func() { conn.DelTable(table) },
 		"set flushed": func() {
-			conn.FlushSet(&nftables.Set{Table: table, Name: "masquerade"})
+			conn.FlushSet(&nftables.Set{Table: table, Name: "masquerade-tcp"})
 		},
 	} {
 		harm()

@@ -15,7 +15,7 @@ import (
 // answerTimeout is the longest time that the kernel may take for an answer about nftables.
 const answerTimeout = 15 * time.Second
 
-// Conn is a socket for transactions of any size.
+// Conn is a socket for transactions of any size. The library makes the messages, and Conn sends them.
 type Conn struct {
 	*nftables.Conn
 	sock  *netlink.Conn
@@ -29,18 +29,31 @@ func Dial(netns string) (*Conn, error) {
 }
 
 func (c *Conn) dial() error {
-	options := func(sock *netlink.Conn) error {
-		c.sock = sock
-		return errors.Join(sock.SetReadBuffer(16<<20), sock.SetWriteBuffer(64<<20))
+	var err error
+	if c.Conn, err = nftables.New(nftables.AsLasting(), nftables.WithTestDial(c.exchange)); err != nil {
+		return fmt.Errorf("nftables: %w", err)
 	}
-	err := host.Within(c.netns, func() (err error) {
-		c.Conn, err = nftables.New(nftables.AsLasting(), nftables.WithSockOptions(options))
+	var sock *netlink.Conn
+	err = host.Within(c.netns, func() (err error) {
+		sock, err = netlink.Dial(unix.NETLINK_NETFILTER, nil)
 		return err
 	})
+	if err == nil {
+		c.sock = sock
+		err = errors.Join(sock.SetReadBuffer(16<<20), sock.SetWriteBuffer(64<<20))
+	}
 	if err != nil {
 		return fmt.Errorf("nftables: %w", err)
 	}
 	return nil
+}
+
+// CloseLasting closes the socket.
+func (c *Conn) CloseLasting() error {
+	if c.sock == nil {
+		return nil
+	}
+	return c.sock.Close()
 }
 
 // Flush sends the queued messages as one transaction. After an error it replaces the socket,

@@ -11,6 +11,9 @@ import (
 // are numbered from 8. Register 1 is another name of the first four.
 const FirstRegister = 8
 
+// LastRegister is the last register of 4 bytes.
+const LastRegister = 23
+
 // Packet loads parts of packets of one family into registers of 4 bytes.
 type Packet struct{ V6 bool }
 

@@ -319,15 +319,32 @@ func (b *balancer) install() error {
 func (b *balancer) affinityElements(t *table) map[*nftables.Set][]nftables.SetElement {
 	out := map[*nftables.Set][]nftables.SetElement{}
 	for i := range t.sets {
-		set := t.sets[i].affinity
+		outside, set := i == 1, t.sets[i].affinity
 		err := b.conn.Elements(set, func(m netfilter.Member) {
-			out[set] = append(out[set], nftables.SetElement{Key: bytes.Clone(m.Key), Val: bytes.Clone(m.Value), Timeout: m.Expires})
+			if n := t.remembered(m, outside); n != 0 {
+				out[set] = append(out[set], nftables.SetElement{Key: bytes.Clone(m.Key), Val: number(n), Timeout: m.Expires})
+			}
 		})
 		if err != nil { // the table does not exist yet
 			continue
 		}
 	}
 	return out
+}
+
+// remembered returns the number of the member in an element of affinity, or 0. In tables of earlier
+// versions the element contains the backend's address.
+func (t *table) remembered(m netfilter.Member, outside bool) uint32 {
+	if n, ok := numberOf(m.Value); ok {
+		return n
+	}
+	at, err := t.frontendOf(m.Key[min(len(m.Key), int(t.AddrLen())):])
+	addr, err2 := t.backendOf(m.Value)
+	s := t.servers[key{at, outside}]
+	if err != nil || err2 != nil || s == nil {
+		return 0
+	}
+	return s.memberOf(addr)
 }
 
 // build queues the parts of a table that all servers share.

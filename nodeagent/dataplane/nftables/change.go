@@ -69,12 +69,25 @@ func (c *transaction) use(t *table, cl class, n int) uint32 {
 		c.formerUse[k] = u
 	}
 	if !ok {
-		t.last++
-		u.number = t.last
+		u.number = t.freeNumber()
 	}
 	u.servers += n
 	t.chains[cl] = u
 	return u.number
+}
+
+// freeNumber returns a number that no class has.
+func (t *table) freeNumber() uint32 {
+	used := make(map[uint32]bool, len(t.chains))
+	for _, u := range t.chains {
+		used[u.number] = true
+	}
+	for {
+		t.last = t.last%maxNumber + 1
+		if !used[t.last] {
+			return t.last
+		}
+	}
 }
 
 // idle returns the number of unused chains.
@@ -116,7 +129,7 @@ func (c *transaction) noteElements(s *serverChange) {
 		c.note(c.del, set, at, nil)
 	}
 	if s.new != nil {
-		c.note(c.add, set, at, native(c.use(t, s.new.class, 1)))
+		c.note(c.add, set, at, number(c.use(t, s.new.class, 1)))
 	}
 }
 
@@ -143,55 +156,68 @@ func (c *transaction) noteBackends(s *serverChange) {
 	at = at[:len(at):len(at)] // so that append copies it
 	for i := range max(len(old.slots), len(now.slots)) {
 		was, is := i < len(old.slots), i < len(now.slots)
-		if was && is && old.slots[i] == now.slots[i] {
+		if was && is && old.slots[i] == now.slots[i] && old.sticky() == now.sticky() && old.memberOf(old.slots[i]) == now.memberOf(now.slots[i]) {
 			continue
 		}
-		key := append(at, native(uint32(i))...)
+		key := append(at, number(uint32(i))...)
 		if was {
-			c.note(c.del, sets.slots, key, nil)
+			c.note(c.del, old.slotSet(sets), key, nil)
 		}
-		if is {
+		switch {
+		case is && now.sticky():
+			c.note(c.add, sets.picks, key, number(now.memberOf(now.slots[i])))
+		case is:
 			c.note(c.add, sets.slots, key, t.backendKey(now.slots[i]))
-		}
-	}
-	states := func(b backend, was, is *nftables.Set) {
-		if was == is {
-			return
-		}
-		key := append(at, t.backendKey(b.addr)...)
-		if was != nil {
-			c.note(c.del, was, key, nil)
-		}
-		if is != nil {
-			c.note(c.add, is, key, nil)
 		}
 	}
 	i, k := 0, 0
 	for i < len(old.backends) || k < len(now.backends) {
+		var was, is backend
 		switch {
 		case k == len(now.backends) || i < len(old.backends) && old.backends[i].addr.Compare(now.backends[k].addr) < 0:
-			states(old.backends[i], old.stateSet(i, sets), nil)
+			was = old.backends[i]
 			i++
 		case i == len(old.backends) || now.backends[k].addr.Compare(old.backends[i].addr) < 0:
-			states(now.backends[k], nil, now.stateSet(k, sets))
+			is = now.backends[k]
 			k++
 		default:
-			states(now.backends[k], old.stateSet(i, sets), now.stateSet(k, sets))
+			was, is = old.backends[i], now.backends[k]
 			i, k = i+1, k+1
 		}
+		c.noteBackend(t, sets, at, was, is)
 	}
 }
 
-// stateSet returns the set other than slots that a backend is in, or nil.
-func (s *server) stateSet(i int, sets *sets) *nftables.Set {
-	switch {
-	case s.backends[i].weight == 0:
-		return sets.idle
-	case s.sticky():
-		return sets.live
+// slotSet returns the map that has the server's slots as keys.
+func (s *server) slotSet(sets *sets) *nftables.Set {
+	if s.sticky() {
+		return sets.picks
 	}
-	return nil
+	return sets.slots
 }
+
+// noteBackend notes the elements other than slots for a change of one backend of the frontend with a
+// key. A backend without an address does not exist.
+func (c *transaction) noteBackend(t *table, sets *sets, at []byte, was, is backend) {
+	switch {
+	case was.idle() && !is.idle():
+		c.note(c.del, sets.idle, append(at, t.backendKey(was.addr)...), nil)
+	case is.idle() && !was.idle():
+		c.note(c.add, sets.idle, append(at, t.backendKey(is.addr)...), nil)
+	}
+	if was.member == is.member {
+		return
+	}
+	if was.member != 0 {
+		c.note(c.del, sets.slots, append(at, number(was.member)...), nil)
+	}
+	if is.member != 0 {
+		c.note(c.add, sets.slots, append(at, number(is.member)...), t.backendKey(is.addr))
+	}
+}
+
+// idle reports whether a backend exists and takes no new connections.
+func (b backend) idle() bool { return b.addr.IsValid() && b.weight == 0 }
 
 // commit sends the transaction. If it fails, nothing has changed.
 func (c *transaction) commit() error {
@@ -240,7 +266,7 @@ func (c *transaction) queue() error {
 		}
 	}
 	for _, k := range c.removedChains {
-		errs = append(errs, c.conn.SetDeleteElements(k.table.setsOf(k.class.outside).classes, []nftables.SetElement{{Key: native(c.formerUse[k].number)}}))
+		errs = append(errs, c.conn.SetDeleteElements(k.table.setsOf(k.class.outside).classes, []nftables.SetElement{{Key: number(c.formerUse[k].number)}}))
 		c.conn.DelChain(&nftables.Chain{Name: k.class.chain(), Table: k.table.Table})
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -249,12 +275,12 @@ func (c *transaction) queue() error {
 	return nil
 }
 
-func (c *transaction) addChain(t *table, cl class, number uint32) error {
+func (c *transaction) addChain(t *table, cl class, n uint32) error {
 	chain := c.conn.AddChain(&nftables.Chain{Name: cl.chain(), Table: t.Table})
 	for _, exprs := range t.rules(cl) {
 		c.conn.AddRule(&nftables.Rule{Table: t.Table, Chain: chain, Exprs: exprs})
 	}
 	return c.conn.SetAddElements(t.setsOf(cl.outside).classes, []nftables.SetElement{{
-		Key: native(number), VerdictData: &expr.Verdict{Kind: expr.VerdictGoto, Chain: chain.Name},
+		Key: number(n), VerdictData: &expr.Verdict{Kind: expr.VerdictGoto, Chain: chain.Name},
 	}})
 }

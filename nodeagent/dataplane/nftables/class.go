@@ -1,8 +1,8 @@
 package nftables
 
 import (
-	"encoding/binary"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/netfilter"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -79,21 +80,6 @@ func (c class) hasCounter() bool { return c.Scheduler == plan.RoundRobin.String(
 // sticky reports whether the class has client affinity.
 func (c class) sticky() bool { return c.Affinity > 0 }
 
-// registers are the numbers of the registers that hold the parts of a key while a packet passes.
-type registers struct{ client, frontend, index, backend, end uint32 }
-
-func (t *table) registers(sticky bool) registers {
-	words := t.AddrLen() / 4
-	r := registers{client: 8, frontend: 8}
-	if sticky {
-		r.frontend += words
-	}
-	r.index = r.frontend + words + 2
-	r.backend = r.index + 1
-	r.end = r.backend + words
-	return r
-}
-
 // rules returns the rules of a class's chain. The number of slots is fixed by the class. The
 // backend in each slot is an element of a map.
 func (t *table) rules(c class) [][]expr.Any {
@@ -102,68 +88,81 @@ func (t *table) rules(c class) [][]expr.Any {
 		return [][]expr.Any{t.jumpToClass(false)}
 	case c.slots == 0: // there are no backends, so the packet filter refuses
 		return [][]expr.Any{{&expr.Verdict{Kind: expr.VerdictAccept}}}
+	case c.sticky():
+		return t.stickyRules(c)
 	}
-	sets := t.setsOf(c.outside)
-	r := t.registers(c.sticky())
-	plain := append(t.choose(c, r), t.translate(r.backend))
-	if !c.sticky() {
-		return [][]expr.Any{plain}
-	}
-	remembered := r.index // the index is unused here, so its register is free
-	recall := append(t.load(c, r),
-		&expr.Lookup{SourceRegister: r.client, DestRegister: remembered, IsDestRegSet: true, SetName: sets.affinity.Name})
-	update := func(op, data uint32) expr.Any {
-		return &expr.Dynset{SrcRegKey: r.client, SrcRegData: data, SetName: sets.affinity.Name, Operation: op, Timeout: c.Affinity}
-	}
-	back := append(append([]expr.Any{}, recall...),
-		&expr.Lookup{SourceRegister: r.frontend, SetName: sets.live.Name},
-		update(unix.NFT_DYNSET_OP_UPDATE, remembered), t.translate(remembered))
-	forget := append(append([]expr.Any{}, recall...), update(deleteOp, remembered))
-	anew := append(t.choose(c, r), update(unix.NFT_DYNSET_OP_UPDATE, r.backend), t.translate(r.backend))
-	return [][]expr.Any{back, forget, anew, plain} // the last rule applies if the affinity set is full
+	translate := t.translation(c.outside)
+	return [][]expr.Any{slices.Concat(t.choose(c), translate.lookup, translate.nat)}
 }
 
-// load loads the parts of the lookup key into registers.
-func (t *table) load(c class, r registers) []expr.Any {
-	var out []expr.Any
-	if c.sticky() {
-		out = append(out, t.Source(r.client))
+// stickyRules returns the rules of a class with affinity. They note the number of a member. The
+// note may be of no member at first, which is as if the client were unknown.
+func (t *table) stickyRules(c class) [][]expr.Any {
+	const r = netfilter.FirstRegister
+	sets, translate := t.setsOf(c.outside), t.translation(c.outside)
+	client := append([]expr.Any{t.Source(r)}, t.Frontend(r+t.AddrLen()/4)...)
+	member := r + 2*t.AddrLen()/4 + 2
+	update := func(op uint32) []expr.Any {
+		return append(slices.Clone(client), noted(member),
+			&expr.Dynset{SrcRegKey: r, SrcRegData: member, SetName: sets.affinity.Name, Operation: op, Timeout: c.Affinity})
 	}
-	return append(out, t.Frontend(r.frontend)...)
+	recall := append(slices.Clone(client),
+		&expr.Lookup{SourceRegister: r, DestRegister: r, IsDestRegSet: true, SetName: sets.affinity.Name}, note(r))
+	refresh := update(unix.NFT_DYNSET_OP_UPDATE)
+	pick := append(t.slot(), &expr.Lookup{SourceRegister: r, DestRegister: r, IsDestRegSet: true, SetName: sets.picks.Name}, note(r))
+	return [][]expr.Any{
+		recall,
+		slices.Concat(translate.lookup, refresh, translate.nat), // if the member is still there
+		update(deleteOp),
+		slices.Concat(t.choose(c), pick, translate.lookup, refresh, translate.nat),
+		slices.Concat(translate.lookup, translate.nat), // if the affinity set is full
+	}
 }
 
-// choose picks one of the slots and looks up its backend.
-func (t *table) choose(c class, r registers) []expr.Any {
-	out := t.load(c, r)
+// slot loads the frontend and the number that was noted.
+func (t *table) slot() []expr.Any {
+	return append(t.Frontend(netfilter.FirstRegister), noted(netfilter.FirstRegister+t.AddrLen()/4+2))
+}
+
+// choose chooses one of the slots and notes its number.
+func (t *table) choose(c class) []expr.Any {
+	const r = netfilter.FirstRegister
 	slots := uint32(c.slots)
+	hash := func(length uint32) expr.Any {
+		return &expr.Hash{
+			SourceRegister: r, DestRegister: r, Length: length, Modulus: slots, Seed: hashSeed, Offset: noteTag, Type: expr.HashTypeJenkins,
+		}
+	}
+	var out []expr.Any
 	switch {
 	case slots == 1:
-		out = append(out, &expr.Immediate{Register: r.index, Data: native(0)})
+		out = append(out, &expr.Immediate{Register: r, Data: number(0)})
 	case c.hasCounter():
-		out = append(out, &expr.Numgen{Register: r.index, Modulus: slots, Type: unix.NFT_NG_INCREMENTAL})
+		out = append(out, &expr.Numgen{Register: r, Modulus: slots, Offset: noteTag, Type: unix.NFT_NG_INCREMENTAL})
 	case c.Scheduler == plan.DestinationHash.String():
-		out = append(out, &expr.Hash{
-			SourceRegister: r.frontend, DestRegister: r.index, Length: t.AddrLen(), Modulus: slots, Seed: hashSeed, Type: expr.HashTypeJenkins,
-		})
-	default: // hash the source, in the registers that will later hold the backend
-		length := t.AddrLen()
-		out = append(out, t.Source(r.backend))
-		if c.Flags&flagPort != 0 {
-			out = append(out, &expr.Payload{DestRegister: r.end, Base: expr.PayloadBaseTransportHeader, Offset: 0, Len: 2})
-			length += 4
-		}
-		out = append(out, &expr.Hash{
-			SourceRegister: r.backend, DestRegister: r.index, Length: length, Modulus: slots, Seed: hashSeed, Type: expr.HashTypeJenkins,
-		})
+		out = append(out, t.Destination(r), hash(t.AddrLen()))
+	case c.Flags&flagPort != 0:
+		port := r + t.AddrLen()/4
+		out = append(out, t.Source(r), &expr.Payload{DestRegister: port, Base: expr.PayloadBaseTransportHeader, Offset: 0, Len: 2}, hash(t.AddrLen()+4))
+	default:
+		out = append(out, t.Source(r), hash(t.AddrLen()))
 	}
-	return append(out, &expr.Lookup{SourceRegister: r.frontend, DestRegister: r.backend, IsDestRegSet: true, SetName: t.setsOf(c.outside).slots.Name})
+	return append(out, note(r))
 }
 
-// translate sends the connection to the backend in the registers that begin at register.
-func (t *table) translate(register uint32) expr.Any {
-	return &expr.NAT{
-		Type: expr.NATTypeDestNAT, Family: uint32(t.Family), RegAddrMin: register, RegProtoMin: register + t.AddrLen()/4,
+// translation holds the two parts of a rule that sends a connection to the backend whose slot or
+// member was noted. Other parts may be between them, because the result of the lookup is in the last
+// registers.
+type translation struct{ lookup, nat []expr.Any }
+
+func (t *table) translation(outside bool) translation {
+	backend := netfilter.LastRegister - t.AddrLen()/4
+	return translation{
+		lookup: append(t.slot(), &expr.Lookup{
+			SourceRegister: netfilter.FirstRegister, DestRegister: backend, IsDestRegSet: true, SetName: t.setsOf(outside).slots.Name,
+		}),
+		nat: []expr.Any{&expr.NAT{
+			Type: expr.NATTypeDestNAT, Family: uint32(t.Family), RegAddrMin: backend, RegProtoMin: netfilter.LastRegister,
+		}},
 	}
 }
-
-func native(v uint32) []byte { return binary.NativeEndian.AppendUint32(nil, v) }

@@ -2,7 +2,6 @@ package nftables
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"maps"
 	"net/netip"
@@ -77,7 +76,14 @@ type tableReader struct {
 	servers map[key]*server
 	classes map[uint32]class
 	numbers map[class]uint32
+	members map[member]netip.AddrPort
 	sound   bool // no contradiction has been found so far
+}
+
+// member is a number of a member of a server.
+type member struct {
+	of     *server
+	number uint32
 }
 
 // maxReadings is the number of times that a table is read until two readings agree.
@@ -120,30 +126,23 @@ func equalServers(a, b map[key]*server) bool { return maps.EqualFunc(a, b, (*ser
 // readOnce reads the servers of a table. The reading is not sound if any part of the table does not
 // fit.
 func (b *balancer) readOnce(t *table) (*tableReader, error) {
-	r := &tableReader{table: t, servers: map[key]*server{}, classes: map[uint32]class{}, numbers: map[class]uint32{}, sound: true}
+	r := &tableReader{table: t, servers: map[key]*server{}, classes: map[uint32]class{}, numbers: map[class]uint32{}, members: map[member]netip.AddrPort{}, sound: true}
 	for i := range t.sets {
 		outside, sets := i == 1, &t.sets[i]
-		live := 0
 		err := errors.Join(
 			b.each(r, sets.classes, func(m netfilter.Member) bool { return r.class(m.Key, m.Chain, outside) }),
 			b.each(r, sets.servers, func(m netfilter.Member) bool {
 				return r.server(m.Key, m.Value, outside) && (m.Counts || !b.counts)
 			}),
 			b.each(r, sets.slots, func(m netfilter.Member) bool { return r.slot(m.Key, m.Value, outside) }),
+			b.each(r, sets.picks, func(m netfilter.Member) bool { return r.pick(m.Key, m.Value, outside) }),
 			b.each(r, sets.idle, func(m netfilter.Member) bool { return r.idle(m.Key, outside) }))
 		if err != nil {
 			return nil, err
 		}
 		r.setWeights(outside)
-		err = b.each(r, sets.live, func(m netfilter.Member) bool {
-			live++
-			return r.live(m.Key, outside)
-		})
-		if err != nil {
-			return nil, err
-		}
-		r.sound = r.sound && live == r.affinityBackends(outside)
 	}
+	r.setMembers()
 	rules, err := b.conn.CountRules(t.Table)
 	if err != nil {
 		return nil, err
@@ -205,10 +204,10 @@ func (r *tableReader) class(number []byte, chain string, outside bool) bool {
 	if err != nil || len(number) != 4 || c.outside != outside {
 		return false
 	}
-	n := binary.NativeEndian.Uint32(number)
+	n, tagged := numberOf(number)
 	_, twice := r.numbers[c]
 	r.classes[n], r.numbers[c] = c, n
-	return !twice
+	return tagged && !twice
 }
 
 // server reads an element that maps a frontend to the number of its class.
@@ -217,12 +216,13 @@ func (r *tableReader) server(at, number []byte, outside bool) bool {
 	if err != nil || len(number) != 4 {
 		return false
 	}
-	c, ok := r.classes[binary.NativeEndian.Uint32(number)]
+	n, tagged := numberOf(number)
+	c, ok := r.classes[n]
 	if !ok || c.outside != outside {
 		return false
 	}
 	r.servers[key{f, outside}] = &server{class: c, slots: make([]netip.AddrPort, c.slots)}
-	return true
+	return tagged
 }
 
 // serverOf returns the server at the beginning of an element's key, and the other part of the key.
@@ -234,18 +234,36 @@ func (r *tableReader) serverOf(k []byte, outside bool) (s *server, rest []byte) 
 	return r.servers[key{at, outside}], k[r.AddrLen()+8:]
 }
 
+// slot reads an element of the map slots. Earlier versions had no members, and their numbers had no
+// tag.
 func (r *tableReader) slot(k, value []byte, outside bool) bool {
-	s, number := r.serverOf(k, outside)
+	s, rest := r.serverOf(k, outside)
 	addr, err := r.backendOf(value)
-	if s == nil || err != nil || len(number) != 4 {
+	if s == nil || err != nil || len(rest) != 4 {
 		return false
 	}
-	i := binary.NativeEndian.Uint32(number)
-	if i >= uint32(len(s.slots)) {
+	switch n, tagged := numberOf(rest); {
+	case tagged && s.sticky():
+		r.members[member{s, n}] = addr
+		return n&memberBit != 0
+	case n >= uint32(len(s.slots)):
+		return false
+	default:
+		s.slots[n] = addr
+		return tagged
+	}
+}
+
+// pick reads an element of the map picks.
+func (r *tableReader) pick(k, value []byte, outside bool) bool {
+	s, rest := r.serverOf(k, outside)
+	i, ok := numberOf(rest)
+	n, ok2 := numberOf(value)
+	if s == nil || !ok || !ok2 || !s.sticky() || i >= uint32(len(s.slots)) {
 		return false
 	}
-	s.slots[i] = addr
-	return true
+	s.slots[i] = r.members[member{s, n}]
+	return s.slots[i].IsValid()
 }
 
 func (r *tableReader) idle(k []byte, outside bool) bool {
@@ -285,28 +303,17 @@ func (r *tableReader) setWeights(outside bool) {
 	}
 }
 
-func (r *tableReader) live(k []byte, outside bool) bool {
-	s, rest := r.serverOf(k, outside)
-	addr, err := r.backendOf(rest)
-	if s == nil || err != nil || !s.sticky() {
-		return false
-	}
-	i, ok := s.find(addr)
-	return ok && s.backends[i].weight > 0
-}
-
-// affinityBackends returns the number of backends that clients with affinity may return to.
-func (r *tableReader) affinityBackends(outside bool) int {
-	n := 0
-	for k, s := range r.servers {
-		if k.outside != outside || !s.sticky() {
+// setMembers stores the numbers of members. Those that are missing are assigned.
+func (r *tableReader) setMembers() {
+	for m, addr := range r.members {
+		i, ok := m.of.find(addr)
+		if !ok || m.of.backends[i].weight == 0 || m.of.backends[i].member != 0 {
+			r.sound = false
 			continue
 		}
-		for _, b := range s.backends {
-			if b.weight > 0 {
-				n++
-			}
-		}
+		m.of.backends[i].member = m.number
 	}
-	return n
+	for _, s := range r.servers {
+		r.sound = s.assignMembers() == 0 && r.sound
+	}
 }

@@ -38,7 +38,7 @@ func (s *server) clone() *server {
 func (s *server) set(addr netip.AddrPort, weight uint32) {
 	i, ok := s.find(addr)
 	if !ok {
-		s.backends = slices.Insert(s.backends, i, backend{addr, weight})
+		s.backends = slices.Insert(s.backends, i, backend{addr: addr, weight: weight})
 	}
 	s.backends[i].weight = weight
 }
@@ -53,13 +53,14 @@ func (s *server) remove(addr netip.AddrPort) {
 func (s *server) assignSlots() {
 	s.slots = assign(s.slots, s.Scheduler, s.backends)
 	s.class.slots = len(s.slots)
+	s.assignMembers()
 }
 
 // equal reports whether the kernel's state for both servers is the same. Weights above 0 may
 // differ, since only the slots are in the kernel.
 func (s *server) equal(o *server) bool {
 	return s.class == o.class && slices.Equal(s.slots, o.slots) && slices.EqualFunc(s.backends, o.backends, func(a, b backend) bool {
-		return a.addr == b.addr && (a.weight == 0) == (b.weight == 0)
+		return a.addr == b.addr && (a.weight == 0) == (b.weight == 0) && a.member == b.member
 	})
 }
 

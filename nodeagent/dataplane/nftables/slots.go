@@ -22,6 +22,9 @@ const (
 type backend struct {
 	addr   netip.AddrPort
 	weight uint32
+	// member is the number by which clients with affinity remember the backend. It is 0 if there is no
+	// affinity, or if the backend takes no new connections.
+	member uint32
 }
 
 // assign fills the slots of a server with its backends. It changes as few slots as possible.

@@ -17,7 +17,7 @@ func addr(n int) netip.AddrPort {
 func backends(weights ...uint32) []backend {
 	var out []backend
 	for i, w := range weights {
-		out = append(out, backend{addr(i), w})
+		out = append(out, backend{addr: addr(i), weight: w})
 	}
 	return out
 }

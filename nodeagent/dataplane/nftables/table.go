@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/google/nftables"
+	"github.com/google/nftables/binaryutil"
 	"github.com/google/nftables/expr"
 
 	"portolan.dev/nodeagent/dataplane/netfilter"
@@ -41,10 +42,10 @@ type table struct {
 type sets struct {
 	classes  *nftables.Set // number: chain of the class
 	servers  *nftables.Set // frontend: number of the class
-	slots    *nftables.Set // frontend, number: backend
+	slots    *nftables.Set // frontend, number of a slot or, with affinity, of a member: backend
+	picks    *nftables.Set // frontend, number of a slot: number of a member, of servers with affinity
 	idle     *nftables.Set // frontend, backend: backends that take no new connections
-	live     *nftables.Set // frontend, backend: backends that clients with affinity may return to
-	affinity *nftables.Set // client, frontend: backend, until it expires
+	affinity *nftables.Set // client, frontend: number of a member, until it expires
 }
 
 // newTable describes the table of one family. If counts is set, each server has a counter of new
@@ -77,12 +78,15 @@ func (t *table) define(suffix string, counts bool) sets {
 		return append(append([]nftables.SetDatatype{}, frontend...), more...)
 	}
 	s := sets{
-		classes:  &nftables.Set{Table: t.Table, Name: "classes" + suffix, KeyType: nftables.TypeMark, IsMap: true, DataType: nftables.TypeVerdict},
-		servers:  set("servers", nftables.TypeMark, frontend...),
-		slots:    set("slots", backend, with(nftables.TypeMark)...),
+		classes: &nftables.Set{
+			Table: t.Table, Name: "classes" + suffix, KeyType: nftables.TypeClassID, KeyByteOrder: binaryutil.NativeEndian,
+			IsMap: true, DataType: nftables.TypeVerdict,
+		},
+		servers:  set("servers", nftables.TypeClassID, frontend...),
+		slots:    set("slots", backend, with(nftables.TypeClassID)...),
+		picks:    set("picks", nftables.TypeClassID, with(nftables.TypeClassID)...),
 		idle:     set("idle", nftables.SetDatatype{}, with(addr, nftables.TypeInetService)...),
-		live:     set("live", nftables.SetDatatype{}, with(addr, nftables.TypeInetService)...),
-		affinity: set("affinity", backend, append([]nftables.SetDatatype{addr}, frontend...)...),
+		affinity: set("affinity", nftables.TypeClassID, append([]nftables.SetDatatype{addr}, frontend...)...),
 	}
 	s.servers.Counter = counts
 	s.affinity.HasTimeout, s.affinity.Dynamic, s.affinity.Size = true, true, maxAffinityClients
@@ -98,7 +102,7 @@ func (t *table) setsOf(outside bool) *sets {
 
 // all returns the sets. A set comes before the sets that refer to it.
 func (s *sets) all() []*nftables.Set {
-	return []*nftables.Set{s.classes, s.servers, s.slots, s.idle, s.live, s.affinity}
+	return []*nftables.Set{s.classes, s.servers, s.slots, s.picks, s.idle, s.affinity}
 }
 
 // chain is a chain with its rules.
@@ -110,10 +114,24 @@ type chain struct {
 // jumpToClass sends packets to the chain of their server's class. It uses two maps, because the
 // kernel walks through all elements of a map that leads to chains whenever one of them changes.
 func (t *table) jumpToClass(outside bool) []expr.Any {
-	number := 8 + t.AddrLen()/4 + 2
-	return append(t.Frontend(8),
-		&expr.Lookup{SourceRegister: 8, DestRegister: number, SetName: t.setsOf(outside).servers.Name, IsDestRegSet: true},
-		&expr.Lookup{SourceRegister: number, SetName: t.setsOf(outside).classes.Name, IsDestRegSet: true})
+	return append(t.Frontend(netfilter.FirstRegister),
+		&expr.Lookup{
+			SourceRegister: netfilter.FirstRegister, DestRegister: netfilter.FirstRegister,
+			SetName: t.setsOf(outside).servers.Name, IsDestRegSet: true,
+		},
+		note(netfilter.FirstRegister), &expr.Verdict{Kind: expr.VerdictGoto, Chain: dispatch(outside)})
+}
+
+// dispatch returns the name of the chain that sends packets with the number of a class to its chain.
+func dispatch(outside bool) string {
+	return map[bool]string{false: "dispatch", true: "dispatch-outside"}[outside]
+}
+
+func (t *table) dispatching(outside bool) chain {
+	return chain{&nftables.Chain{Name: dispatch(outside), Table: t.Table}, [][]expr.Any{{
+		noted(netfilter.FirstRegister),
+		&expr.Lookup{SourceRegister: netfilter.FirstRegister, SetName: t.setsOf(outside).classes.Name, IsDestRegSet: true},
+	}}}
 }
 
 // base returns the chains that every new connection passes.
@@ -129,9 +147,11 @@ func (t *table) base() []chain {
 		}
 	}
 	return []chain{
+		t.dispatching(false), t.dispatching(true),
 		{&nftables.Chain{Name: "inside", Table: t.Table}, [][]expr.Any{t.jumpToClass(false)}},
 		{hooked("arriving", nftables.ChainHookPrerouting), [][]expr.Any{inside(t.pods), inside(t.nodes), t.jumpToClass(true), t.jumpToClass(false)}},
 		{hooked("local", nftables.ChainHookOutput), [][]expr.Any{t.jumpToClass(false)}},
+		{hooked("leaving", nftables.ChainHookPostrouting), [][]expr.Any{forget()}},
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"portolan.dev/nodeagent/dataplane/netfilter"
 	"portolan.dev/nodeagent/plan"
@@ -15,24 +16,32 @@ type Set string
 
 // The sets. The key of a set of frontends is address, protocol, port.
 const (
-	podSet        Set = "pods"         // sources that are pods
-	nodeSet       Set = "nodes"        // sources that are this node
-	rangeSet      Set = "ranges"       // virtual addresses: whole ranges
-	standInSet    Set = "stand-ins"    // ranges that no client may use directly
-	VirtualSet    Set = "virtual"      // virtual addresses outside of the ranges
-	MasqueradeMap Set = "masquerade"   // frontends: chain for the sources to masquerade
-	hairpinSet    Set = "loop"         // pods that use a virtual address, as source and destination
-	turnSet       Set = "turn"         // incoming devices of packets, as the first and the second
-	SplitMap      Set = "split"        // frontends: the stand-in address for external clients
-	DropInside    Set = "drop-inside"  // frontends that drop packets of internal clients
-	DropOutside   Set = "drop-outside" // the same for external clients
-	LimitInside   Set = "limit-inside" // frontends with internal clients limited to AllowedSet
-	LimitOutside  Set = "limit-outside"
-	LimitNode     Set = "limit-node" // frontends that this node itself may not use
-	AllowedSet    Set = "allowed"    // frontends with ranges of sources
-	DeniedSet     Set = "denied"     // the same, to count clients outside of the ranges
-	RefuseSet     Set = "refuse"     // frontends without a server that the balancer does not refuse itself
+	podSet       Set = "pods"         // sources that are pods
+	nodeSet      Set = "nodes"        // sources that are this node
+	rangeSet     Set = "ranges"       // virtual addresses: whole ranges
+	standInSet   Set = "stand-ins"    // ranges that no client may use directly
+	VirtualSet   Set = "virtual"      // virtual addresses outside of the ranges
+	hairpinSet   Set = "loop"         // pods that use a virtual address, as source and destination
+	turnSet      Set = "turn"         // incoming devices of packets, as the first and the second
+	SplitMap     Set = "split"        // frontends: the stand-in address for external clients
+	DropInside   Set = "drop-inside"  // frontends that drop packets of internal clients
+	DropOutside  Set = "drop-outside" // the same for external clients
+	LimitInside  Set = "limit-inside" // frontends with internal clients limited to AllowedSet
+	LimitOutside Set = "limit-outside"
+	LimitNode    Set = "limit-node" // frontends that this node itself may not use
+	AllowedSet   Set = "allowed"    // frontends with ranges of sources
+	DeniedSet    Set = "denied"     // the same, to count clients outside of the ranges
+	RefuseSet    Set = "refuse"     // frontends without a server that the balancer does not refuse itself
 )
+
+// masqueradeMaps are the maps from frontends to the chain for the sources to masquerade. There is one
+// for each protocol, because nft takes the port that a connection was opened to only in a rule for
+// one protocol.
+var masqueradeMaps = map[plan.Protocol]Set{
+	plan.TCP: "masquerade-tcp", plan.UDP: "masquerade-udp", plan.SCTP: "masquerade-sctp",
+}
+
+func (s Set) masquerades() bool { return strings.HasPrefix(string(s), "masquerade-") }
 
 // Element is an element of a set. Elements are compared by value.
 type Element struct {
@@ -51,7 +60,7 @@ func Frontend(set Set, f plan.Frontend) Element {
 // Masquerade returns the element that replaces the sources of a frontend's clients in the given
 // classes.
 func Masquerade(f plan.Frontend, classes Class) Element {
-	e := Frontend(MasqueradeMap, f)
+	e := Frontend(masqueradeMaps[f.Protocol], f)
 	e.Value = classes.chain()
 	return e
 }

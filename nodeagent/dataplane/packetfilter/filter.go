@@ -226,10 +226,10 @@ func (e Element) element() nftables.SetElement {
 	if e.End != "" {
 		out.KeyEnd = []byte(e.End)
 	}
-	switch e.Set {
-	case MasqueradeMap:
+	switch {
+	case e.Set.masquerades():
 		out.VerdictData = &expr.Verdict{Kind: expr.VerdictGoto, Chain: e.Value}
-	case SplitMap:
+	case e.Set == SplitMap:
 		out.Val = []byte(e.Value)
 	}
 	return out
@@ -296,7 +296,7 @@ func (f *Filter) install() error {
 
 func (f *Filter) build(t *table) error {
 	for _, s := range t.sets {
-		if s.Name == string(MasqueradeMap) {
+		if Set(s.Name).masquerades() {
 			continue // its elements name chains
 		}
 		if err := f.conn.AddSet(s, nil); err != nil {
@@ -312,8 +312,10 @@ func (f *Filter) build(t *table) error {
 		}
 		made[c.name] = f.conn.AddChain(nc)
 	}
-	if err := f.conn.AddSet(t.sets[MasqueradeMap], nil); err != nil {
-		return err
+	for _, name := range masqueradeMaps {
+		if err := f.conn.AddSet(t.sets[name], nil); err != nil {
+			return err
+		}
 	}
 	for _, c := range all {
 		for _, r := range c.rules {

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"portolan.dev/nodeagent/dataplane/netfilter"
+	"portolan.dev/nodeagent/plan"
 )
 
 // loopTime is how long the sets loop and turn remember a packet's source or device: longer than the
@@ -51,8 +52,10 @@ func newTable(name string, v6 bool) *table {
 		concat(name, frontend...).Counter = true
 	}
 	concat(AllowedSet, append(slices.Clone(frontend), addr)...).Interval = true
-	masquerade := concat(MasqueradeMap, frontend...)
-	masquerade.IsMap, masquerade.DataType = true, nftables.TypeVerdict
+	for _, name := range masqueradeMaps {
+		masquerade := concat(name, frontend...)
+		masquerade.IsMap, masquerade.DataType = true, nftables.TypeVerdict
+	}
 	split := concat(SplitMap, frontend...)
 	split.IsMap, split.DataType = true, addr
 	return t
@@ -264,13 +267,16 @@ func (t *table) masquerading(inRanges Class) []chain {
 		}
 		all = append(all, ch)
 	}
+	rules := []rule{join(t.Source(netfilter.FirstRegister), t.Destination(t.after(1)), in(hairpinSet), masq)}
+	for _, p := range []plan.Protocol{plan.TCP, plan.UDP, plan.SCTP} {
+		rules = append(rules, join(isProtocol(byte(p)), t.originalFrontend(),
+			&expr.Lookup{SourceRegister: netfilter.FirstRegister, SetName: string(masqueradeMaps[p]), IsDestRegSet: true}))
+	}
+	rules = append(rules, rule{
+		&expr.Ct{Key: expr.CtKeyDST, Register: netfilter.FirstRegister}, in(rangeSet), verdict(expr.VerdictGoto, inRanges.chain()),
+	})
 	return append(all, chain{
-		name: "masquerade", kind: nftables.ChainTypeNAT, hook: nftables.ChainHookPostrouting, priority: 100,
-		rules: []rule{
-			join(t.Source(netfilter.FirstRegister), t.Destination(t.after(1)), in(hairpinSet), masq),
-			join(t.originalFrontend(), &expr.Lookup{SourceRegister: netfilter.FirstRegister, SetName: string(MasqueradeMap), IsDestRegSet: true}),
-			{&expr.Ct{Key: expr.CtKeyDST, Register: netfilter.FirstRegister}, in(rangeSet), verdict(expr.VerdictGoto, inRanges.chain())},
-		},
+		name: "masquerading", kind: nftables.ChainTypeNAT, hook: nftables.ChainHookPostrouting, priority: 100, rules: rules,
 	})
 }
 
