@@ -8,6 +8,7 @@ set -euo pipefail
 needs=(
 	"initdb postgresql"
 	"nft nftables"
+	"ipvsadm ipvsadm"
 	"dig bind9-dnsutils"
 	"curl curl"
 	"jq jq"

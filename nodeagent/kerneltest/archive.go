@@ -38,7 +38,7 @@ type job struct {
 	Modules []string // files, in the order in which they are loaded
 }
 
-// writeInitrd packs the modules and the test binary, which is its own init.
+// writeInitrd packs the modules, the programs and the test binary, which is its own init.
 func (m *machine) writeInitrd(path string, args []string) error {
 	f, err := os.Create(path)
 	if err != nil {
@@ -65,6 +65,9 @@ func (m *machine) writeInitrd(path string, args []string) error {
 	}
 	binary, err := os.ReadFile(m.binary)
 	if err != nil {
+		return err
+	}
+	if err := a.addPrograms(m.programs); err != nil {
 		return err
 	}
 	a.add(jobPath, 0o100644, text)

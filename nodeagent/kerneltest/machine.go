@@ -31,6 +31,8 @@ type machine struct {
 	tree   string   // root of its modules
 	binary string   // the test binary
 	names  []string // modules to load
+	// programs are the names of programs of this machine that the guest gets.
+	programs []string
 }
 
 // newMachine finds the files for booting, or returns an error that names the missing one.

@@ -16,8 +16,9 @@ const requireEnv = "PORTOLAN_REQUIRE_REAL"
 // unavailable is the reason why there is no kernel to test. It is empty in the guest.
 var unavailable = "TestMain does not call kerneltest.Main"
 
-// Main runs the tests of a package in the guest. TestMain must call it. It does not return.
-func Main(m *testing.M) {
+// Main runs the tests of a package in the guest. TestMain must call it. The guest gets the programs of this
+// machine that are named, for tests that call NeedProgram. It does not return.
+func Main(m *testing.M, programs ...string) {
 	switch {
 	case os.Getpid() == 1:
 		initGuest() // does not return
@@ -32,6 +33,7 @@ func Main(m *testing.M) {
 		unavailable = err.Error()
 		os.Exit(m.Run())
 	}
+	vm.programs = programs
 	code, err := vm.run(guestArgs(os.Args[1:]), testTimeout(os.Args[1:]))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "kerneltest:", err)

@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 )
 
-func TestMain(m *testing.M) { Main(m) }
+func TestMain(m *testing.M) { Main(m, "ipvsadm") }
 
 func TestTheGuestHasItsOwnKernel(t *testing.T) {
 	Need(t)
@@ -18,6 +19,15 @@ func TestTheGuestHasItsOwnKernel(t *testing.T) {
 		if _, err := os.Stat(path); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestProgramsRunInTheGuest checks that a program of the machine runs in the guest, with its libraries.
+func TestProgramsRunInTheGuest(t *testing.T) {
+	NeedProgram(t, "ipvsadm")
+	out, err := exec.Command("ipvsadm", "-Ln").CombinedOutput()
+	if err != nil || !strings.HasPrefix(string(out), "IP Virtual Server") {
+		t.Errorf("%v: %s", err, out)
 	}
 }
 
