@@ -71,6 +71,13 @@ type Rig interface {
 	Dial(ctx context.Context, from ClientLocation, source netip.AddrPort, p plan.Protocol, to netip.AddrPort) (net.Conn, error)
 }
 
+// Inspector is a Rig that checks more whenever a program is in force, such as whether the tools of
+// the machine can read what the plane has left.
+type Inspector interface {
+	// Inspect returns what is wrong.
+	Inspect() error
+}
+
 // Run runs all scenarios, each on a rig made by newRig. Scenarios that the machine cannot run are
 // skipped. Differences between planes are not skipped.
 func Run(t *testing.T, newRig func(t *testing.T) Rig) {

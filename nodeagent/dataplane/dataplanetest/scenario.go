@@ -175,7 +175,13 @@ func (w *scenarioRun) program(want *plan.State) error {
 	for _, f := range failed {
 		return fmt.Errorf("%s: %w (%s)", f.Frontend, f.Err, f.Remedy)
 	}
-	return w.readBack(want)
+	if err := w.readBack(want); err != nil {
+		return err
+	}
+	if i, ok := w.rig.(Inspector); ok {
+		return i.Inspect()
+	}
+	return nil
 }
 
 // inForce checks that a server counts as programmed.

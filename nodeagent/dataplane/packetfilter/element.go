@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"portolan.dev/nodeagent/dataplane/netfilter"
 	"portolan.dev/nodeagent/plan"
@@ -34,14 +33,20 @@ const (
 	RefuseSet    Set = "refuse"     // frontends without a server that the balancer does not refuse itself
 )
 
-// masqueradeMaps are the maps from frontends to the chain for the sources to masquerade. There is one
-// for each protocol, because nft takes the port that a connection was opened to only in a rule for
-// one protocol.
-var masqueradeMaps = map[plan.Protocol]Set{
-	plan.TCP: "masquerade-tcp", plan.UDP: "masquerade-udp", plan.SCTP: "masquerade-sctp",
-}
+// The maps from frontends to the chain for the sources to masquerade. There is one for each protocol,
+// because nft takes the port that a connection was opened to only in a rule for one protocol.
+const (
+	MasqueradeTCP  Set = "masquerade-tcp"
+	MasqueradeUDP  Set = "masquerade-udp"
+	MasqueradeSCTP Set = "masquerade-sctp"
+)
 
-func (s Set) masquerades() bool { return strings.HasPrefix(string(s), "masquerade-") }
+var masqueradeMaps = map[plan.Protocol]Set{plan.TCP: MasqueradeTCP, plan.UDP: MasqueradeUDP, plan.SCTP: MasqueradeSCTP}
+
+// masquerades reports whether it is one of the maps for masquerading.
+func (s Set) masquerades() bool {
+	return s == MasqueradeTCP || s == MasqueradeUDP || s == MasqueradeSCTP
+}
 
 // Element is an element of a set. Elements are compared by value.
 type Element struct {

@@ -41,7 +41,7 @@ func newTable(name string, v6 bool) *table {
 	}
 	t.define(nftables.Set{Name: string(VirtualSet), KeyType: addr})
 	loop := concat(hairpinSet, addr, addr)
-	turn := concat(turnSet, nftables.TypeIFIndex, nftables.TypeIFIndex)
+	turn := concat(turnSet, nftables.TypeIFName, nftables.TypeIFName)
 	for _, s := range []*nftables.Set{loop, turn} {
 		s.Dynamic, s.HasTimeout, s.Timeout, s.Size = true, true, loopTime, 65535
 	}
@@ -285,7 +285,8 @@ const turningChain = "turning"
 // turning returns the chain that masquerades packets that leave by the device on which they
 // arrived. Otherwise the answers would not pass the node, and would arrive from an address that the
 // client did not use. A rule cannot compare two devices, so this uses a set of pairs (see
-// remember). Packets between ports of one bridge that pass the packet filter are translated back on
+// remember). Devices are known by name, because nft does not restore a set with numbers of devices
+// that have gone. Packets between ports of one bridge that pass the packet filter are translated back on
 // their way, so they need no masquerading.
 func (t *table) turning(podsKnown, bridged bool) chain {
 	device := func(key expr.MetaKey, register uint32) expr.Any { return &expr.Meta{Key: key, Register: register} }
@@ -299,10 +300,11 @@ func (t *table) turning(podsKnown, bridged bool) chain {
 		copy(kind, "bridge")
 		about = join(about, device(incomingKind, 1), &expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: kind})
 	}
-	note := &expr.Dynset{SrcRegKey: netfilter.FirstRegister, SetName: string(turnSet), Operation: uint32(unix.NFT_DYNSET_OP_UPDATE)}
+	const first, second = netfilter.FirstRegister, netfilter.FirstRegister + unix.IFNAMSIZ/4
+	note := &expr.Dynset{SrcRegKey: first, SetName: string(turnSet), Operation: uint32(unix.NFT_DYNSET_OP_UPDATE)}
 	return chain{name: turningChain, rules: []rule{
-		join(about, device(expr.MetaKeyIIF, netfilter.FirstRegister), device(expr.MetaKeyIIF, netfilter.FirstRegister+1), note),
-		join(about, device(expr.MetaKeyIIF, netfilter.FirstRegister), device(expr.MetaKeyOIF, netfilter.FirstRegister+1), in(turnSet), masquerade()),
+		join(about, device(expr.MetaKeyIIFNAME, first), device(expr.MetaKeyIIFNAME, second), note),
+		join(about, device(expr.MetaKeyIIFNAME, first), device(expr.MetaKeyOIFNAME, second), in(turnSet), masquerade()),
 	}}
 }
 

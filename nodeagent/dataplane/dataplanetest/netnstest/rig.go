@@ -38,6 +38,7 @@ type Rig struct {
 	plane   Plane
 	// others is the inventory without the plane.
 	others map[string]bool
+	nft    *Nft // nil: this machine has none
 }
 
 var _ dataplanetest.Rig = (*Rig)(nil)
@@ -45,7 +46,7 @@ var _ dataplanetest.Rig = (*Rig)(nil)
 // New makes a network and opens the plane in it.
 func New(t testing.TB, o Options) *Rig {
 	t.Helper()
-	r := &Rig{Network: NewNetwork(t), options: o}
+	r := &Rig{Network: NewNetwork(t), options: o, nft: FindNft(t)}
 	r.others = r.inventory(t)
 	r.open(t)
 	t.Cleanup(func() { r.close(t) })
