@@ -105,7 +105,7 @@ func testNftables(t *testing.T, counts bool) {
 	}
 
 	// Another program removes a backend.
-	element := "{ 10.96.0.1 . udp . 80 . 0 }"
+	element := "{ 10.96.0.1 . udp . 80 . f0c0:0 }"
 	err := ns.Do(func() error {
 		out, err := exec.Command("nft", "delete element ip "+balancerTable+" slots "+element).CombinedOutput()
 		if err != nil {

@@ -61,7 +61,7 @@ func lookUpOnce(f Frontend) (*nftServer, error) {
 func (s *nftServer) lookUpSlots(f Frontend) error {
 	var keys []string
 	for n := range s.size {
-		keys = append(keys, fmt.Sprintf("%s . %d", nftKey(f), n))
+		keys = append(keys, fmt.Sprintf("%s . %x:%x", nftKey(f), slotTag>>16, n))
 	}
 	all, err := valuesOf(f, "slots", keys...)
 	if err != nil {

@@ -21,9 +21,12 @@ import (
 // balancerTable is the table of the nftables plane, in the families ip and ip6. Its map servers
 // maps a frontend to the number of a class. The map classes maps the number to a chain. The chain's
 // name contains the number of slots of each server of the class, and its state. The map slots maps
-// a frontend and a slot number to a backend. Servers only for external clients are in separate
-// maps, which are not read because the workload creates none.
+// a frontend and a slot number, in which slotTag is set, to a backend. Servers only for external
+// clients, and slots of servers with affinity, are in separate maps, which are not read because the
+// workload creates none.
 const balancerTable = "portolan-balancer"
+
+const slotTag = 0xf0c00000
 
 // Nftables reads the content of the nftables plane in the calling thread's namespace. The kernel
 // moves elements of maps when a map grows or shrinks, and a list that is read meanwhile lacks some.
@@ -163,7 +166,7 @@ func (l *listing) read() error {
 		if len(rest) != 4 {
 			return fmt.Errorf("the number of a slot has %d bytes, want 4", len(rest))
 		}
-		l.servers[at].setSlot(int(binary.NativeEndian.Uint32(rest)), netip.AddrPortFrom(address, binary.BigEndian.Uint16(m.Value[len(m.Value)-4:])))
+		l.servers[at].setSlot(int(binary.NativeEndian.Uint32(rest)&^slotTag), netip.AddrPortFrom(address, binary.BigEndian.Uint16(m.Value[len(m.Value)-4:])))
 		return nil
 	})
 	return errors.Join(l.errs...)

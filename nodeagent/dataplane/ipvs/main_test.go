@@ -13,5 +13,5 @@ func TestMain(m *testing.M) {
 		os.Exit(agentMain())
 	}
 	flag.Set("rapid.checks", "20") //nolint:errcheck // the flag is rapid's; a check takes half a second
-	kerneltest.Main(m, "ipvsadm")
+	kerneltest.Main(m, "ipvsadm", "nft")
 }

@@ -9,11 +9,12 @@ import (
 // is derived from the address, so that clients recognize a backend that returns. If it is taken, the
 // backend gets the next one. assignMembers returns how many it has given.
 func (s *server) assignMembers() (given int) {
-	taken := map[uint32]bool{}
+	taken := map[uint32]bool{} // stays empty without affinity
 	for i := range s.backends {
 		b := &s.backends[i]
 		if !s.sticky() || b.weight == 0 {
 			b.member = 0
+			continue
 		}
 		taken[b.member] = true
 	}
