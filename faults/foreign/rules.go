@@ -182,7 +182,7 @@ func list(ns *topology.Namespace) (map[string]string, error) {
 		if err != nil {
 			return err
 		}
-		all, err := conn.ListTables() // some versions of nft crash when they read the rules of agents
+		all, err := conn.ListTables()
 		if err != nil {
 			return err
 		}

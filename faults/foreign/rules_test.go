@@ -23,9 +23,8 @@ import (
 
 func TestMain(m *testing.M) { lab.Main(m) }
 
-// TestRulesBesideDataPlane checks that foreign rules can be read next to the rules of a data plane,
-// which some versions of nft cannot print. The commands that netfilter.ListTables recommends must
-// work there. A data plane that starts, forwards and cleans up must not change foreign rules.
+// TestRulesBesideDataPlane checks that foreign rules can be read next to the rules of a data plane.
+// The command that netfilter.ListTables recommends must work there. A data plane that starts, forwards and cleans up must not change foreign rules.
 func TestRulesBesideDataPlane(t *testing.T) {
 	labtest.Need(t)
 	if err := plane.Probe(""); err != nil {
@@ -47,7 +46,7 @@ func TestRulesBesideDataPlane(t *testing.T) {
 		Key:   plan.Key{Frontend: plan.Frontend{Addr: netip.MustParseAddrPort("10.96.0.1:80"), Protocol: plan.TCP}},
 		Reals: []plan.RealServer{{Addr: netip.MustParseAddrPort("10.1.0.1:8080"), Weight: 1}},
 	}
-	_, commands, _ := strings.Cut(netfilter.ListTables, ": ")
+	_, command, _ := strings.Cut(netfilter.ListTables, ": ")
 	for _, do := range []func() error{
 		func() error {
 			if failed := p.Apply(t.Context(), dataplanetest.Changes(v)); len(failed) > 0 {
@@ -56,7 +55,7 @@ func TestRulesBesideDataPlane(t *testing.T) {
 			return nil
 		},
 		func() error {
-			return ns.Do(func() error { return checkListing(commands, "10.96.0.1", "10.1.0.1") })
+			return ns.Do(func() error { return checkListing(command, "10.96.0.1", "10.1.0.1") })
 		},
 		p.Cleanup, p.Close,
 	} {
@@ -70,16 +69,16 @@ func TestRulesBesideDataPlane(t *testing.T) {
 	}
 }
 
-// checkListing returns an error unless the commands succeed and print the given words.
-func checkListing(commands string, words ...string) error {
-	text, err := exec.Command("sh", "-ec", commands).CombinedOutput()
+// checkListing returns an error unless the command succeeds and prints the given words.
+func checkListing(command string, words ...string) error {
+	text, err := exec.Command("sh", "-ec", command).CombinedOutput()
 	for _, w := range words {
 		if err == nil && !strings.Contains(string(text), w) {
 			err = fmt.Errorf("no %s", w)
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w: %s", commands, err, text)
+		return fmt.Errorf("%s: %w: %s", command, err, text)
 	}
 	return nil
 }

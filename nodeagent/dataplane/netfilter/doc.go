@@ -6,6 +6,10 @@
 // starts again. After an error a socket is replaced, so that no answer is taken for the answer to
 // another request.
 //
+// The library makes the messages of a transaction. The package sends them, and before that completes
+// those that the library cannot write in the form that the program nft expects. nft then prints the
+// sets and rules as they are.
+//
 // The package reads lists from netlink itself, because the library github.com/google/nftables cannot
 // read all the rules that it can write, and needs several times as long for large sets. Attributes
 // are split here, because the decoder of mdlayher/netlink takes seven times as long, with five

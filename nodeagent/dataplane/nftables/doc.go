@@ -8,6 +8,11 @@
 // and a rule per backend, takes ten times as long to load and is the reason why the iptables mode
 // is slow.
 //
+// Operators, backups and firewalls list rules with nft, so the rules have only expressions that nft
+// 1.0.6 can print and read again. In particular no rule looks the result of a map up in another map. A
+// rule notes the result in the packet instead (note.go). A client with affinity remembers the number
+// of a backend (a member), because an address would not fit into the note.
+//
 // The invariant: the mirror of the tables in memory equals the result of the last transaction. A
 // failed transaction changes neither. It is split until the failing changes are isolated.
 //

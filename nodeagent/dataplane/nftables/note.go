@@ -13,15 +13,15 @@ import (
 // clients with affinity the number of a member. The chain leaving removes the note before a queue
 // of a device sees it; packets to sockets of the node never come to a queue.
 //
-// The alternative, to look up the result of one map in another one within a rule, is an expression
-// that nft cannot write and that nft 1.0.6 cannot read: it aborts at the sight of it, and then lists
-// nothing at all. The mark of packets and of connections is no place for notes, because other
-// programs route and filter by it. The kernel sets the priority of forwarded IPv4 packets after
-// this; for others, only the first packet of a connection loses its priority.
+// The alternative is to look up the result of one map in another one within a rule. nft 1.0.6 aborts
+// when it lists such a rule, and then lists nothing at all. Marks of packets and connections are no
+// place for notes, because other programs route and filter by them. The kernel sets the priority of
+// forwarded IPv4 packets after these rules. Other packets lose a priority that an earlier rule or
+// device has set, but only the first one of each connection.
 
 const (
-	// noteTag is part of all notes, so that they cannot be taken for the priorities of other
-	// programs. As a class of a queue it would be one of f0c0: to f0cf:, far from those in use.
+	// noteTag is part of all notes, so that they are not taken for priorities of other programs. As the
+	// number of a traffic class it has the major number f0c0 to f0cf, which tc does not assign by itself.
 	noteTag = 0xf0c00000
 	tagMask = 0xfff00000
 	// memberBit distinguishes the numbers of members.

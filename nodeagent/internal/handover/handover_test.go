@@ -296,6 +296,15 @@ func TestLeftByAnEarlierAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	expectTables(t, ns, 1)
+	if nft := netnstest.FindNft(t); nft != nil {
+		text, err := nft.List(ns)
+		if err != nil || !strings.Contains(text, "ip daddr @addresses goto moved") {
+			t.Errorf("nft lists %v, %s", err, text)
+		}
+		if err := nft.Inspect(ns); err != nil {
+			t.Error(err)
+		}
+	}
 	next.conn.FlushRuleset() // another program
 	if err := errors.Join(next.conn.Flush(), next.Check()); err != nil {
 		t.Fatal(err)

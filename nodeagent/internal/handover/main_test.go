@@ -6,4 +6,4 @@ import (
 	"portolan.dev/nodeagent/kerneltest"
 )
 
-func TestMain(m *testing.M) { kerneltest.Main(m) }
+func TestMain(m *testing.M) { kerneltest.Main(m, "nft") }

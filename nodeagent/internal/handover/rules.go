@@ -2,6 +2,7 @@ package handover
 
 import (
 	"encoding/binary"
+	"errors"
 	"time"
 
 	"github.com/google/nftables"
@@ -36,6 +37,9 @@ type table struct {
 	*nftables.Table
 	netfilter.Packet
 	previous *nftables.Set // address: address of the previous node
+	// moved has the same addresses. A rule that only asks whether the map has an address is listed by nft
+	// as a rule for all packets.
+	moved *nftables.Set
 }
 
 func newTable(v6 bool) *table {
@@ -46,17 +50,21 @@ func newTable(v6 bool) *table {
 	t.previous = &nftables.Set{
 		Table: t.Table, Name: "previous", KeyType: t.AddrType(), DataType: t.AddrType(), IsMap: true, HasTimeout: true,
 	}
+	t.moved = &nftables.Set{Table: t.Table, Name: "addresses", KeyType: t.AddrType(), HasTimeout: true}
 	return t
 }
 
 // build queues the messages that create the table, which must not exist.
 func (t *table) build(conn *netfilter.Conn, elements []nftables.SetElement) error {
 	conn.AddTable(t.Table)
-	if err := conn.AddSet(t.previous, nil); err != nil {
-		return err
+	addresses := make([]nftables.SetElement, len(elements))
+	for i, e := range elements {
+		addresses[i] = nftables.SetElement{Key: e.Key, Timeout: e.Timeout}
 	}
-	if err := conn.SetAddElements(t.previous, elements); err != nil {
-		return err
+	for set, list := range map[*nftables.Set][]nftables.SetElement{t.previous: elements, t.moved: addresses} {
+		if err := errors.Join(conn.AddSet(set, nil), conn.SetAddElements(set, list)); err != nil {
+			return err
+		}
 	}
 	send := conn.AddChain(&nftables.Chain{Name: "send", Table: t.Table})
 	moved := conn.AddChain(&nftables.Chain{Name: "moved", Table: t.Table})
@@ -69,23 +77,22 @@ func (t *table) build(conn *netfilter.Conn, elements []nftables.SetElement) erro
 			conn.AddRule(&nftables.Rule{Table: t.Table, Chain: chain, Exprs: r})
 		}
 	}
-	add(send, append(t.lookUp(), &expr.Dup{RegAddr: previousRegister}, &expr.Verdict{Kind: expr.VerdictDrop}))
-	add(moved, t.moved()...)
-	add(arriving, append(t.lookUp(), &expr.Verdict{Kind: expr.VerdictGoto, Chain: "moved"}))
+	add(send, []expr.Any{
+		t.Destination(register),
+		&expr.Lookup{SourceRegister: register, SetName: t.previous.Name, DestRegister: previousRegister, IsDestRegSet: true},
+		&expr.Dup{RegAddr: previousRegister}, &expr.Verdict{Kind: expr.VerdictDrop},
+	})
+	add(moved, t.unknown()...)
+	add(arriving, []expr.Any{
+		t.Destination(register), &expr.Lookup{SourceRegister: register, SetName: t.moved.Name},
+		&expr.Verdict{Kind: expr.VerdictGoto, Chain: "moved"},
+	})
 	return nil
 }
 
-// lookUp loads the previous node of a packet's address. It matches no other packets.
-func (t *table) lookUp() []expr.Any {
-	return []expr.Any{
-		t.Destination(register),
-		&expr.Lookup{SourceRegister: register, SetName: t.previous.Name, DestRegister: previousRegister, IsDestRegSet: true},
-	}
-}
-
-// moved returns the rules for packets to addresses with a previous node. ICMP errors about packets of a
+// unknown returns the rules for packets to addresses with a previous node. ICMP errors about packets of a
 // connection, such as that they are too long, are treated like packets of the connection.
-func (t *table) moved() [][]expr.Any {
+func (t *table) unknown() [][]expr.Any {
 	icmp, life := byte(unix.IPPROTO_ICMP), uint32(8)
 	if t.V6 {
 		icmp, life = unix.IPPROTO_ICMPV6, 7
