@@ -71,10 +71,10 @@ type Rig interface {
 	Dial(ctx context.Context, from ClientLocation, source netip.AddrPort, p plan.Protocol, to netip.AddrPort) (net.Conn, error)
 }
 
-// Inspector is a Rig that checks more whenever a program is in force, such as whether the tools of
-// the machine can read what the plane has left.
+// Inspector is a Rig that inspects the machine at the end of each scenario, before its servers are
+// removed.
 type Inspector interface {
-	// Inspect returns what is wrong.
+	// Inspect returns an error if the state of the machine is not as it should be.
 	Inspect() error
 }
 

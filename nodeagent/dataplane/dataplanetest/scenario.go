@@ -175,13 +175,7 @@ func (w *scenarioRun) program(want *plan.State) error {
 	for _, f := range failed {
 		return fmt.Errorf("%s: %w (%s)", f.Frontend, f.Err, f.Remedy)
 	}
-	if err := w.readBack(want); err != nil {
-		return err
-	}
-	if i, ok := w.rig.(Inspector); ok {
-		return i.Inspect()
-	}
-	return nil
+	return w.readBack(want)
 }
 
 // inForce checks that a server counts as programmed.

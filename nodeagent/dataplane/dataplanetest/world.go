@@ -109,6 +109,11 @@ func (w *scenarioRun) play() {
 			w.t.Fatalf("step %d, %T%+v: %v", i+1, a, a, err)
 		}
 	}
+	if i, ok := w.rig.(Inspector); ok {
+		if err := i.Inspect(); err != nil {
+			w.t.Fatal(err)
+		}
+	}
 }
 
 // apply brings the plane from its state to another one. It returns the failures by frontend.

@@ -29,7 +29,7 @@ func newRig(t *testing.T) *netnstest.Rig {
 		Open: func(namespace, journal string) (netnstest.Plane, error) {
 			return open(namespace, journal, kittest.Logger(t))
 		},
-		Occupy: occupy,
+		Occupy: occupy, Emulated: true,
 	})
 }
 

@@ -22,6 +22,10 @@ func (r *Rig) Inspect() error {
 	if r.nft == nil {
 		return nil
 	}
+	if r.options.Emulated {
+		_, err := r.nft.run(r.Node, "", "list", "ruleset")
+		return err
+	}
 	return r.nft.Inspect(r.Node)
 }
 

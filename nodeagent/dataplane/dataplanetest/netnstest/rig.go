@@ -29,6 +29,9 @@ type Options struct {
 	// Occupy gives a frontend to another program in a way that only planes of this kind can detect;
 	// nil: there is no such way.
 	Occupy func(t testing.TB, n *Network, at plan.Frontend)
+	// Emulated restricts the use of nft to one listing in each scenario, because a program takes up to a
+	// second in an emulated kernel.
+	Emulated bool
 }
 
 // Rig is a dataplanetest.Rig. One rig is enough for all scenarios.
