@@ -150,9 +150,8 @@ func (t *table) choose(c class) []expr.Any {
 	return append(out, note(r))
 }
 
-// translation holds the two parts of a rule that sends a connection to the backend whose slot or
-// member was noted. Other parts may be between them, because the result of the lookup is in the last
-// registers.
+// translation holds the two parts of a rule that sends a connection to the backend with the noted
+// number. Other parts may be between them, because the result of the lookup is in the last registers.
 type translation struct{ lookup, nat []expr.Any }
 
 func (t *table) translation(outside bool) translation {

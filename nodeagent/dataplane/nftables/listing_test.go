@@ -57,8 +57,8 @@ func reach(t *testing.T, n *netnstest.Network, from dataplanetest.ClientLocation
 	return conn.Close()
 }
 
-// TestRestoredRulesForward checks that what nft has listed forwards as before after it was restored,
-// as from a backup: with the numbers in the maps, and with the clients that are remembered.
+// TestRestoredRulesForward restores a ruleset that nft has listed, as from a backup, and checks that
+// its rules and maps forward connections as before.
 func TestRestoredRulesForward(t *testing.T) {
 	n, p := start(t)
 	nft := netnstest.FindNft(t)
