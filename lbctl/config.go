@@ -107,5 +107,6 @@ func (c *Config) Validate() error {
 	check(c.AnnounceHandover >= 0, "announce-handover: must not be less than nothing")
 	check(c.LeaseDuration >= time.Second, "lease-duration: must be at least 1s")
 	check(spec.IsBalancerLeaseName(c.LeaseName), "lease-name: must be lbctl, or begin with lbctl-, because lbctl may write no other Lease")
+	check(!spec.IsBalancerOffersLeaseName(c.LeaseName), "lease-name: may not end with the suffix of the Leases in which lbctl reports the capabilities of providers, such as %s", spec.BalancerOffersLease(spec.BalancerLease))
 	return errors.Join(errs...)
 }

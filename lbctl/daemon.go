@@ -25,6 +25,7 @@ import (
 
 	"portolan.dev/lbctl/announce"
 	"portolan.dev/lbctl/internal/controller"
+	"portolan.dev/lbctl/internal/offers"
 	"portolan.dev/lbctl/internal/pool"
 	"portolan.dev/lbctl/internal/providers"
 	"portolan.dev/lbctl/internal/view"
@@ -48,6 +49,7 @@ type Daemon struct {
 	announced  wake.Signal   // the state of an address may have changed
 	follower   *changes.Follower
 	elector    *lease.Group
+	reporter   *offers.Reporter
 	server     *rpc.Server
 	listener   net.Listener
 	registry   *grpc.ClientConn

@@ -8,12 +8,15 @@ import (
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/lease"
 	"portolan.dev/services/object"
+
+	"portolan.dev/lbctl/internal/offers"
 )
 
 // afterChange is the longest time until a service that has failed is tried again after a change.
 const afterChange = time.Second
 
-// newElector returns the elector of this replica. There is one shard, so its holder leads.
+// newElector returns the elector of this replica, and makes the reporter of the leader. There is one shard, so its
+// holder leads.
 func (d *Daemon) newElector() (_ *lease.Group, err error) {
 	name := d.cfg.Identity
 	if name == "" {
@@ -21,13 +24,15 @@ func (d *Daemon) newElector() (_ *lease.Group, err error) {
 			return nil, err
 		}
 	}
+	leases := registryv1.NewLeaseServiceClient(d.registry)
+	d.reporter = &offers.Reporter{Leases: leases, Providers: d.providers, Log: d.log, LeaseName: d.cfg.LeaseName, Identity: name}
 	return lease.New(lease.Config{
-		Client: registryv1.NewLeaseServiceClient(d.registry), Log: d.log, Namespace: object.DefaultNamespace,
+		Client: leases, Log: d.log, Namespace: object.DefaultNamespace,
 		Name: d.cfg.LeaseName, Identity: name, Duration: d.cfg.LeaseDuration, Shards: 1, Lead: d.lead,
 	}), nil
 }
 
-// lead runs the controller and the announcer. It first waits until this replica has read all writes of
+// lead runs the controller, the announcer and the reporter of capabilities. It first waits until this replica has read all writes of
 // the previous leader, which can write no more.
 func (d *Daemon) lead(ctx context.Context, _ int, epoch, revision uint64) {
 	if !d.follower.WaitFor(ctx, revision) {
@@ -37,6 +42,7 @@ func (d *Daemon) lead(ctx context.Context, _ int, epoch, revision uint64) {
 	defer d.epoch.Store(0)
 	var parts sync.WaitGroup
 	parts.Go(func() { d.controller.Lead(ctx) })
+	parts.Go(func() { d.reporter.Run(ctx) })
 	if d.cfg.Announce {
 		parts.Go(func() { d.leadAnnouncing(ctx) })
 	}

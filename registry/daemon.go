@@ -18,6 +18,7 @@ import (
 	"portolan.dev/registry/internal/allocator"
 	"portolan.dev/registry/internal/api"
 	"portolan.dev/registry/internal/gc"
+	"portolan.dev/registry/internal/offers"
 	"portolan.dev/registry/internal/quota"
 	"portolan.dev/registry/internal/renewal"
 	"portolan.dev/registry/internal/rules"
@@ -44,6 +45,7 @@ type Daemon struct {
 
 	store         store.Store
 	indexes       *rules.Indexes
+	offers        *offers.Catalog // of lbctl
 	view          *view.View
 	hub           *watch.Hub
 	allocator     *allocator.Client
@@ -90,6 +92,7 @@ func (d *Daemon) openView(ctx context.Context) (err error) {
 		return err
 	}
 	d.indexes = rules.NewIndexes(d.config.ServiceCIDR)
+	d.offers = offers.NewCatalog()
 	d.collector = gc.NewCollector(d.indexes, d.log)
 	d.reaper = gc.NewReaper(gc.ReaperConfig{
 		Store: d.store, Log: d.log, Metrics: d.host.Metrics, Every: d.config.ReapInterval,
@@ -103,6 +106,7 @@ func (d *Daemon) openView(ctx context.Context) (err error) {
 			d.allocator.ObserveLog(state.Epoch())
 			d.denyChanged(changes)
 			d.quotas.Observe(state, changes)
+			d.offers.Observe(changes)
 			d.reaper.Observe(changes)
 			d.hub.Publish(state, changes)
 			d.collector.Observe(state, changes)
@@ -111,6 +115,7 @@ func (d *Daemon) openView(ctx context.Context) (err error) {
 			d.allocator.ObserveLog(state.Epoch())
 			d.denyAll(state)
 			d.quotas.Reset(state)
+			d.offers.Forget()
 			d.reaper.Reset()
 			d.hub.Reset(state)
 		},
@@ -132,7 +137,7 @@ func (d *Daemon) openWriter(context.Context) (err error) {
 	d.allocator = allocator.NewClient(allocatorv1.NewAllocatorServiceClient(d.allocatorConn), d.log, d.host.Metrics)
 	d.allocator.KeepReserve(admission.ReserveLeases{Store: d.store}, d.host.Health, d.host.Metrics)
 	d.writer = admission.New(admission.Config{
-		Store: d.store, View: d.view, Indexes: d.indexes, Allocator: d.allocator, Quotas: d.quotas, Families: d.config.families(),
+		Store: d.store, View: d.view, Indexes: d.indexes, Offers: d.offers, Allocator: d.allocator, Quotas: d.quotas, Families: d.config.families(),
 		Rules: spec.Rules{
 			LoopbackEndpoints: d.config.LoopbackEndpoints, ContainerRanges: d.config.ContainerRanges, ServiceCIDRs: d.config.ServiceCIDR, PodCIDRs: d.config.PodCIDR, ExternalIPs: d.config.ExternalIPs,
 			NodeAddresses: d.config.NodeAddresses,

@@ -71,5 +71,9 @@ const (
 	AnnotationBalancerProvider = "loadbalancer.portolan.dev/provider"
 )
 
+// AnnotationBalancerOffers is the annotation of a Lease in which lbctl reports the capabilities of the classes of
+// load balancers.
+const AnnotationBalancerOffers = "lbctl.portolan.dev/offers"
+
 // FinalizerLoadBalancer keeps a service until lbctl has had its load balancer deleted.
 const FinalizerLoadBalancer = "service.kubernetes.io/load-balancer-cleanup"

@@ -34,9 +34,10 @@ const (
 // controller of LoadBalancer services. All methods are idempotent, by the uid of the service. lbctl
 // repeats calls that fail, after pauses that grow.
 type LoadBalancerProviderServiceClient interface {
-	// GetCapabilities returns the capabilities of the provider. It is called before the load balancer of
-	// a service is made or changed, and its answer is used for a minute. A service that needs more is
-	// not passed to the provider. Its condition and an Event name the missing capability.
+	// GetCapabilities returns the capabilities of the provider. It is called every minute, and its answer is
+	// used for a minute. The registry refuses new services with a protocol that the provider does not have. A
+	// service that needs more is not passed to the provider. Its condition and an Event name the missing
+	// capability.
 	GetCapabilities(ctx context.Context, in *GetCapabilitiesRequest, opts ...grpc.CallOption) (*GetCapabilitiesResponse, error)
 	// GetLoadBalancer returns the load balancer of a service. lbctl does not need it; it is for tests and
 	// tools. Errors: NOT_FOUND.
@@ -122,9 +123,10 @@ func (c *loadBalancerProviderServiceClient) DeleteLoadBalancer(ctx context.Conte
 // controller of LoadBalancer services. All methods are idempotent, by the uid of the service. lbctl
 // repeats calls that fail, after pauses that grow.
 type LoadBalancerProviderServiceServer interface {
-	// GetCapabilities returns the capabilities of the provider. It is called before the load balancer of
-	// a service is made or changed, and its answer is used for a minute. A service that needs more is
-	// not passed to the provider. Its condition and an Event name the missing capability.
+	// GetCapabilities returns the capabilities of the provider. It is called every minute, and its answer is
+	// used for a minute. The registry refuses new services with a protocol that the provider does not have. A
+	// service that needs more is not passed to the provider. Its condition and an Event name the missing
+	// capability.
 	GetCapabilities(context.Context, *GetCapabilitiesRequest) (*GetCapabilitiesResponse, error)
 	// GetLoadBalancer returns the load balancer of a service. lbctl does not need it; it is for tests and
 	// tools. Errors: NOT_FOUND.

@@ -26,12 +26,13 @@ const (
 )
 
 // TestCapabilitiesAreChecked has services that the provider cannot serve. They get no finalizer, and
-// say so by a condition and an Event that name the port and the protocol.
+// say so by a condition and an Event that name the port and the protocol. The registry admits them, because no lbctl
+// runs yet when they are created.
 func TestCapabilitiesAreChecked(t *testing.T) {
 	p := newProvider(t)
 	p.Can.NeedsNodePorts = true
 	p.Can.Protocols = append(p.Can.Protocols, udp)
-	i := install(t, p.serves(metal))
+	i := installWithoutLBCtl(t)
 	no := false
 	i.create(balanced("mixed", class(metal), withPort("dns", 53, udp)))
 	i.create(balanced("portless", class(metal), func(svc *corev1.Service) { svc.Spec.AllocateLoadBalancerNodePorts = &no }))
@@ -42,6 +43,7 @@ func TestCapabilitiesAreChecked(t *testing.T) {
 	i.create(balanced("inside", class(metal), annotate(awsInternal, "0.0.0.0/0")))
 	i.create(balanced("pooled", withPort("m2ua", 2904, sctp)))
 	i.create(balanced("pooled-inside", annotate(object.AnnotationBalancerInternal, "true")))
+	i.startLBCtl(p.serves(metal))
 	for name, text := range map[string]string{
 		"mixed":    "the provider example.com/metal takes one protocol for each service, and port 53/UDP has another one than port 80/TCP",
 		"portless": "port 80/TCP has none: set spec.allocateLoadBalancerNodePorts", "six": "ipFamilies",

@@ -52,6 +52,14 @@ var pools = []string{"192.0.2.0/29", "2001:db8::/125"}
 // install starts an installation. change changes the configuration of lbctl.
 func install(t *testing.T, change ...func(*lbctl.Config)) *installation {
 	t.Helper()
+	i := installWithoutLBCtl(t)
+	i.startLBCtl(change...)
+	return i
+}
+
+// installWithoutLBCtl starts an installation in which no lbctl runs yet.
+func installWithoutLBCtl(t *testing.T) *installation {
+	t.Helper()
 	i := &installation{T: t, network: rpc.Memory(), bus: broker.New(broker.Options{MaxMsgs: 1000}), addrs: map[string]string{}}
 	t.Cleanup(i.bus.Close)
 	for _, name := range []string{"registry", "allocator"} {
@@ -63,7 +71,6 @@ func install(t *testing.T, change ...func(*lbctl.Config)) *installation {
 	config.Defaults(&r)
 	r.Addr, r.Store, r.Allocator, r.ServiceCIDR = i.addrs["registry"], "sqlite:"+filepath.Join(data, "registry"), i.addrs["allocator"], virtualIPs
 	runDaemon(i, "registry", r, r.Common, registry.New)
-	i.startLBCtl(change...)
 	i.services, i.events = registryv1.NewServiceServiceClient(i.dial("registry")), registryv1.NewEventServiceClient(i.dial("registry"))
 	i.allocator = allocatorv1.NewAllocatorServiceClient(i.dial("allocator"))
 	return i

@@ -15,6 +15,7 @@ import (
 	"portolan.dev/registry/internal/admission"
 	"portolan.dev/registry/internal/allocator"
 	"portolan.dev/registry/internal/allocfake"
+	"portolan.dev/registry/internal/offers"
 	"portolan.dev/registry/internal/quota"
 	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/internal/sqlite"
@@ -127,7 +128,7 @@ func newProcess(t *testing.T, s store.Store, values *allocfake.Allocator) (f *fi
 	client.KeepReserve(admission.ReserveLeases{Store: f.store}, host.Health, host.Metrics)
 	kittest.Run(t, "settle", client.Run)
 	f.Writer = admission.New(admission.Config{
-		Store: f.store, View: v, Indexes: indexes, Allocator: client, Quotas: quota.NewLedger(nil, quota.OwnerLimits{Pods: 10, Services: 10}, host.Metrics),
+		Store: f.store, View: v, Indexes: indexes, Offers: offers.NewCatalog(), Allocator: client, Quotas: quota.NewLedger(nil, quota.OwnerLimits{Pods: 10, Services: 10}, host.Metrics),
 		Families: []corev1.IPFamily{corev1.IPFamily_IP_FAMILY_IPV4},
 	})
 	return f, func() { kittest.Run(t, "view", v.Run) }

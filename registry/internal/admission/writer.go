@@ -9,6 +9,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/registry/internal/allocator"
+	"portolan.dev/registry/internal/offers"
 	"portolan.dev/registry/internal/quota"
 	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/internal/view"
@@ -24,6 +25,7 @@ type Config struct {
 	Store     store.Store
 	View      *view.View
 	Indexes   *rules.Indexes
+	Offers    *offers.Catalog // kept up to date with the view
 	Allocator *allocator.Client
 	Quotas    *quota.Ledger
 	Rules     spec.Rules
@@ -101,7 +103,7 @@ const (
 func (w *Writer) validationContext(options Options) rules.Context {
 	return rules.Context{
 		ByController: options.byController(), Writer: options.Writer,
-		Rules: w.Rules, Families: w.Families, Indexes: w.Indexes,
+		Rules: w.Rules, Families: w.Families, Indexes: w.Indexes, Offers: w.Offers,
 		Revision: w.View.State().Revision(), Now: time.Now().Truncate(time.Millisecond), RevocationTTL: w.RevocationTTL,
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"portolan.dev/registry/internal/admission"
 	"portolan.dev/registry/internal/allocator"
 	"portolan.dev/registry/internal/gc"
+	"portolan.dev/registry/internal/offers"
 	"portolan.dev/registry/internal/quota"
 	"portolan.dev/registry/internal/rules"
 	"portolan.dev/registry/internal/sqlite"
@@ -80,7 +81,7 @@ func newFixture(t *testing.T) *fixture {
 	client := allocator.NewClient(allocatorv1.NewAllocatorServiceClient(nil), host.Log, host.Metrics)
 	t.Cleanup(client.Close)
 	f.Writer = admission.New(admission.Config{
-		Store: f.store, View: v, Indexes: indexes, Allocator: client, Quotas: quota.NewLedger(nil, quota.OwnerLimits{Pods: 10, Services: 10}, host.Metrics),
+		Store: f.store, View: v, Indexes: indexes, Offers: offers.NewCatalog(), Allocator: client, Quotas: quota.NewLedger(nil, quota.OwnerLimits{Pods: 10, Services: 10}, host.Metrics),
 		Families: []corev1.IPFamily{corev1.IPFamily_IP_FAMILY_IPV4},
 	})
 	f.collector.Use(v, f.Writer)

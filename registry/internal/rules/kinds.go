@@ -4,6 +4,7 @@ import (
 	"time"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/registry/internal/offers"
 	"portolan.dev/registry/internal/view"
 	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/apierr"
@@ -16,6 +17,7 @@ type Context struct {
 	Rules    spec.Rules
 	Families []corev1.IPFamily // IP families of the installation, the default first
 	Indexes  *Indexes
+	Offers   *offers.Catalog // capabilities of the classes of load balancers
 	Revision uint64 // newest known revision
 	Now      time.Time
 	// RevocationTTL is the default lifetime of Revocations.

@@ -21,8 +21,7 @@ func completeService(w Context, o, old object.Object) apierr.Violations {
 func checkService(w Context, o, old object.Object) apierr.Violations {
 	svc, _ := o.(*corev1.Service)
 	before, _ := old.(*corev1.Service)
-	found := append(checkExternalIPs(w, svc, before), checkClusterIPs(w, svc, before)...)
-	return append(found, checkHeadlessPorts(svc)...)
+	return slices.Concat(checkExternalIPs(w, svc, before), checkClusterIPs(w, svc, before), checkHeadlessPorts(svc), checkBalancer(w, svc, before))
 }
 
 // checkExternalIPs refuses addresses outside the ranges that the operator allows, because nodes
