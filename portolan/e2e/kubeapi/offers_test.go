@@ -32,7 +32,7 @@ func TestAProtocolThatNoProviderOffersIsRefused(t *testing.T) {
 		"create": i.send("POST", services, phone("other", "LoadBalancer")),
 		"update": i.send("PUT", services+"/phone", phone("phone", "LoadBalancer")),
 		"patch":  i.send("PATCH", services+"/phone", `{"spec": {"type": "LoadBalancer"}}`, "Content-Type", "application/merge-patch+json"),
-		"apply":  i.send("PATCH", services+"/other?fieldManager=test", `{"apiVersion": "v1", "kind": "Service", `+phone("other", "LoadBalancer")[1:],
+		"apply": i.send("PATCH", services+"/other?fieldManager=test", `{"apiVersion": "v1", "kind": "Service", `+phone("other", "LoadBalancer")[1:],
 			"Content-Type", "application/apply-patch+yaml"),
 	} {
 		if err := wantOffer(answer); err != nil {

@@ -25,7 +25,9 @@ const (
 // TestAnAddressForEdges is the whole way of a service of the edge's class: an address of a pool with
 // ipMode Proxy, the same one after a restart, and nothing left after the deletion.
 func TestAnAddressForEdges(t *testing.T) {
-	i := install(t)
+	i := installWithoutLBCtl(t)
+	i.create(balanced("dns", class(edge), withPort("dns", 53, udp))) // later the registry would refuse it
+	i.startLBCtl()
 	i.create(balanced("web", class(edge)))
 	got := i.awaitAddresses("web", 1)[0]
 	svc := i.get("web")
@@ -39,7 +41,6 @@ func TestAnAddressForEdges(t *testing.T) {
 	i.update("web", port(8080))
 	i.awaitExactly("web", got)
 
-	i.create(balanced("dns", class(edge), withPort("dns", 53, udp)))
 	i.awaitReason("dns", "Refused", "the provider portolan.dev/edge forwards no UDP (port 53/UDP)")
 	for _, name := range []string{"web", "dns"} {
 		i.delete(name)

@@ -18,7 +18,7 @@ type Context struct {
 	Families []corev1.IPFamily // IP families of the installation, the default first
 	Indexes  *Indexes
 	Offers   *offers.Catalog // capabilities of the classes of load balancers
-	Revision uint64 // newest known revision
+	Revision uint64          // newest known revision
 	Now      time.Time
 	// RevocationTTL is the default lifetime of Revocations.
 	RevocationTTL time.Duration
