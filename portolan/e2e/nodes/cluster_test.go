@@ -93,8 +93,9 @@ func start(t *testing.T, nodes int) *cluster {
 	return c
 }
 
-// control starts a registry and an allocator that gives services addresses of a range.
-func control(t *testing.T, cidr netip.Prefix) *cluster {
+// control starts a registry and an allocator that gives services addresses of a range. change changes the
+// configuration of the registry.
+func control(t *testing.T, cidr netip.Prefix, change ...func(*registry.Config)) *cluster {
 	t.Helper()
 	_, url := kittest.NATS(t)
 	c := &cluster{
@@ -110,6 +111,9 @@ func control(t *testing.T, cidr netip.Prefix) *cluster {
 	rc.ServiceCIDR, rc.LoopbackEndpoints = []netip.Prefix{c.cidr}, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	// No test depends on the timeout, because they wait for the output of the command line.
 	rc.HeartbeatTimeout = 3 * time.Second
+	for _, fn := range change {
+		fn(&rc)
+	}
 	run(c, "registry", rc, registry.New)
 	return c
 }
