@@ -10,12 +10,15 @@ import (
 	"portolan.dev/services/object"
 )
 
-// Allocations checks that no two services have the same address or node port at any revision, that
-// the allocator releases values within the grace, and that it has allocated all values of services.
+// Allocations checks that no two services have the same virtual IP, load-balancer address or node port at any
+// revision, that the allocator releases values within the grace, and that it has allocated all values of services.
 type Allocations struct {
 	// Grace is how long a value may be allocated without a service that has it. It is the
 	// allocator's own grace plus the interval of its checks.
 	Grace time.Duration
+	// Incomplete reports whether a list may lack values of services, because the allocator has lost its store and
+	// may not have read them from the registry yet. Nil means that no list may.
+	Incomplete func(h *history.History, list history.AllocationList) bool
 }
 
 // Name implements Checker.
@@ -28,7 +31,9 @@ func (c Allocations) Check(h *history.History) []Finding {
 	for _, list := range h.AllocationLists {
 		if list.Ended.Before(h.Log.ReadAt) {
 			checker.checkLeaks(list, c.Grace)
-			checker.checkMissing(list)
+			if c.Incomplete == nil || !c.Incomplete(h, list) {
+				checker.checkMissing(list)
+			}
 		}
 	}
 	return x.all()
@@ -176,6 +181,9 @@ func allocationsOf(o object.Object) []history.Allocation {
 		values = append(values, fmt.Sprint(p.GetNodePort()))
 	}
 	values = append(values, fmt.Sprint(svc.GetSpec().GetHealthCheckNodePort()))
+	for _, ingress := range svc.GetStatus().GetLoadBalancer().GetIngress() {
+		values = append(values, ingress.GetIp())
+	}
 	slices.Sort(values)
 	var all []history.Allocation
 	for _, value := range slices.Compact(values) {

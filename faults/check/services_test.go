@@ -150,12 +150,22 @@ func TestAllocations(t *testing.T) {
 	moved.Metadata.Name, moved.Metadata.Uid = "c", "c"
 	twice := object.Clone(b)
 	twice.Spec.Ports[0].NodePort = 30001
+	balanced, thief := object.Clone(a), object.Clone(b)
+	for _, svc := range []*corev1.Service{balanced, thief} {
+		svc.Status = &corev1.ServiceStatus{LoadBalancer: &corev1.LoadBalancerStatus{Ingress: []*corev1.LoadBalancerIngress{{Ip: "203.0.113.1"}}}}
+	}
 	c := Allocations{Grace: 10 * time.Second}
+	lost := Allocations{Grace: 10 * time.Second, Incomplete: func(_ *history.History, list history.AllocationList) bool { return list.Began.Before(second(6)) }}
 	runTests(t, []checkerTest{
 		{"different values", c, build(put(a), put(b), del(b)), ""},
 		{"reused after a deletion", c, build(put(a), del(a), put(moved)), ""},
 		{"an address twice", c, build(put(a), put(moved)), "revision 2 assigns 10.0.0.1, which Service ns/a has already"},
 		{"a port twice", c, build(put(a), put(twice)), "revision 2 assigns 30001, which Service ns/a has already"},
+		{"an address of a load balancer twice", c, build(put(balanced), put(thief)), "revision 2 assigns 203.0.113.1, which Service ns/a has already"},
+		{"an address of a load balancer that was given back", c, build(put(balanced), put(a), put(thief)), ""},
+		{"an address of a load balancer that is not allocated", c, build(put(balanced), allocationList(5, ip, port)), "203.0.113.1 belongs to the service with the UID a"},
+		{"not allocated while the allocator reads the values in use again", lost, build(put(a), allocationList(5, port)), ""},
+		{"not allocated after the allocator has read the values in use", lost, build(put(a), allocationList(7, port)), "10.0.0.1 belongs"},
 		{"a port twice after a change", c, build(put(a), put(b), put(twice)), "revision 3 assigns 30001"},
 		{"allocated", c, build(put(a), allocationList(5, ip, port)), ""},
 		{"not allocated", c, build(put(a), allocationList(5, port)), "10.0.0.1 belongs to the service with the UID a"},

@@ -56,6 +56,9 @@ type Config struct {
 
 	// Actors generate the writes of clients, each in its own namespace, which must exist.
 	Actors []*workload.Actor
+	// Balancers are the addresses that services of type LoadBalancer request. If there are any, a client writes such
+	// services.
+	Balancers []string
 	// RunID is part of each WriteID. It must be different in each run on the same installation.
 	RunID string
 	// Writers is the number of clients that compete for the same objects. The default is 6.
@@ -160,7 +163,7 @@ func (f *Fleet) start(ctx context.Context) error {
 	f.startNameClients()
 	f.startConnections()
 	f.startWriters()
-	return f.startActors()
+	return errors.Join(f.startActors(), f.startBalancerOwner())
 }
 
 // dial returns a connection to each address. Close closes them.
@@ -228,6 +231,22 @@ func (f *Fleet) startActors() error {
 		}
 		f.writers.launch(a.run)
 	}
+	return nil
+}
+
+// startBalancerOwner starts the client that writes services of type LoadBalancer. It uses all registries as one target.
+func (f *Fleet) startBalancerOwner() error {
+	if len(f.config.Balancers) == 0 {
+		return nil
+	}
+	all, err := f.dial([]string{strings.Join(f.config.Registries, ",")}, f.config.Dial, identity.Registry)
+	if err != nil {
+		return err
+	}
+	owner := &balancerOwner{
+		registry: all[0], random: f.newRandom(), recorder: f.recorder, requested: f.config.Balancers, thinkTime: f.config.ThinkTime, callTimeout: f.config.CallTimeout,
+	}
+	f.writers.launch(owner.run)
 	return nil
 }
 

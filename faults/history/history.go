@@ -31,6 +31,9 @@ type History struct {
 	LogLines []LogLine
 	// Faults are the faults that the nemesis caused.
 	Faults []Fault
+	// UnrecordedUnknownEnd is the time at which the last write ended whose outcome is unknown and that is not among
+	// Calls, or the zero time.
+	UnrecordedUnknownEnd time.Time
 }
 
 // Verb is the kind of a call.
@@ -214,7 +217,7 @@ func (h *History) FaultDuration(from, to time.Time, effect time.Duration) time.D
 // LastUnknownEnd returns the time at which the last call with an unknown outcome ended, or the zero
 // time if there is no such call.
 func (h *History) LastUnknownEnd() time.Time {
-	var last time.Time
+	last := h.UnrecordedUnknownEnd
 	for _, c := range h.Calls {
 		if c.Outcome == Unknown {
 			last = later(last, c.Ended)

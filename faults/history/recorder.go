@@ -33,6 +33,13 @@ func (r *Recorder) BeginCall(c Call) (end func(fill func(*Call))) {
 	}
 }
 
+// NoteUnknownWrite records that a write has ended now, with an unknown outcome. It is not among the calls.
+func (r *Recorder) NoteUnknownWrite() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.h.UnrecordedUnknownEnd = time.Now()
+}
+
 // BeginFault records a fault that begins now. The returned function records its end.
 func (r *Recorder) BeginFault(description string) (end func()) {
 	r.mu.Lock()

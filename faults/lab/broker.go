@@ -155,12 +155,7 @@ func (l *Lab) Diverge() error {
 func (l *Lab) LoseStream() error {
 	var errs []error
 	for _, m := range l.brokers {
-		errs = append(errs, m.Kill())
-		entries, err := os.ReadDir(m.Disk)
-		errs = append(errs, err)
-		for _, e := range entries {
-			errs = append(errs, os.RemoveAll(filepath.Join(m.Disk, e.Name())))
-		}
+		errs = append(errs, m.LoseDisk())
 	}
 	return errors.Join(errs...)
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // ports are the ports of the daemons' APIs. The port for metrics and health is 100 higher.
-var ports = map[string]int{"registry": 7400, "allocator": 7401, "endpointctl": 7402, "dnssvc": 7403, "nodeagent": 7404}
+var ports = map[string]int{"registry": 7400, "allocator": 7401, "endpointctl": 7402, "dnssvc": 7403, "nodeagent": 7404, "lbctl": 7406}
 
 // retention is the number of changes that the registries keep. It is small so that the log is
 // pruned while a daemon is cut off for a few seconds.
@@ -44,7 +44,7 @@ func nodeNames() []string {
 func MachineNames() [][]string {
 	return [][]string{
 		{"postgres-0", "postgres-1"}, {"nats-0", "nats-1", "nats-2"}, {"allocator-0"}, {"registry-0", "registry-1"},
-		{"endpointctl-0", "endpointctl-1"}, {"dnssvc-0", "dnssvc-1"}, nodeNames(),
+		{"endpointctl-0", "endpointctl-1"}, {"lbctl-0", "lbctl-1"}, {"dnssvc-0", "dnssvc-1"}, nodeNames(),
 	}
 }
 
@@ -72,10 +72,15 @@ func (l *Lab) addDaemon(name string) *Machine {
 	m = l.addMachine(name, l.TempDir(),
 		func() *labtest.Process { return l.startDaemon(m) },
 		func() error { return labtest.Ready(labtest.HTTPIn(m.Namespace), "http://"+healthAt(daemon)) })
-	if daemon != "registry" && daemon != "endpointctl" {
+	if HasDisk(name) {
 		m.Disk = l.mountDisk(name)
 	}
 	return m
+}
+
+// HasDisk reports whether the named machine has a disk of its own.
+func HasDisk(name string) bool {
+	return !slices.Contains([]string{"postgres", "registry", "endpointctl", "lbctl"}, programOf(name))
 }
 
 // prepareNode sets up a node's namespace as an agent expects it, and stores its initial state.
@@ -116,7 +121,7 @@ func (l *Lab) flags(m *Machine) []string {
 	if daemon != "registry" {
 		flags = append(flags, "-registry", l.apiAddresses("registry-0", "registry-1"))
 	}
-	if daemon != "endpointctl" {
+	if daemon != "endpointctl" && daemon != "lbctl" {
 		flags = append(flags, "-service-cidr", join(labtest.Services))
 	}
 	switch daemon {
@@ -128,6 +133,9 @@ func (l *Lab) flags(m *Machine) []string {
 			"-verify-grace", "5s", "-verify-interval", "1s")
 	case "endpointctl":
 		flags = append(flags, "-identity", m.Name, "-lease-duration", "2s")
+	case "lbctl":
+		flags = append(flags, "-allocator", l.apiAddresses("allocator-0"), "-identity", m.Name, "-lease-duration", "2s", "-announce=false",
+			"-retry-min", "100ms", "-retry-max", "2s")
 	case "dnssvc":
 		flags = append(flags, "-listen", address(53), "-pod-cidr", join(labtest.Pods), "-transfer-allow", "172.31.0.0/16",
 			"-clients", "0.0.0.0/0,::/0", "-lame-duck", "0s", "-data-dir", filepath.Join(m.Disk, "data"))

@@ -52,3 +52,14 @@ func (m *Machine) Fill() error {
 
 // EndFill deletes the file that Fill wrote.
 func (m *Machine) EndFill() error { return os.Remove(filepath.Join(m.Disk, fillFile)) }
+
+// LoseDisk kills the process and deletes everything on the machine's disk. The caller has to start the process again.
+func (m *Machine) LoseDisk() error {
+	errs := []error{m.Kill()}
+	entries, err := os.ReadDir(m.Disk)
+	errs = append(errs, err)
+	for _, e := range entries {
+		errs = append(errs, os.RemoveAll(filepath.Join(m.Disk, e.Name())))
+	}
+	return errors.Join(errs...)
+}

@@ -14,10 +14,11 @@ import (
 
 // previousRelease is the commit that counts as the previous release if there is no tag. It is the
 // first commit that is known to keep all promises of package check: an older registry answers some
-// writes from an outdated view. Choose a newer commit if bugs of this one affect installations
+// writes from an outdated view, and an older lbctl and an older allocator give an address of a load balancer
+// to two services. Choose a newer commit if bugs of this one affect installations
 // with daemons of both releases. Also choose a newer one after a migration of the schema, because a
 // registry or an allocator of the previous release then refuses to start.
-const previousRelease = "7dcc3a2d1296dfc6250061c6100ff3d28c0f864d"
+const previousRelease = "f336602dee7a10d377b41f14c1c5733881a0bc11"
 
 // ErrNoRelease is returned if the previous release cannot be built because the clone lacks the
 // history.

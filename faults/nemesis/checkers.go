@@ -56,7 +56,7 @@ func (r *run) daemonCheckers(audit bool) []check.Checker {
 	for _, name := range []string{"dnssvc-0", "dnssvc-1"} {
 		all = append(all, namedChecker{"names of " + name, check.Names{Server: r.Resolver(name), Zones: zones}})
 	}
-	return append(all, check.Allocations{Allocator: r.allocator})
+	return append(all, check.Balancers{}, check.Allocations{Allocator: r.allocator})
 }
 
 // namedChecker is a checker with another name.

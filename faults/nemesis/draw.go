@@ -92,7 +92,7 @@ func connects(from, to string) bool {
 	case "registry":
 		return role(from) != "postgres" && role(from) != "nats" && role(from) != "registry"
 	case "allocator":
-		return role(from) == "registry"
+		return role(from) == "registry" || role(from) == "lbctl"
 	case "dnssvc", "node":
 		return role(from) == "clients"
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/faults/history"
 )
 
@@ -46,6 +47,20 @@ func (r *Round) measure(h *history.History) {
 	for _, reading := range h.Watches {
 		r.Recorded["batches"] += len(reading.Batches)
 	}
+	r.Recorded["load balancers"] = balanced(h)
+}
+
+// balanced returns the number of changes that gave a service a load-balancer address.
+func balanced(h *history.History) int {
+	n := 0
+	for s := range h.Log.Steps() {
+		before, _ := s.Old.(*corev1.Service)
+		after, _ := s.New.(*corev1.Service)
+		if len(after.GetStatus().GetLoadBalancer().GetIngress()) > 0 && len(before.GetStatus().GetLoadBalancer().GetIngress()) == 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // missingRecords returns the sorts of records that the whole run lacks. The checkers of such

@@ -10,6 +10,7 @@ import (
 	"portolan.dev/faults/clients"
 	"portolan.dev/portolan/e2e/churn/model"
 	"portolan.dev/portolan/e2e/churn/workload"
+	"portolan.dev/portolan/e2e/labtest"
 	"portolan.dev/services/object"
 )
 
@@ -107,7 +108,7 @@ func (r *run) startFleet() (err error) {
 		Seed: r.seed + uint64(r.number), RunID: fmt.Sprintf("round-%d-", r.number),
 		Registries: r.Registries(), NATS: r.NATS(), Allocator: r.Allocator(), Identity: r.Identity, Dial: from, LogDial: clients.DialIn(r.Network.Hub.Do),
 		NameServers: []string{r.Resolver("dnssvc-0").String(), r.Resolver("dnssvc-1").String()}, Names: resolvedNames(),
-		Routes: r.routes(from), Actors: r.actors, Writers: writers, ThinkTime: writePause, Interval: probePause, CallTimeout: callTimeout,
+		Routes: r.routes(from), Actors: r.actors, Balancers: balancerAddresses(), Writers: writers, ThinkTime: writePause, Interval: probePause, CallTimeout: callTimeout,
 	}, r.recorder)
 	return err
 }
@@ -120,6 +121,17 @@ func (r *run) routes(from clients.Dial) []clients.Route {
 		all = append(all,
 			clients.Route{From: n.Name, Dial: clients.DialIn(n.Namespace.Do), To: netip.AddrPortFrom(netip.MustParseAddr(steadyIP), steadyPort)},
 			clients.Route{From: r.Clients.Name, Dial: from, To: netip.AddrPortFrom(n.Addresses[0], steadyNodePort)})
+	}
+	return all
+}
+
+// balancerAddresses returns the load-balancer addresses that clients request.
+func balancerAddresses() []string {
+	var all []string
+	addr := labtest.Balanced[0].Addr()
+	for range 3 {
+		addr = addr.Next()
+		all = append(all, addr.String())
 	}
 	return all
 }

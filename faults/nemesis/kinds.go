@@ -83,11 +83,9 @@ var kinds = map[string]kind{
 			}
 			return claimsOn("disk ")(m)
 		},
-		validTarget: func(machine string) bool {
-			return !strings.HasPrefix(machine, "postgres") && !strings.HasPrefix(machine, "registry") && !strings.HasPrefix(machine, "endpointctl")
-		},
-		begin: func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Fill() },
-		heal:  func(_ *lab.Lab, m []*lab.Machine) error { return freeDisk(m[0]) },
+		validTarget: lab.HasDisk,
+		begin:       func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Fill() },
+		heal:        func(_ *lab.Lab, m []*lab.Machine) error { return freeDisk(m[0]) },
 	},
 	"fail-over": { // of Postgres
 		weight: 3, healLast: true,
@@ -128,6 +126,14 @@ var kinds = map[string]kind{
 		begin:   func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Downgrade() },
 		heal:    func(_ *lab.Lab, m []*lab.Machine) error { return m[0].Upgrade() },
 	},
+	loseAllocations: { // deletes the allocator's store; the allocator reads the values in use from the registry again
+		weight: 3,
+		claims: func([]string) []string {
+			return append(processClaims([]string{allocatorMachine}), claimsOn("disk ")([]string{allocatorMachine})...)
+		},
+		begin: func(l *lab.Lab, _ []*lab.Machine) error { return l.Machine(allocatorMachine).LoseDisk() },
+		heal:  func(l *lab.Lab, _ []*lab.Machine) error { l.Machine(allocatorMachine).Start(); return nil },
+	},
 	"lose-stream": { // deletes the data of all NATS servers; the relay creates the stream again
 		weight: 2,
 		claims: func([]string) []string { return append(processClaims(brokers), claimsOn("disk ")(brokers)...) },
@@ -140,6 +146,12 @@ var kinds = map[string]kind{
 		},
 	},
 }
+
+const (
+	// loseAllocations is the kind of fault after which the allocator has to learn the values in use.
+	loseAllocations  = "lose-allocations"
+	allocatorMachine = "allocator-0"
+)
 
 // freeDisk undoes Machine.Fill. If the machine is a NATS server, freeDisk restarts it, because a
 // NATS server stops JetStream when its disk is full and starts it again only after a restart.

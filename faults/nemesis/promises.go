@@ -61,13 +61,23 @@ func (r *run) recordCheckers(h *history.History) []check.Checker {
 	all := []check.Checker{
 		check.Writes{}, check.Order{}, check.Linearizable{}, check.Watches{CaughtUp: true}, check.Names{Lag: lag},
 		check.Connections{Lag: lag, LossExpected: func(c history.Connection) bool { return r.lossAllowed(h, c) }},
-		check.Allocations{Grace: grace},
+		check.Allocations{Grace: grace, Incomplete: lostAllocations},
 		check.Available{Longest: map[string]time.Duration{"write": recoveryTimeout, "read": recoveryTimeout, "name": recoveryTimeout, "connect": recoveryTimeout}},
 	}
 	for _, w := range r.witnesses {
 		all = append(all, w)
 	}
 	return all
+}
+
+// lostAllocations reports whether the allocator may lack values because it has lost its store. It reads the values in
+// use again when the registry answers, so the other faults may delay it.
+func lostAllocations(h *history.History, list history.AllocationList) bool {
+	lost := slices.IndexFunc(h.Faults, func(f history.Fault) bool { return slices.Contains(strings.Fields(f.Description), loseAllocations) })
+	if lost < 0 || list.Ended.Before(h.Faults[lost].Began) {
+		return false
+	}
+	return slices.ContainsFunc(h.Faults, func(f history.Fault) bool { return f.Ended.IsZero() || list.Began.Before(f.Ended.Add(lag)) })
 }
 
 // lossAllowed reports whether a connection may have been lost because of a fault. That is so only

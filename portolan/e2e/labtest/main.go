@@ -15,6 +15,7 @@ import (
 	allocatorprogram "portolan.dev/allocator/program"
 	"portolan.dev/dnssvc"
 	"portolan.dev/endpointctl"
+	"portolan.dev/lbctl"
 	"portolan.dev/nodeagent/dataplane/ipvs"
 	"portolan.dev/nodeagent/dataplane/nftables"
 	agentprogram "portolan.dev/nodeagent/program"
@@ -35,7 +36,7 @@ const (
 var unavailable = "TestMain does not call labtest.Main"
 
 var programs = map[string]func() int{
-	"registry": registryprogram.Main, "allocator": allocatorprogram.Main, "endpointctl": endpointctl.Main, "dnssvc": dnssvc.Main, "nodeagent": agentprogram.Main,
+	"registry": registryprogram.Main, "allocator": allocatorprogram.Main, "endpointctl": endpointctl.Main, "lbctl": lbctl.Main, "dnssvc": dnssvc.Main, "nodeagent": agentprogram.Main,
 }
 
 // Program is another program than a daemon that a process can run.

@@ -20,6 +20,9 @@ func (w *World) Allocations() Lines {
 				lines.add(svc, "%s", Allocated(ip, uid))
 			}
 		}
+		for _, ingress := range svc.GetStatus().GetLoadBalancer().GetIngress() {
+			lines.add(svc, "%s", Allocated(ingress.GetIp(), uid))
+		}
 		for _, p := range svc.GetSpec().GetPorts() {
 			if p.GetNodePort() > 0 {
 				lines.add(svc, "%s", Allocated(fmt.Sprint(p.GetNodePort()), uid))

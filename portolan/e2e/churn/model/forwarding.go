@@ -61,6 +61,9 @@ func reached(svc *corev1.Service, p *corev1.ServicePort, node []netip.Addr) []Fr
 	for _, ip := range svc.GetSpec().GetExternalIps() {
 		add("externalIP", netip.MustParseAddr(ip), p.GetPort())
 	}
+	for _, ingress := range svc.GetStatus().GetLoadBalancer().GetIngress() {
+		add("loadBalancerIP", netip.MustParseAddr(ingress.GetIp()), p.GetPort())
+	}
 	if p.GetNodePort() > 0 {
 		// The node's addresses are of both families. An address of a family that the service lacks
 		// is refused.
