@@ -17,4 +17,7 @@
 // An actor combines the two designs. It carries out the steps that the workload of churn generates,
 // so there are services from which endpoints, rules and DNS records follow, and it records its
 // calls as all clients do.
+//
+// The owner of load balancers does not record its calls, because lbctl writes the same objects and
+// ends their deletion. The log shows the addresses that its services get.
 package clients

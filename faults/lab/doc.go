@@ -1,6 +1,6 @@
 // Package lab runs an installation of Portolan for fault tests: Postgres with a streaming standby,
-// three NATS servers, two registries, an allocator, two endpoint controllers, two name servers, and
-// a node agent for each data plane that the kernel supports.
+// three NATS servers, two registries, an allocator, two endpoint controllers, two lbctls, two name
+// servers, and a node agent for each data plane that the kernel supports.
 //
 // Two designs were possible:
 //
@@ -20,7 +20,7 @@
 // mutual TLS. Each machine has a certificate for its role, issued as by portolan certs. NATS
 // servers use the configuration that portolan certs nats-config prints.
 //
-// Faults affect a Machine (Kill, Pause, Fill, Rotate, Downgrade) or a path between two machines
+// Faults affect a Machine (Kill, Pause, Fill, LoseDisk, Rotate, Downgrade) or a path between two machines
 // (Lab.Cut, Lab.Lose, Lab.Throttle). Lab.FailOver fails Postgres over as an operator's tool would.
 //
 // The tests' kernel cannot produce some faults, and the lab uses the nearest fault that it can:

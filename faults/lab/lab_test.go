@@ -3,9 +3,11 @@ package lab
 import (
 	"context"
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
+	allocatorv1 "portolan.dev/api/allocator/v1"
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/kit/apierr"
@@ -26,6 +28,7 @@ func TestLab(t *testing.T) {
 	t.Run("a cut in one direction stops answers", func(t *testing.T) { testCutOneWay(t, l) })
 	t.Run("killed processes become ready after a restart", func(t *testing.T) { testKill(t, l) })
 	t.Run("an allocator with a full disk allocates nothing", func(t *testing.T) { testFill(t, l) })
+	t.Run("an allocator that lost its store gets back the values in use", func(t *testing.T) { testLoseDisk(t, l) })
 	t.Run("calls succeed over throttled and lossy paths", func(t *testing.T) { testImpairedPaths(t, l) })
 	t.Run("a slow flush makes commits slow", func(t *testing.T) { testSlowFlush(t, l) })
 	t.Run("writes survive a fail-over of Postgres", func(t *testing.T) { testFailOver(t, l) })
@@ -87,6 +90,26 @@ func testFill(t *testing.T, l *Lab) {
 	}
 	must(t, m.EndFill())
 	awaitCreateService(t, l, "full")
+}
+
+func testLoseDisk(t *testing.T, l *Lab) {
+	awaitCreateService(t, l, "lost")
+	found, err := registryv1.NewServiceServiceClient(l.Dial("registry-0", "registry-1")).GetService(t.Context(), &registryv1.GetServiceRequest{Namespace: "default", Name: "lost"})
+	must(t, err)
+	m, svc := l.Machine("allocator-0"), found.GetService()
+	must(t, m.LoseDisk())
+	if entries, err := os.ReadDir(m.Disk); err != nil || len(entries) > 0 {
+		t.Errorf("the lost disk has %v, %v", entries, err)
+	}
+	m.Start()
+	allocator := allocatorv1.NewAllocatorServiceClient(l.Dial(m.Name))
+	kittest.Eventually(t, "the value in use", func() error {
+		list, err := allocator.ListAllocations(t.Context(), &allocatorv1.ListAllocationsRequest{OwnerUid: svc.GetMetadata().GetUid()})
+		if err == nil && (len(list.GetAllocations()) != 1 || list.GetAllocations()[0].GetValue() != svc.GetSpec().GetClusterIp()) {
+			err = fmt.Errorf("allocated are %v, and the service has %s", list.GetAllocations(), svc.GetSpec().GetClusterIp())
+		}
+		return err
+	})
 }
 
 func testImpairedPaths(t *testing.T, l *Lab) {
