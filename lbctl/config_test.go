@@ -38,6 +38,7 @@ func TestConfig(t *testing.T) {
 		"-retry-min=1m -retry-max=1s":             "retry-min",
 		"-lease-duration=10ms":                    "lease-duration",
 		"-lease-name=endpointctl":                 "lease-name",
+		"-lease-name=lbctl-offers":                "lease-name: may not end",
 		"-lease-name=lbctl-b -workers=0 -addr=:1": "addr: other machines reach",
 	} {
 		if _, err := load(strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), want) {

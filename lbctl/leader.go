@@ -32,8 +32,8 @@ func (d *Daemon) newElector() (_ *lease.Group, err error) {
 	}), nil
 }
 
-// lead runs the controller, the announcer and the reporter of capabilities. It first waits until this replica has read all writes of
-// the previous leader, which can write no more.
+// lead runs the controller, the announcer and the reporter of capabilities. It first waits until this replica has
+// read all writes of the previous leader, which can write no more.
 func (d *Daemon) lead(ctx context.Context, _ int, epoch, revision uint64) {
 	if !d.follower.WaitFor(ctx, revision) {
 		return
