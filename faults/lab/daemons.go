@@ -135,7 +135,7 @@ func (l *Lab) flags(m *Machine) []string {
 		flags = append(flags, "-identity", m.Name, "-lease-duration", "2s")
 	case "lbctl":
 		flags = append(flags, "-allocator", l.apiAddresses("allocator-0"), "-identity", m.Name, "-lease-duration", "2s", "-announce=false",
-			"-retry-min", "100ms", "-retry-max", "2s")
+			"-workers", "4", "-retry-min", "100ms", "-retry-max", "2s")
 	case "dnssvc":
 		flags = append(flags, "-listen", address(53), "-pod-cidr", join(labtest.Pods), "-transfer-allow", "172.31.0.0/16",
 			"-clients", "0.0.0.0/0,::/0", "-lame-duck", "0s", "-data-dir", filepath.Join(m.Disk, "data"))
