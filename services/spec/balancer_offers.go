@@ -2,6 +2,7 @@ package spec
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -47,7 +48,7 @@ func SetBalancerOffers(lease *corev1.Lease, offers BalancerOffers) error {
 }
 
 // BalancerOffersOf returns the offers in a Lease. The result is empty if the Lease is not lbctl's, has no holder, or
-// has no offers that this release can read.
+// has no offers that this release can read. It leaves out classes of which the protocols are not reported.
 func BalancerOffersOf(lease *corev1.Lease) BalancerOffers {
 	text := lease.GetMetadata().GetAnnotations()[object.AnnotationBalancerOffers]
 	if text == "" || lease.GetSpec().GetHolderIdentity() == "" || !IsBalancerLease(lease) {
@@ -57,6 +58,7 @@ func BalancerOffersOf(lease *corev1.Lease) BalancerOffers {
 	if json.Unmarshal([]byte(text), &offers) != nil {
 		return nil
 	}
+	maps.DeleteFunc(offers, func(_ string, offer BalancerOffer) bool { return offer.Protocols == nil })
 	return offers
 }
 
@@ -67,60 +69,70 @@ func (o BalancerOffer) Join(other BalancerOffer) BalancerOffer {
 	return BalancerOffer{Protocols: slices.Compact(protocols), MixedProtocols: o.MixedProtocols || other.MixedProtocols}
 }
 
+// has reports whether the class offers a protocol.
+func (o BalancerOffer) has(protocol corev1.Protocol) bool {
+	return slices.Contains(o.Protocols, EnumName(protocol))
+}
+
+// String lists the protocols for people.
+func (o BalancerOffer) String() string {
+	if len(o.Protocols) == 0 {
+		return "no protocol"
+	}
+	return "only " + strings.Join(o.Protocols, ", ")
+}
+
 // CheckBalancerOffer refuses the ports of a load balancer that its class does not offer. old is the version that svc
 // replaces, or nil. Protocols that the old version has with the same class stay, so that a service remains changeable
 // when its class offers less than before.
 func CheckBalancerOffer(svc, old *corev1.Service, offer BalancerOffer) apierr.Violations {
-	if !IsLoadBalancer(svc) || len(svc.GetSpec().GetPorts()) == 0 {
+	if !IsLoadBalancer(svc) {
 		return nil
 	}
-	var had []corev1.Protocol
-	if IsLoadBalancer(old) && balancer.ClassOf(old) == balancer.ClassOf(svc) {
-		had = protocolsOf(old)
-	}
 	var found apierr.Violations
-	var first corev1.Protocol // of those that the service may have
-	for _, protocol := range protocolsOf(svc) {
-		if slices.Contains(had, protocol) {
-			first = protocol
-			break
-		}
-	}
-	for i, protocol := range protocolsOf(svc) {
-		if slices.Contains(had, protocol) {
-			continue
-		}
-		offered := slices.Contains(offer.Protocols, EnumName(protocol))
-		if offered && first == 0 {
-			first = protocol
-		}
-		switch field := indexed("spec.ports", i) + ".protocol"; {
-		case !offered:
+	class, had := balancer.ClassOf(svc), balancedProtocols(svc, old)
+	first := firstProtocol(svc, had, offer)
+	for i, port := range svc.GetSpec().GetPorts() {
+		field, protocol := indexed("spec.ports", i)+".protocol", port.GetProtocol()
+		switch {
+		case slices.Contains(had, protocol):
+		case !offer.has(protocol):
 			found.Add(field, apierr.ReasonNotSupported,
 				"unsupported value %q: load balancers of the class %q forward %s: change the protocol, or use another spec.loadBalancerClass or type NodePort",
-				EnumName(protocol), balancer.ClassOf(svc), protocolsText(offer))
+				EnumName(protocol), class, offer)
 		case protocol != first && !offer.MixedProtocols:
 			found.Add(field, apierr.ReasonNotSupported,
 				"unsupported value %q: load balancers of the class %q take one protocol for each service, and another port has %s: make a service for each protocol",
-				EnumName(protocol), balancer.ClassOf(svc), EnumName(first))
+				EnumName(protocol), class, EnumName(first))
 		}
 	}
 	return found
 }
 
-// protocolsOf returns the protocol of each port.
-func protocolsOf(svc *corev1.Service) []corev1.Protocol {
-	var all []corev1.Protocol
-	for _, port := range svc.GetSpec().GetPorts() {
-		all = append(all, port.GetProtocol())
+// balancedProtocols returns the protocols that the old version of a service has, if it has a load balancer of the same
+// class as the new version.
+func balancedProtocols(svc, old *corev1.Service) []corev1.Protocol {
+	if !IsLoadBalancer(old) || balancer.ClassOf(old) != balancer.ClassOf(svc) {
+		return nil
 	}
-	return all
+	var had []corev1.Protocol
+	for _, port := range old.GetSpec().GetPorts() {
+		had = append(had, port.GetProtocol())
+	}
+	return had
 }
 
-// protocolsText lists the protocols of an offer for people.
-func protocolsText(offer BalancerOffer) string {
-	if len(offer.Protocols) == 0 {
-		return "no protocol"
+// firstProtocol returns the first protocol of a service that it has had, or else the first that its class offers. Other
+// protocols are mixed with this one.
+func firstProtocol(svc *corev1.Service, had []corev1.Protocol, offer BalancerOffer) (first corev1.Protocol) {
+	for _, port := range svc.GetSpec().GetPorts() {
+		protocol := port.GetProtocol()
+		if slices.Contains(had, protocol) {
+			return protocol
+		}
+		if first == 0 && offer.has(protocol) {
+			first = protocol
+		}
 	}
-	return "only " + strings.Join(offer.Protocols, ", ")
+	return first
 }

@@ -80,7 +80,10 @@ func TestOffersOfLeases(t *testing.T) {
 		"another owner":     func(l *corev1.Lease) { l.Metadata.Name = "endpointctl" },
 		"no holder":         func(l *corev1.Lease) { l.Spec.HolderIdentity = "" },
 		"of a later form":   func(l *corev1.Lease) { l.Metadata.Annotations[object.AnnotationBalancerOffers] = "[]" },
-		"no offers":         func(l *corev1.Lease) { l.Metadata.Annotations = nil },
+		"other capabilities only": func(l *corev1.Lease) {
+			l.Metadata.Annotations[object.AnnotationBalancerOffers] = `{"portolan.dev/pool": {"internal": true}}`
+		},
+		"no offers": func(l *corev1.Lease) { l.Metadata.Annotations = nil },
 	} {
 		if got := BalancerOffersOf(lease(change)); len(got) != 0 {
 			t.Errorf("%s: %v", name, got)
