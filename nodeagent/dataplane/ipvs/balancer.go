@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	moby "github.com/moby/ipvs"
@@ -300,26 +301,17 @@ func (b *balancer) Read(ids []kernel.ID) (map[plan.Frontend]kernel.Server, error
 	if err != nil {
 		return nil, err
 	}
-	table, err := readTable(b.namespace)
+	known := slices.DeleteFunc(slices.Clone(ids), func(id kernel.ID) bool {
+		_, ok := found[serverOf(id)]
+		return !ok
+	})
+	backends, err := b.reader.backendsOf(known)
 	if err != nil {
 		return nil, err
 	}
-	out := make(map[plan.Frontend]kernel.Server, len(ids))
-	for _, id := range ids {
-		at := serverOf(id)
-		settings, ok := found[at]
-		if !ok {
-			continue
-		}
-		backends, listed := table[at]
-		if !listed { // the list omits servers if other namespaces have servers too
-			list, err := b.reader.backends(at)
-			if err != nil {
-				return nil, err
-			}
-			backends = backendsOf(id.Protocol, list)
-		}
-		out[id.Frontend] = kernel.Server{Settings: settings, Backends: backends}
+	out := make(map[plan.Frontend]kernel.Server, len(known))
+	for _, id := range known {
+		out[id.Frontend] = kernel.Server{Settings: found[serverOf(id)], Backends: backends[id.Frontend]}
 	}
 	return out, nil
 }
@@ -341,17 +333,28 @@ func (b *balancer) Traffic(ids []kernel.ID) (map[plan.Frontend]kernelmode.Traffi
 
 // Backends implements kernel.Balancer.
 func (b *balancer) Backends(ids ...kernel.ID) (map[plan.Frontend][]kernel.Backend, error) {
-	out := make(map[plan.Frontend][]kernel.Backend, len(ids))
-	var errs []error
-	for _, id := range ids {
-		list, err := b.writer.backends(serverOf(id))
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		out[id.Frontend] = backendsOf(id.Protocol, list)
+	return b.writer.backendsOf(ids)
+}
+
+// backendsOf reads the backends of servers, by the kernel's frontend.
+func (s *session) backendsOf(ids []kernel.ID) (map[plan.Frontend][]kernel.Backend, error) {
+	at := make([]plan.Frontend, len(ids))
+	for i, id := range ids {
+		at[i] = serverOf(id)
 	}
-	return out, errors.Join(errs...)
+	lists, err := s.backends(at...)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[plan.Frontend][]kernel.Backend, len(ids))
+	for i, id := range ids {
+		backends := make([]kernel.Backend, len(lists[i]))
+		for k := range lists[i] {
+			backends[k] = backendOf(id.Protocol, &lists[i][k])
+		}
+		out[id.Frontend] = backends
+	}
+	return out, nil
 }
 
 // Remedy implements kernel.Balancer.

@@ -12,7 +12,7 @@ import (
 	"portolan.dev/nodeagent/dataplane/ipvs/batch"
 )
 
-// connection reaches the kernel's IPVS by the library's handle, and by batches for many changes.
+// connection reaches the kernel's IPVS by the library's handle, and by batches for many changes and backends.
 type connection struct {
 	handle handle
 	batch  batcher
@@ -28,7 +28,6 @@ type handle interface {
 	DelDestination(s *moby.Service, d *moby.Destination) error
 	GetService(s *moby.Service) (*moby.Service, error)
 	GetServices() ([]*moby.Service, error)
-	GetDestinations(s *moby.Service) ([]*moby.Destination, error)
 	GetConfig() (*moby.Config, error)
 	SetConfig(c *moby.Config) error
 	Close()
@@ -37,6 +36,7 @@ type handle interface {
 // batcher is implemented by batch.Conn.
 type batcher interface {
 	Do(changes []batch.Change) []error
+	Destinations(services []moby.Service) ([][]moby.Destination, error)
 	Counters() ([]batch.Counted, error)
 	Close()
 }

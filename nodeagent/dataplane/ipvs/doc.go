@@ -19,11 +19,10 @@
 //     timeout of its socket. session abandons the call, and opens a new connection.
 //   - Results of changes with lost answers: session finds them out.
 //   - Counters of 64 bits. The Handle has 32 bits for packets, which overflow within the hour.
-//   - The backends of all servers. The Handle reads the backends of one server at a time, which takes
-//     minutes for ten thousand servers on a slow machine: see readTable. Neither the library nor
-//     readTable is used alone, because the kernel's list omits servers if other network namespaces
-//     have servers too. The parser of prometheus/procfs, which is linked too, does not know SCTP:
-//     it attributes the backends of an SCTP server to the server before it in the list.
+//   - The backends of all servers. The Handle takes 64 KiB of new memory for each answer and copies the
+//     counters of each backend, so ten thousand servers take twice as long: see batch. The kernel's list in
+//     /proc would be faster still, but it has no thresholds, and it omits servers if other network
+//     namespaces have servers too.
 //   - A kernel without IPVS. The library looks up the number of IPVS once in a process, runs
 //     modprobe for it, and logs failures with logrus. So batch, which has no such state, is opened
 //     first. If the module is loaded again while the process runs, the process must be started
@@ -40,7 +39,10 @@
 // addresses that it has to. The scheduler rr, with weight 0 for all other backends, would do without the
 // module ip_vs_fo, but would end the affinity of clients with backends that are ready.
 //
-// Weights that the Handle reads have 16 bits, like the weights of the plan. The Handle does not check whether
-// a list has changed while it was read (NLM_F_DUMP_INTR). That is no loss, because for IPVS the kernel does
-// not report it.
+// Invariant: another value of any property of a server or backend that the library reads is a difference, which
+// an audit and the next process find. A property that is the same for all servers, such as the forwarding
+// method, is compared too (Altered in package kernel).
+//
+// Neither the Handle nor batch checks whether a list has changed while it was read (NLM_F_DUMP_INTR). That is
+// no loss, because for IPVS the kernel does not report it.
 package ipvs

@@ -132,6 +132,22 @@ func (imitationBatch) Close() {}
 // Counters implements batcher.
 func (imitationBatch) Counters() ([]batch.Counted, error) { return nil, nil }
 
+// Destinations implements batcher.
+func (b imitationBatch) Destinations(services []moby.Service) ([][]moby.Destination, error) {
+	if _, instead := b.kernel.send(); instead != nil {
+		return nil, instead
+	}
+	b.kernel.mu.Lock()
+	defer b.kernel.mu.Unlock()
+	out := make([][]moby.Destination, len(services))
+	for i := range services {
+		for addr, weight := range b.kernel.backends[frontendOf(&services[i])] {
+			out[i] = append(out[i], destination(addr, weight))
+		}
+	}
+	return out, nil
+}
+
 // Do implements batcher.
 func (b imitationBatch) Do(changes []batch.Change) (errs []error) {
 	for together := range slices.Chunk(changes, batch.Size) {
@@ -237,21 +253,6 @@ func (h *imitationHandle) GetService(s *moby.Service) (*moby.Service, error) {
 
 // GetServices implements handle.
 func (h *imitationHandle) GetServices() ([]*moby.Service, error) { return nil, nil }
-
-// GetDestinations implements handle.
-func (h *imitationHandle) GetDestinations(s *moby.Service) (out []*moby.Destination, err error) {
-	_, instead := h.kernel.send()
-	if err := h.answer(instead, nil); err != nil {
-		return nil, err
-	}
-	h.kernel.mu.Lock()
-	defer h.kernel.mu.Unlock()
-	for addr, weight := range h.kernel.backends[frontendOf(s)] {
-		d := destination(addr, weight)
-		out = append(out, &d)
-	}
-	return out, nil
-}
 
 // GetConfig implements handle.
 func (h *imitationHandle) GetConfig() (*moby.Config, error) { return &moby.Config{}, nil }

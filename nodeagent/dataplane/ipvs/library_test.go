@@ -125,8 +125,22 @@ func readAll(t *testing.T, h *moby.Handle) (out []programmed) {
 	return out
 }
 
+// withoutCounters returns destinations as batches read them.
+func withoutCounters(list []*moby.Destination) (out []moby.Destination) {
+	for _, d := range list {
+		d.Stats = moby.DstStats{}
+		out = append(out, *d)
+	}
+	return out
+}
+
+func inOrder(list []moby.Destination) []moby.Destination {
+	slices.SortFunc(list, func(a, b moby.Destination) int { return slices.Compare(a.Address, b.Address) })
+	return list
+}
+
 // TestBatchesAreLikeTheHandle programs one namespace with the library's handle and another one with
-// batches. The kernel must give the same answers, and hold the same tables.
+// batches. The kernel must give the same answers, and hold the same tables, and both must read them alike.
 func TestBatchesAreLikeTheHandle(t *testing.T) {
 	kerneltest.Need(t)
 	alone, together := netnstest.NewNetwork(t), netnstest.NewNetwork(t)
@@ -162,6 +176,19 @@ func TestBatchesAreLikeTheHandle(t *testing.T) {
 	held := readAll(t, beside)
 	if diff := gocmp.Diff(readAll(t, handle), held); diff != "" || len(held) != 5 || len(held[0].Destinations) != 85 {
 		t.Errorf("%d services; differences between handle and batch:\n%s", len(held), diff)
+	}
+	services := make([]moby.Service, len(held))
+	for i, p := range held {
+		services[i] = *p.Service
+	}
+	lists, err := conn.Destinations(services)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range held {
+		if diff := gocmp.Diff(withoutCounters(p.Destinations), inOrder(lists[i])); diff != "" {
+			t.Errorf("destinations of %v; differences between handle and batch:\n%s", services[i], diff)
+		}
 	}
 	counted, err := conn.Counters()
 	if err != nil || len(counted) != len(held) {

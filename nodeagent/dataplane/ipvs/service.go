@@ -16,9 +16,12 @@ import (
 // Flags of a service in the kernel's include/uapi/linux/ip_vs.h, which the library does not name.
 const (
 	flagPersistent = 0x1
+	flagOnePacket  = 0x4  // of UDP; each datagram is scheduled by itself
 	flagFallback   = 0x8  // for sh and mh
 	flagSourcePort = 0x10 // for sh and mh
-	flagsOurs      = flagPersistent | flagFallback | flagSourcePort
+	flagScheduler3 = 0x20 // of no scheduler yet
+	// flagsCompared are all flags but the kernel's own, with which it notes that a service is in its tables.
+	flagsCompared = flagPersistent | flagOnePacket | flagFallback | flagSourcePort | flagScheduler3
 )
 
 // changeOf returns the change of the kernel's tables that an operation requests.
@@ -49,16 +52,25 @@ func serverOf(id kernel.ID) plan.Frontend {
 	return plan.Frontend{Addr: id.Addr, Protocol: id.Protocol}
 }
 
-// identity returns a service with the properties that identify it. Affinity is by single address.
+// identity returns a service with the properties that identify it, and with affinity by single address.
 func identity(id plan.Frontend) moby.Service {
 	s := moby.Service{
 		Address: id.Addr.Addr().AsSlice(), Port: id.Addr.Port(), Protocol: uint16(id.Protocol),
-		AddressFamily: unix.AF_INET, Netmask: 0xffffffff,
+		AddressFamily: unix.AF_INET,
 	}
 	if id.Addr.Addr().Is6() {
-		s.AddressFamily, s.Netmask = unix.AF_INET6, 128
+		s.AddressFamily = unix.AF_INET6
 	}
+	s.Netmask = netmaskOf(s.AddressFamily)
 	return s
+}
+
+// netmaskOf returns the mask with which each client address has an affinity of its own.
+func netmaskOf(family uint16) uint32 {
+	if family == unix.AF_INET6 {
+		return 128
+	}
+	return 0xffffffff
 }
 
 func destination(addr netip.AddrPort, weight uint32) moby.Destination {
@@ -78,27 +90,22 @@ func addrPort(ip net.IP, port uint16) netip.AddrPort {
 	return netip.AddrPortFrom(addr, port)
 }
 
-// settingsOf returns the settings of a service. The kernel adds flags of its own.
+// settingsOf returns the settings of a service.
 func settingsOf(s *moby.Service) kernel.Settings {
-	out := kernel.Settings{Scheduler: s.SchedName, Flags: s.Flags & flagsOurs}
-	if out.Flags&flagPersistent != 0 {
-		out.Affinity = time.Duration(s.Timeout) * time.Second
+	return kernel.Settings{
+		Scheduler: s.SchedName, Flags: s.Flags & flagsCompared, Affinity: time.Duration(s.Timeout) * time.Second,
+		Altered: s.Netmask != netmaskOf(s.AddressFamily),
 	}
-	return out
 }
 
 // backendOf returns a backend. The kernel counts UDP flows as inactive.
-func backendOf(p plan.Protocol, addr netip.AddrPort, weight, active, inactive uint32) kernel.Backend {
+func backendOf(p plan.Protocol, d *moby.Destination) kernel.Backend {
+	active, inactive := uint32(d.ActiveConnections), uint32(d.InactiveConnections)
 	if p == plan.UDP {
 		active, inactive = inactive, active
 	}
-	return kernel.Backend{Addr: addr, Weight: weight, Connections: active, Closing: inactive}
-}
-
-func backendsOf(p plan.Protocol, list []*moby.Destination) []kernel.Backend {
-	out := make([]kernel.Backend, len(list))
-	for i, d := range list {
-		out[i] = backendOf(p, addrOf(d), uint32(d.Weight), uint32(d.ActiveConnections), uint32(d.InactiveConnections))
+	return kernel.Backend{
+		Addr: addrOf(d), Weight: uint32(d.Weight), Connections: active, Closing: inactive,
+		Altered: d.ConnectionFlags&moby.ConnectionFlagFwdMask != moby.ConnectionFlagMasq || d.UpperThreshold != 0 || d.LowerThreshold != 0,
 	}
-	return out
 }

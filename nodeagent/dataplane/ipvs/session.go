@@ -25,6 +25,8 @@ const (
 	answersPerCall = 3
 	// changesPerCall is the number of changes in one call to the kernel.
 	changesPerCall = 8 * batch.Size
+	// serversPerCall is the number of servers of which one call reads the backends.
+	serversPerCall = 512
 )
 
 // session makes calls to the kernel's IPVS, in one network namespace. The library waits for answers
@@ -216,7 +218,7 @@ func (s *session) resultOf(changes []batch.Change, i int, err error) error {
 	}
 	for _, d := range backends {
 		ours := slices.ContainsFunc(changes, func(o batch.Change) bool {
-			return o.Command == batch.NewDestination && frontendOf(&o.Service) == id && addrOf(&o.Destination) == addrOf(d)
+			return o.Command == batch.NewDestination && frontendOf(&o.Service) == id && addrOf(&o.Destination) == addrOf(&d)
 		})
 		if !ours {
 			return err
@@ -241,26 +243,37 @@ func (s *session) servers() (map[plan.Frontend]kernel.Settings, error) {
 }
 
 // server reads one virtual server.
-func (s *session) server(id plan.Frontend) (kernel.Settings, []*moby.Destination, error) {
+func (s *session) server(id plan.Frontend) (kernel.Settings, []moby.Destination, error) {
 	service := identity(id)
 	found, err := call(s, s.timeout, func(c *connection) (*moby.Service, error) { return c.handle.GetService(&service) })
 	if err != nil {
 		return kernel.Settings{}, nil, fmt.Errorf("read virtual server %s: %w", id, err)
 	}
-	backends, err := s.backends(id)
-	return settingsOf(found), backends, err
+	lists, err := s.backends(id)
+	if err != nil {
+		return kernel.Settings{}, nil, err
+	}
+	return settingsOf(found), lists[0], nil
 }
 
-// backends reads the backends of a virtual server. If the server does not exist, the list is empty.
-func (s *session) backends(id plan.Frontend) ([]*moby.Destination, error) {
-	service := identity(id)
-	list, err := call(s, answersPerCall*s.timeout, func(c *connection) ([]*moby.Destination, error) {
-		return c.handle.GetDestinations(&service)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read backends of %s: %w", id, err)
+// backends reads the backends of virtual servers, in the order of the servers. A server that does not exist has
+// none.
+func (s *session) backends(ids ...plan.Frontend) ([][]moby.Destination, error) {
+	out := make([][]moby.Destination, 0, len(ids))
+	for part := range slices.Chunk(ids, serversPerCall) {
+		services := make([]moby.Service, len(part))
+		for i, id := range part {
+			services[i] = identity(id)
+		}
+		lists, err := call(s, answersPerCall*s.timeout, func(c *connection) ([][]moby.Destination, error) {
+			return c.batch.Destinations(services)
+		})
+		if err != nil {
+			return nil, fmt.Errorf("read backends: %w", err)
+		}
+		out = append(out, lists...)
 	}
-	return list, nil
+	return out, nil
 }
 
 // traffic reads the counters of all virtual servers of the namespace.

@@ -155,12 +155,12 @@ func TestReadsEnd(t *testing.T) {
 	s := k.session(t)
 	none(t, s.execute(manyChanges(1)))
 	k.mute = 1
-	if _, err := s.backends(idOf(0)); !errors.Is(err, batch.ErrTimeout) {
+	if _, _, err := s.server(idOf(0)); !errors.Is(err, batch.ErrTimeout) {
 		t.Errorf("error %v", err)
 	}
 	<-s.abandoned.ended
-	if list, err := s.backends(idOf(0)); err != nil || len(list) != 1 || addrOf(list[0]) != nthBackend(0) {
-		t.Errorf("backends %v, %v", list, err)
+	if settings, list, err := s.server(idOf(0)); err != nil || settings != plain || len(list) != 1 || addrOf(&list[0]) != nthBackend(0) {
+		t.Errorf("settings %v, backends %v, %v", settings, list, err)
 	}
 }
 

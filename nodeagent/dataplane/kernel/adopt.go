@@ -165,7 +165,7 @@ func (p *Plane) setBackends(s *service, list []Backend) {
 	old := s.backends
 	s.backends, s.draining = make([]backend, 0, len(list)), 0
 	for _, d := range list {
-		s.backends = append(s.backends, backend{addr: d.Addr, weight: d.Weight})
+		s.backends = append(s.backends, backend{addr: d.Addr, weight: d.Weight, altered: d.Altered})
 	}
 	slices.SortFunc(s.backends, func(a, b backend) int { return a.addr.Compare(b.addr) })
 	for i := range s.backends {
@@ -221,7 +221,8 @@ func (p *Plane) hasKernelState(f *frontendState) bool {
 	})
 }
 
-// actual returns a virtual server as it is in the kernel, or nil if it is not there.
+// actual returns a virtual server as it is in the kernel, or nil if it is not there. Backends that another
+// program has changed are left out, so that they are set again.
 func (p *Plane) actual(v *plan.VirtualServer, id ID) *plan.VirtualServer {
 	s := p.services[id.Frontend]
 	if s == nil {
@@ -233,7 +234,7 @@ func (p *Plane) actual(v *plan.VirtualServer, id ID) *plan.VirtualServer {
 	next := *v
 	next.Reals = make([]plan.RealServer, 0, len(s.backends))
 	for i := range s.backends {
-		if b := &s.backends[i]; b.until == 0 {
+		if b := &s.backends[i]; b.until == 0 && !b.altered {
 			next.Reals = append(next.Reals, plan.RealServer{Addr: b.addr, Weight: p.plannedWeight(v, b.weight)})
 		}
 	}
@@ -254,7 +255,7 @@ func (s *service) serves(reals []plan.RealServer) bool {
 		if b.until != 0 {
 			continue
 		}
-		if r := &reals[i]; r.Addr != b.addr || r.Weight != b.weight {
+		if r := &reals[i]; r.Addr != b.addr || r.Weight != b.weight || b.altered {
 			return false
 		}
 		i++

@@ -378,7 +378,7 @@ func (w *applyRun) queueBackend(s *service, r plan.RealServer) {
 	switch {
 	case b == nil:
 		w.queue(Op{Kind: AddBackend, Backend: r.Addr, Weight: r.Weight}, s)
-	case b.weight != r.Weight:
+	case b.weight != r.Weight || b.altered:
 		w.queue(Op{Kind: SetBackend, Backend: r.Addr, Weight: r.Weight}, s)
 	default:
 		s.setDraining(b, time.Time{})

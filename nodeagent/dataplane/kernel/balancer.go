@@ -88,6 +88,9 @@ type Settings struct {
 	// Closed is set if the server takes no new clients while its last backends drain. It is used
 	// only if the balancer splits.
 	Closed bool
+	// Altered is set if another program has changed a property of the server that is the same for all servers of
+	// the balancer. Settings for a plan never have it, so the server is set again.
+	Altered bool
 }
 
 // Server is a server in the kernel.
@@ -100,6 +103,9 @@ type Server struct {
 type Backend struct {
 	Addr   netip.AddrPort
 	Weight uint32 // 0: no new connections
+	// Altered is set if another program has changed a property of the backend other than its weight.
+	// SetBackend restores the property.
+	Altered bool
 	// Connections is the number of established connections, or of flows if the protocol has no
 	// connections. Closing is the number of closed connections that the kernel still keeps.
 	Connections, Closing uint32

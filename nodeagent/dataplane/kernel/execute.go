@@ -72,7 +72,7 @@ func (w *applyRun) succeeded(o *Op, s *service) {
 		if b == nil {
 			return
 		}
-		b.weight = o.Weight
+		b.weight, b.altered = o.Weight, false
 		if o.Weight > 0 || hasBackend(p.fronts[s.id.For].wantedAt(s.id), o.Backend) {
 			s.setDraining(b, time.Time{})
 		}

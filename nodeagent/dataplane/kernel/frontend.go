@@ -230,6 +230,8 @@ type backend struct {
 	addr   netip.AddrPort
 	until  int64 // end of its draining, in ns since the epoch; 0: it does not drain
 	weight uint32
+	// altered is set if another program has changed a property of the backend other than its weight.
+	altered bool
 }
 
 // flow returns the flow of the service's clients to a backend.
@@ -259,7 +261,7 @@ func (s *service) setBackend(addr netip.AddrPort, weight uint32) {
 	if !ok {
 		s.backends = slices.Insert(s.backends, i, backend{addr: addr})
 	}
-	s.backends[i].weight = weight
+	s.backends[i].weight, s.backends[i].altered = weight, false
 	s.setDraining(&s.backends[i], time.Time{})
 }
 

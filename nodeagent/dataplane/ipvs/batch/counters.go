@@ -2,10 +2,7 @@ package batch
 
 import (
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"net"
-	"syscall"
 
 	"github.com/mdlayher/netlink"
 	"github.com/moby/ipvs"
@@ -37,27 +34,11 @@ type Counted struct {
 
 // Counters reads the counters of all services in the namespace.
 func (c *Conn) Counters() ([]Counted, error) {
-	c.seq++
-	want := c.seq
-	c.out.b = c.out.b[:0]
-	start := c.out.begin(uint8(getService), c.family, unix.NLM_F_REQUEST|unix.NLM_F_DUMP, want)
-	c.out.end(start)
-	if err := c.link.send(c.out.b); err != nil {
-		return nil, fmt.Errorf("sendto: %w", err)
-	}
 	var out []Counted
-	err := c.each(func(m *syscall.NetlinkMessage) (last bool, err error) {
-		switch {
-		case m.Header.Seq != want:
-			return false, nil
-		case m.Header.Type == unix.NLMSG_DONE, m.Header.Type == unix.NLMSG_ERROR:
-			return true, errorOf(m)
-		case len(m.Data) < headerSize:
-			return true, errors.New("netlink message without a header")
-		}
-		counted, err := decodeCounted(m.Data[headerSize:])
+	err := c.dump(getService, nil, func(answer []byte) error {
+		counted, err := decodeCounted(answer)
 		out = append(out, counted)
-		return false, err
+		return err
 	})
 	return out, err
 }

@@ -1,5 +1,5 @@
-// Package batch sends many changes of IPVS to the kernel at once. The library github.com/moby/ipvs
-// cannot: its Handle sends one message and waits for the answer. Changes are encoded from the
+// Package batch sends many changes of IPVS to the kernel at once, and reads the destinations of many
+// services. The library github.com/moby/ipvs cannot: its Handle sends one message and waits for the answer. Changes are encoded from the
 // library's types, and this package depends on nothing of the project, so that it could become a
 // part of the library.
 //

@@ -2,9 +2,11 @@ package batch
 
 import (
 	"encoding/binary"
+	"reflect"
 	"testing"
 
 	"github.com/mdlayher/netlink"
+	"github.com/moby/ipvs"
 	"golang.org/x/sys/unix"
 )
 
@@ -59,6 +61,56 @@ func encodeCounted(c Counted) ([]byte, error) {
 			e.Uint64(counterBytesOut, c.Counters.BytesOut)
 			return nil
 		})
+		return nil
+	})
+	return e.Encode()
+}
+
+// FuzzDestination decodes any answer about a destination. A destination that is decoded stays the same when it
+// is encoded by the library, as the kernel does, and decoded again.
+func FuzzDestination(f *testing.F) {
+	seed := func(d ipvs.Destination) []byte {
+		b, err := encodeDestination(&d)
+		if err != nil {
+			f.Fatal(err)
+		}
+		return b
+	}
+	f.Add(seed(ipvs.Destination{AddressFamily: unix.AF_INET, Address: make([]byte, 16), Port: 80, Weight: 1, UpperThreshold: 7}))
+	f.Add(seed(ipvs.Destination{AddressFamily: unix.AF_INET6, Address: make([]byte, 16), ConnectionFlags: 3, ActiveConnections: 1 << 30}))
+	f.Add([]byte{})
+	f.Add([]byte{4, 0, 2, 0})
+	f.Add([]byte{0xff, 0xff, 2, 0x80, 0})
+	f.Add([]byte{8, 0, 2, 0, 4, 0, 4, 0})
+	f.Fuzz(func(t *testing.T, answer []byte) {
+		var got, again ipvs.Destination
+		if err := decodeDestination(answer, &got); err != nil {
+			return
+		}
+		b, err := encodeDestination(&got)
+		if err != nil {
+			return // an attribute that is longer than attributes can be
+		}
+		if err := decodeDestination(b, &again); err != nil || !reflect.DeepEqual(again, got) {
+			t.Fatalf("%+v came back as %+v, %v", got, again, err)
+		}
+	})
+}
+
+func encodeDestination(d *ipvs.Destination) ([]byte, error) {
+	e := netlink.NewAttributeEncoder()
+	e.Nested(attrDest, func(e *netlink.AttributeEncoder) error {
+		if d.Address != nil {
+			e.Bytes(destAddr, d.Address)
+		}
+		e.Bytes(destPort, binary.BigEndian.AppendUint16(nil, d.Port))
+		e.Uint32(destForward, d.ConnectionFlags)
+		e.Uint32(destWeight, uint32(d.Weight))
+		e.Uint32(destUpper, d.UpperThreshold)
+		e.Uint32(destLower, d.LowerThreshold)
+		e.Uint32(destActive, uint32(d.ActiveConnections))
+		e.Uint32(destInactive, uint32(d.InactiveConnections))
+		e.Uint16(destFamily, d.AddressFamily)
 		return nil
 	})
 	return e.Encode()

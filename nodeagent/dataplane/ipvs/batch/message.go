@@ -20,6 +20,7 @@ const (
 	NewDestination
 	UpdateDestination
 	DelDestination
+	getDestination
 )
 
 // Change is one change of the kernel's tables.
