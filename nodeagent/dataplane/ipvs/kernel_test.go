@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"portolan.dev/nodeagent/dataplane"
 	"portolan.dev/nodeagent/dataplane/dataplanetest"
 	"portolan.dev/nodeagent/dataplane/dataplanetest/netnstest"
@@ -200,8 +202,38 @@ func TestProbe(t *testing.T) {
 	if err := ipvs.Probe(n.Node.Path); err != nil {
 		t.Error(err)
 	}
+	if left := ipvsadm(t, n, "-Sn"); left != "" {
+		t.Errorf("the probe has left %s", left)
+	}
 	if err := ipvs.Probe("/nowhere"); err == nil {
 		t.Error("a namespace that is not there has IPVS")
+	}
+	kerneltest.WithoutModules(t, "ip_vs_rr")
+	if err := ipvs.Probe(n.Node.Path); !errors.Is(err, unix.ENOENT) {
+		t.Errorf("without the scheduler rr the result is %v", err)
+	}
+}
+
+// TestStartLeavesForeignServersAlone checks that servers of another program are the same after an agent has
+// started, wherever they are: at the addresses of this probe and of earlier ones, and with the probe's settings.
+func TestStartLeavesForeignServersAlone(t *testing.T) {
+	kerneltest.Need(t)
+	n := netnstest.NewNetwork(t)
+	for _, at := range []string{"198.51.100.0:20000", "[2001:db8::]:20000"} {
+		ipvsadm(t, n, "-A", "-t", at, "-s", "rr")
+	}
+	ipvsadm(t, n, "-a", "-t", "198.51.100.0:20000", "-r", "198.51.100.9:80", "-m")
+	before := ipvsadm(t, n, "-Sn")
+	for range 2 {
+		if err := ipvs.Probe(n.Node.Path); err != nil {
+			t.Error(err)
+		}
+		if err := openPlane(t, n).Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if now := ipvsadm(t, n, "-Sn"); now != before {
+		t.Errorf("the kernel has\n%s\nand had\n%s", now, before)
 	}
 }
 
