@@ -29,7 +29,8 @@ var ErrNotSupported = errors.New("not supported by this data plane")
 //     silently refuses too.
 //   - At one frontend, a server for one audience takes precedence over the server for AnyClient.
 //   - With affinity, a client address keeps its backend until Affinity after its last connection,
-//     as long as the backend exists.
+//     as long as the backend exists. A changed Affinity applies to a client from its next connection on,
+//     unless the plane is an AffinityKeeper.
 //   - A plane never changes anything in the system that it did not set up itself.
 type Plane interface {
 	// Name returns the plane's name in status and configuration.
@@ -56,6 +57,14 @@ type Plane interface {
 	// Close releases the resources of the process. A plane in the kernel keeps forwarding. A plane
 	// in this process ends all traffic.
 	Close() error
+}
+
+// AffinityKeeper is implemented by planes in which a changed time of affinity may not apply to clients that are
+// known already.
+type AffinityKeeper interface {
+	// KeepsAffinity reports whether a client keeps the time of affinity with which it became known until the
+	// plane forgets it. The agent reports this on a service when its time is changed.
+	KeepsAffinity() bool
 }
 
 // NodeError is the error of a frontend that failed for a reason that lies in the node and not in

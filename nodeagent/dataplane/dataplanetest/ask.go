@@ -2,6 +2,7 @@ package dataplanetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -266,30 +267,61 @@ func (a OwnSocket) run(w *scenarioRun) error {
 }
 
 // Forgotten connects at intervals of Silent until another backend than before serves the client,
-// because its affinity has ended. With the trait PinsClients the same backend must serve it.
+// because its affinity has ended. With the trait PinsClients the same backend must serve it, and with
+// KeepsAffinity too if the time of affinity was changed after the client's first connection.
 type Forgotten struct {
 	Client
 	Frontend string
 	Backend  int
 	Silent   time.Duration
+	Changed  bool // the time of affinity
 }
 
 func (a Forgotten) run(w *scenarioRun) error {
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
+	stays := w.traits.PinsClients || a.Changed && w.traits.KeepsAffinity
 	for ctx.Err() == nil {
 		pause(ctx, a.Silent)
 		n, _, err := w.try(a.Client, a.Frontend, patience)
 		switch {
 		case err != nil:
 			return err
-		case w.traits.PinsClients && n != a.Backend:
+		case stays && n != a.Backend:
 			return fmt.Errorf("served by %d, though flows to %d are remembered", n, a.Backend)
-		case w.traits.PinsClients || n != a.Backend:
+		case stays || n != a.Backend:
 			return nil
 		}
 	}
 	return fmt.Errorf("still served by %d", a.Backend)
+}
+
+// Lengthened programs a frontend with a short time of affinity, and with a long one once a client is known. The
+// client connects in time, and is served by the same backend after it was silent for longer than the short time. A
+// client that the machine was too slow for is followed by another one.
+type Lengthened struct{ Short time.Duration }
+
+func (a Lengthened) run(w *scenarioRun) error {
+	for n := range 10 {
+		client, began := Client{Inside, n}, time.Now()
+		for _, step := range []Action{
+			Program{{Affinity: a.Short, Weights: each(0)}}, Ask{Client: client, Want: each(0)},
+			Program{{Affinity: long, Weights: each(0, 1)}},
+		} {
+			if err := step.run(w); err != nil {
+				return err
+			}
+		}
+		if _, _, err := w.try(client, "", patience); err != nil {
+			return err
+		}
+		if time.Since(began) >= a.Short {
+			continue
+		}
+		pause(w.t.Context(), a.Short+time.Second)
+		return Ask{Client: client, Times: 2, Want: Weights{0: 2}}.run(w)
+	}
+	return errors.New("the machine is too slow for any client")
 }
 
 // Remembered connects twice after a restart, with affinity from before it. With the trait

@@ -22,6 +22,15 @@ func sticking() []Scenario {
 			Program{{Affinity: time.Second, Weights: each(0, 1)}},
 			Forgotten{Backend: 0, Silent: 2 * time.Second},
 		}},
+		{Name: "a shorter affinity reaches known clients", Backends: 2, Do: []Action{
+			Program{{Affinity: long, Weights: each(0)}},
+			Ask{Want: each(0)},
+			Program{{Affinity: time.Second, Weights: each(0, 1)}},
+			Forgotten{Backend: 0, Silent: 2 * time.Second, Changed: true},
+		}},
+		{Name: "a longer affinity reaches known clients", Backends: 2, Do: []Action{
+			Lengthened{Short: 3 * time.Second},
+		}},
 		{Name: "affinity ends with its backend", Backends: 2, Do: []Action{
 			Program{{Affinity: long, Weights: each(0)}},
 			Ask{Times: 3, Want: Weights{0: 3}},

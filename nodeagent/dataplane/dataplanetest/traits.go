@@ -49,6 +49,9 @@ type Traits struct {
 	// PinsClients is set if affinity lasts as long as the plane remembers a flow of the client.
 	// Otherwise only its time counts.
 	PinsClients bool
+	// KeepsAffinity is set if a client keeps the time of affinity with which it became known. Otherwise a changed
+	// time applies from the client's next connection on.
+	KeepsAffinity bool
 }
 
 func (t *Traits) has(s plan.Scheduler) bool { return slices.Contains(t.Schedulers, s) }
@@ -63,6 +66,7 @@ var (
 	IPVS = Traits{
 		Outlives: true, SilentDrop: true, Guards: true, CutsOnUse: true, Claims: true, SCTP: true,
 		Schedulers: everyScheduler, SwapsGap: true, Turns: true, RemembersClients: true, PinsClients: true,
+		KeepsAffinity: true,
 	}
 	Nftables = Traits{
 		Outlives: true, SilentDrop: true, Guards: true, CutsOnUse: true, SCTP: true,
@@ -96,6 +100,7 @@ func Table(planes []string, traits []Traits) string {
 	either("when the agent stops, traffic", "goes on", "ends", func(t *Traits) bool { return t.Outlives })
 	either("affinity outlives the agent", "yes", "no", func(t *Traits) bool { return t.RemembersClients })
 	either("affinity ends", "after its time, once the client's flows are forgotten", "after its time", func(t *Traits) bool { return t.PinsClients })
+	either("a changed time of affinity applies to a client", "once it has been forgotten; an Event says so", "from its next connection on", func(t *Traits) bool { return t.KeepsAffinity })
 	row("schedulers", func(t *Traits) string {
 		var names []string
 		for _, s := range t.Schedulers {

@@ -101,10 +101,12 @@ func (s *session) probe() error {
 // Name implements kernel.Balancer.
 func (b *balancer) Name() string { return Name }
 
-// Traits implements kernel.Balancer.
+// Traits implements kernel.Balancer. The kernel copies the time of affinity into its entry for a client when it
+// makes the entry, and has no request that changes or removes the entry.
 func (b *balancer) Traits() kernel.Traits {
 	return kernel.Traits{
 		Refuses: true, PrefersHeaviest: true, SourceHashSlots: sourceHashSlots, ConcurrentRead: true, BatchSize: 4 * changesPerCall,
+		KeepsAffinity: true,
 	}
 }
 

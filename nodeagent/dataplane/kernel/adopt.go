@@ -240,6 +240,7 @@ func (p *Plane) actual(v *plan.VirtualServer, id ID) *plan.VirtualServer {
 	}
 	if s.Settings != p.balancer.Settings(&next) || !s.serves(p.reals(&next)) {
 		next.Scheduler = plan.DefaultScheduler // differs from the wanted one
+		next.Affinity = s.Affinity
 	}
 	return &next
 }

@@ -72,6 +72,9 @@ type Traits struct {
 	// UsesConntrack is set if the connections exist in connection tracking only, so that removing them
 	// there ends them.
 	UsesConntrack bool
+	// KeepsAffinity is set if clients that the balancer knows keep their time of affinity when the server's
+	// is changed.
+	KeepsAffinity bool
 }
 
 // ID identifies a server of a balancer. The server of a stand-in serves external clients.

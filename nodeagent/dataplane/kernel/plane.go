@@ -57,7 +57,10 @@ type Plane struct {
 	locals      map[netip.Addr]bool // addresses of the node, during Apply
 }
 
-var _ dataplane.Plane = (*Plane)(nil)
+var (
+	_ dataplane.Plane          = (*Plane)(nil)
+	_ dataplane.AffinityKeeper = (*Plane)(nil)
+)
 
 // New returns a plane in the kernel of this machine, which must be Linux. It takes over the state that an
 // earlier process has left in the kernel, without changing it. It opens the balancer in the namespace of the
@@ -138,6 +141,9 @@ type uncertainServer struct {
 
 // Name implements dataplane.Plane.
 func (p *Plane) Name() string { return p.name }
+
+// KeepsAffinity implements dataplane.AffinityKeeper.
+func (p *Plane) KeepsAffinity() bool { return p.traits.KeepsAffinity }
 
 // Settings returns the kernel's settings with the results of setting them, and settings of the
 // host's advice.

@@ -8,6 +8,7 @@ const (
 	InvalidService    = "InvalidServiceOrEndpoint"
 	HealthCheckFailed = "FailedToStartServiceHealthcheck"
 	NodePortTaken     = "NodePortTaken"
+	AffinityKept      = "AffinityKept"
 )
 
 // FailedToProgram is the reason of events about a service, and of events about the node for

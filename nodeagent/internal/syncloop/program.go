@@ -16,6 +16,7 @@ import (
 func (s *Syncer) program(ctx context.Context, c plan.Changes) {
 	now := time.Now()
 	ctx, span := tracing.Start(ctx, "program")
+	kept := s.affinityKept(c)
 	failed := dataplane.Reconcile(ctx, s.plane, c)
 	span.Count("portolan.frontends", len(c.Frontends))
 	span.Count("portolan.failures", len(failed))
@@ -29,6 +30,7 @@ func (s *Syncer) program(ctx context.Context, c plan.Changes) {
 		}
 	}
 	if ctx.Err() == nil {
+		s.reportAffinity(kept, failed)
 		s.reportNodeError(failed)
 		s.routes.Programmed(c.Frontends, s.notServed(failed))
 	}
