@@ -19,6 +19,8 @@ type Scenario struct {
 	V6 Family6
 	// Forges is set if the scenario sends packets that no socket would send.
 	Forges bool
+	// Kills is set if the scenario kills the plane's process during a change.
+	Kills bool
 	// Backends is the number of backends, numbered from 0. They are followed by Others6 backends of
 	// the other family.
 	Backends, Others6 int
@@ -74,6 +76,8 @@ func (v variant) lacks(rig Rig, s Scenario) string {
 		return "one IPv6 address is all that clients have here"
 	case s.Forges && !forges(rig):
 		return "packets can only be sent by sockets here"
+	case s.Kills && !kills(rig):
+		return "the process of the plane cannot be killed alone here"
 	case v.protocol == plan.SCTP && t.SCTP && !m.SCTP:
 		return "no SCTP on this machine"
 	}

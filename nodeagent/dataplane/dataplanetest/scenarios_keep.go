@@ -162,6 +162,27 @@ func restarting() []Scenario {
 			Ask{Frontend: "stays", Times: 2, Want: each(0, 1)},
 			Refused{Frontend: "goes"},
 		}},
+		{Name: "kill -9 between any two messages", Over: onlyTCP, Kills: true, Backends: 4, Do: []Action{
+			Program{{Frontend: "stays", Drain: long, Weights: each(0)}},
+			Open{Frontend: "stays", Conn: "c", Want: []int{0}},
+			KilledBetween{
+				Before: Program{
+					{Frontend: "stays", Drain: long, Weights: each(0, 1)},
+					{Frontend: "split", Drain: long, Exposure: plan.LoadBalancerIP, Audience: plan.Internal, Weights: each(0)},
+					{Frontend: "split", Drain: long, Exposure: plan.LoadBalancerIP, Audience: plan.External, Masquerade: MasqueradeNone, Weights: each(1)},
+					{Frontend: "goes", Weights: each(0)},
+				},
+				After: Program{
+					{Frontend: "stays", Drain: long, Affinity: long, Weights: Weights{0: 1, 2: 5}},
+					{Frontend: "split", Drain: long, Exposure: plan.LoadBalancerIP, Only: []Client{in0, out0}, Weights: each(2, 3)},
+					{Frontend: "comes", Exposure: plan.ExternalIP, Audience: plan.External, Weights: each(3)},
+				},
+				Served: []string{"stays", "split"}, Conn: "c",
+			},
+			Ask{Client: out0, Frontend: "comes", Want: each(3)},
+			Refused{Frontend: "goes"},
+			Cleanup{},
+		}},
 		{Name: "restarts under load", Over: onlyTCP, Backends: 3, Do: []Action{
 			Program{{Drain: long, Weights: each(0, 1)}},
 			RestartsUnderLoad{Programs: []Program{

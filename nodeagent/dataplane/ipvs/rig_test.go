@@ -37,6 +37,11 @@ func open(namespace, journal string, log *slog.Logger) (*kernel.Plane, error) {
 	return ipvs.New(kernel.Options{Log: log, Journal: journal, ServiceCIDRs: netnstest.Virtual[:], Namespace: namespace})
 }
 
+// openQuietly opens a plane in a process whose output is not a test's.
+func openQuietly(namespace, journal string) (netnstest.Plane, error) {
+	return open(namespace, journal, slog.New(slog.DiscardHandler))
+}
+
 // occupy makes a virtual server that is in no journal.
 func occupy(t testing.TB, n *netnstest.Network, at plan.Frontend) {
 	t.Helper()

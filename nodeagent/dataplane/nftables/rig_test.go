@@ -34,6 +34,11 @@ func open(namespace, journal string, log *slog.Logger) (*kernel.Plane, error) {
 	return nftables.New(kernel.Options{Log: log, Journal: journal, ServiceCIDRs: netnstest.Virtual[:], Namespace: namespace, Count: true})
 }
 
+// openQuietly opens a plane in a process whose output is not a test's.
+func openQuietly(namespace, journal string) (netnstest.Plane, error) {
+	return open(namespace, journal, slog.New(slog.DiscardHandler))
+}
+
 // start makes a network and a plane with its sources set.
 func start(t testing.TB) (*netnstest.Network, *kernel.Plane) {
 	t.Helper()
