@@ -78,6 +78,26 @@ type Damage struct{}
 
 func (Damage) run(w *scenarioRun) error {
 	w.rig.Damage(w.t)
+	return w.repair()
+}
+
+// Altered changes the state at a frontend, without the plane's knowledge, and repairs it as an audit does, of the
+// same process or of the next one.
+type Altered struct {
+	Frontend string
+	Restart  bool
+}
+
+func (a Altered) run(w *scenarioRun) error {
+	w.rig.Alter(w.t, w.frontend(a.Frontend))
+	if a.Restart {
+		w.rig.Restart(w.t)
+	}
+	return w.repair()
+}
+
+// repair reads the plane back, and brings it to the last state that was programmed.
+func (w *scenarioRun) repair() error {
 	found, err := w.rig.Plane().State(w.t.Context())
 	if err != nil {
 		return err

@@ -47,6 +47,9 @@ type Rig interface {
 	// Damage removes, without the plane's knowledge, all of its state that other programs can
 	// reach.
 	Damage(t testing.TB)
+	// Alter changes, without the plane's knowledge, what the plane has set up for a frontend, so that its clients
+	// are not served. It does nothing if other programs cannot reach it.
+	Alter(t testing.TB, at plan.Frontend)
 	// Occupy gives a frontend to another program, as far as the kind of plane allows it. intact
 	// returns an error if the other program's state has changed.
 	Occupy(t testing.TB, at plan.Frontend) (intact func() error)

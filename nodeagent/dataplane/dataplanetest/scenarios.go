@@ -197,6 +197,15 @@ func protection() []Scenario {
 			Denied{Client: out2, Frontend: "b"},
 			ConnectNodeSocket{Client: in0, Frontend: "a"},
 		}},
+		{Name: "what others have changed is put back", V6: Sources6, Backends: 2, Do: []Action{
+			Program{{Frontend: "a", Weights: each(0)}, {Frontend: "b", Affinity: long, Weights: each(0, 1)}},
+			Altered{Frontend: "a"},
+			Ask{Client: in0, Frontend: "a", Want: each(0)},
+			Altered{Frontend: "a", Restart: true},
+			Ask{Client: out0, Frontend: "a", Want: each(0)},
+			Altered{Frontend: "b"},
+			AskAmong{Frontend: "b", Clients: 4, Times: 2, Sticky: true, AtLeast: 2},
+		}},
 		{Name: "source ranges", V6: Sources6, Backends: 1, Do: []Action{
 			Program{{Only: []Client{out1}, Weights: each(0)}},
 			Ask{Client: out1, Want: each(0)},

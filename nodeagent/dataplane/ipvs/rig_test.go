@@ -5,6 +5,9 @@ import (
 	"net/netip"
 	"testing"
 
+	moby "github.com/moby/ipvs"
+	"golang.org/x/sys/unix"
+
 	"portolan.dev/nodeagent/dataplane/dataplanetest"
 	"portolan.dev/nodeagent/dataplane/dataplanetest/netnstest"
 	"portolan.dev/nodeagent/dataplane/ipvs"
@@ -29,6 +32,7 @@ func newRig(t *testing.T) *netnstest.Rig {
 		Open: func(namespace, journal string) (netnstest.Plane, error) {
 			return open(namespace, journal, kittest.Logger(t))
 		},
+		Alter:  alter,
 		Occupy: occupy, Emulated: true,
 	})
 }
@@ -40,6 +44,32 @@ func open(namespace, journal string, log *slog.Logger) (*kernel.Plane, error) {
 // openQuietly opens a plane in a process whose output is not a test's.
 func openQuietly(namespace, journal string) (netnstest.Plane, error) {
 	return open(namespace, journal, slog.New(slog.DiscardHandler))
+}
+
+// alter makes the backends of a server ones that the kernel sends packets to unchanged, which they do not take.
+func alter(t testing.TB, n *netnstest.Network, at plan.Frontend) {
+	t.Helper()
+	h, err := moby.New(n.Node.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	s := &moby.Service{
+		Address: at.Addr.Addr().AsSlice(), Port: at.Addr.Port(), Protocol: uint16(at.Protocol), AddressFamily: unix.AF_INET,
+	}
+	if at.Addr.Addr().Is6() {
+		s.AddressFamily = unix.AF_INET6
+	}
+	list, err := h.GetDestinations(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range list {
+		d.ConnectionFlags = moby.ConnectionFlagDirectRoute
+		if err := h.UpdateDestination(s, d); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // occupy makes a virtual server that is in no journal.

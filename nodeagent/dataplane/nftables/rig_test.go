@@ -4,11 +4,14 @@ import (
 	"log/slog"
 	"testing"
 
+	google "github.com/google/nftables"
+
 	"portolan.dev/nodeagent/dataplane/dataplanetest"
 	"portolan.dev/nodeagent/dataplane/dataplanetest/netnstest"
 	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/dataplane/nftables"
 	"portolan.dev/nodeagent/kerneltest"
+	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/kit/kittest"
 )
 
@@ -27,11 +30,36 @@ func newRig(t *testing.T) *netnstest.Rig {
 		Open: func(namespace, journal string) (netnstest.Plane, error) {
 			return open(namespace, journal, kittest.Logger(t))
 		},
+		Alter: alter,
 	})
 }
 
 func open(namespace, journal string, log *slog.Logger) (*kernel.Plane, error) {
 	return nftables.New(kernel.Options{Log: log, Journal: journal, ServiceCIDRs: netnstest.Virtual[:], Namespace: namespace, Count: true})
+}
+
+// alter removes all elements of the balancer's sets.
+func alter(t testing.TB, n *netnstest.Network, _ plan.Frontend) {
+	t.Helper()
+	err := n.Node.Do(func() error {
+		conn, err := google.New()
+		if err != nil {
+			return err
+		}
+		for _, family := range []google.TableFamily{google.TableFamilyIPv4, google.TableFamilyIPv6} {
+			sets, err := conn.GetSets(&google.Table{Name: "portolan-balancer", Family: family})
+			if err != nil {
+				return err
+			}
+			for _, s := range sets {
+				conn.FlushSet(s)
+			}
+		}
+		return conn.Flush()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // openQuietly opens a plane in a process whose output is not a test's.

@@ -71,6 +71,9 @@ func (r *rig) Cleanup(t testing.TB) error {
 // Damage does nothing, because this plane has no state outside the process.
 func (r *rig) Damage(testing.TB) {}
 
+// Alter does nothing, for the same reason.
+func (r *rig) Alter(testing.TB, plan.Frontend) {}
+
 // Occupy listens at a frontend with a program of its own.
 func (r *rig) Occupy(t testing.TB, at plan.Frontend) (intact func() error) {
 	lis, err := net.Listen("tcp", at.Addr.String())

@@ -3,6 +3,7 @@ package netnstest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,6 +27,8 @@ type Options struct {
 	// Open opens the plane in the network namespace at the given path, with the given journal file
 	// and the ranges of Virtual.
 	Open func(namespace, journal string) (Plane, error)
+	// Alter changes the balancer's state for a frontend as another program would, so that clients are not served.
+	Alter func(t testing.TB, n *Network, at plan.Frontend)
 	// Occupy gives a frontend to another program in a way that only planes of this kind can detect;
 	// nil: there is no such way.
 	Occupy func(t testing.TB, n *Network, at plan.Frontend)
@@ -115,6 +118,16 @@ func (r *Rig) Damage(t testing.TB) {
 	}
 	if len(there.Servers) == 0 {
 		t.Fatal("there was nothing to take away")
+	}
+}
+
+// Alter implements dataplanetest.Rig.
+func (r *Rig) Alter(t testing.TB, at plan.Frontend) {
+	t.Helper()
+	before := r.inventory(t)
+	r.options.Alter(t, r.Network, at)
+	if maps.Equal(before, r.inventory(t)) {
+		t.Fatal("nothing was changed")
 	}
 }
 
