@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"portolan.dev/nodeagent/dataplane/dataplanetest"
-	"portolan.dev/nodeagent/kerneltest/killpoint"
+	"portolan.dev/nodeagent/internal/killpoint"
 	"portolan.dev/nodeagent/plan"
 )
 
