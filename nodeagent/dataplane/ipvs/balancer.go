@@ -48,10 +48,9 @@ const sourceHashSlots = 1 << 8
 
 // balancer balances connections with the kernel's IPVS.
 type balancer struct {
-	namespace string
-	writer    *session
-	reader    *session        // used by Read and Traffic
-	missing   map[string]bool // schedulers that the kernel lacks
+	writer  *session
+	reader  *session        // used by Read and Traffic
+	missing map[string]bool // schedulers that the kernel lacks
 	// unknownServers holds the servers for which the kernel's answer to an AddServer is unknown, with
 	// the settings to be added. They got no backends.
 	unknownServers map[plan.Frontend]kernel.Settings
@@ -76,7 +75,7 @@ func open(namespace string) (*balancer, error) {
 		return nil, err
 	}
 	return &balancer{
-		namespace: namespace, writer: writer, reader: reader,
+		writer: writer, reader: reader,
 		missing: map[string]bool{}, unknownServers: map[plan.Frontend]kernel.Settings{},
 	}, nil
 }
