@@ -66,7 +66,7 @@ var alterations = []struct {
 
 func sticky(v *plan.VirtualServer) { v.Affinity = time.Hour }
 
-func hashed(v *plan.VirtualServer) { v.Scheduler, v.Flags = plan.SourceHash, plan.HashFallback }
+func hashed(v *plan.VirtualServer) { v.Scheduler = plan.SourceHash }
 
 func datagrams(v *plan.VirtualServer) { v.Protocol = plan.UDP }
 
