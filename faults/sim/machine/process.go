@@ -81,6 +81,7 @@ func (p *Process) Modes() []kernelmode.Mode {
 	return []kernelmode.Mode{kernel.Mode(mode,
 		func(o kernel.Options) (*kernel.Plane, error) { return kernel.NewOn(p, o, open) },
 		func(o kernel.Options) (*kernel.Predecessor, error) { return kernel.OpenPredecessor(o, open) },
+		func(string) (bool, error) { return false, nil },
 	)}
 }
 
@@ -94,6 +95,9 @@ func (p *Process) Flows() (kernel.FlowTable, error) { return flows{}, nil }
 func (p *Process) Filter(_, _ []netip.Prefix) (kernel.PacketFilter, error) {
 	return &filter{process: p, wanted: newRules(), references: map[packetfilter.Element]int{}}, nil
 }
+
+// Remains implements kernel.Host. The journal is never lost.
+func (p *Process) Remains() (*packetfilter.Remains, error) { return &packetfilter.Remains{}, nil }
 
 // Setting implements kernel.Host.
 func (p *Process) Setting(name string) (string, error) {

@@ -135,13 +135,14 @@ func (w *agentWorld) applied(client nodeagentv1.NodeAgentServiceClient) *nodeage
 	return res
 }
 
-// cleanup removes the state that agents have left, and checks that nothing remains.
-func (w *agentWorld) cleanup() {
+// cleanup removes the state that agents have left, and checks that nothing remains but the given virtual
+// servers of others.
+func (w *agentWorld) cleanup(theirs ...string) {
 	w.t.Helper()
 	if err := program.Cleanup(w.t.Context(), []string{"-data-dir", w.cfg.DataDir}); err != nil {
 		w.t.Fatal(err)
 	}
-	if left := table(w.t, w.Network); strings.Contains(left, "TCP ") {
+	if left := table(w.t, w.Network); strings.Count(left, "TCP ") != len(theirs) {
 		w.t.Errorf("left behind:\n%s", left)
 	}
 	if found, err := filepath.Glob(filepath.Join(w.cfg.DataDir, "*.journal")); err != nil || len(found) > 0 {

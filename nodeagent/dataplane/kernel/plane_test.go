@@ -47,6 +47,7 @@ func (b *fakeBalancer) Traits() kernel.Traits {
 func (b *fakeBalancer) ApplySettings(kernelmode.Timeouts) []kernelmode.Setting { return nil }
 func (b *fakeBalancer) MissingScheduler(plan.Scheduler) (string, bool)         { return "", false }
 func (b *fakeBalancer) SetSources(plan.Sources) error                          { return nil }
+func (b *fakeBalancer) Own() ([]kernel.ID, error)                              { return nil, nil }
 func (b *fakeBalancer) Remedy(error) string                                    { return "" }
 func (b *fakeBalancer) Remove() error                                          { return nil }
 func (b *fakeBalancer) Close()                                                 { b.closed = true }

@@ -48,7 +48,7 @@ func (Machine) LocalRoutes() (machine.LocalRoutes, error) {
 // Modes implements machine.Machine.
 func (Machine) Modes() []kernelmode.Mode {
 	return []kernelmode.Mode{
-		kernel.Mode(ipvs.Name, ipvs.New, ipvs.OpenPredecessor),
-		kernel.Mode(nftables.Name, nftables.New, nftables.OpenPredecessor),
+		kernel.Mode(ipvs.Name, ipvs.New, ipvs.OpenPredecessor, ipvs.HasState),
+		kernel.Mode(nftables.Name, nftables.New, nftables.OpenPredecessor, nftables.HasState),
 	}
 }

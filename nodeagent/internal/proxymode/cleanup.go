@@ -7,7 +7,8 @@ import "errors"
 func Cleanup(o Options) error {
 	var errs []error
 	for _, mode := range o.Modes {
-		if !o.hasKernelState(mode.Name) {
+		if has, err := o.hasKernelState(mode); !has {
+			errs = append(errs, err)
 			continue
 		}
 		plane, err := mode.Open(o.kernel(mode.Name))

@@ -72,7 +72,14 @@ func (o *Options) open(mode kernelmode.Mode) (kernelmode.Plane, error) {
 func (o *Options) predecessors(mode string) []kernelmode.Predecessor {
 	var all []kernelmode.Predecessor
 	for _, m := range o.Modes {
-		if m.Name == mode || !o.hasKernelState(m.Name) {
+		if m.Name == mode {
+			continue
+		}
+		has, err := o.hasKernelState(m)
+		if err != nil {
+			o.warnStateLeft(err)
+		}
+		if !has {
 			continue
 		}
 		p, err := m.OpenPredecessor(o.kernel(m.Name))

@@ -15,11 +15,15 @@ import (
 var errNoModule = errors.New("no such module")
 
 // modeless are the modes of a kernel that supports none of them. They record the calls.
-type modeless struct{ calls []string }
+type modeless struct {
+	calls []string
+	left  []string // modes that have left servers in the kernel
+}
 
 func (m *modeless) mode(name string) kernelmode.Mode {
 	return kernelmode.Mode{
-		Name: name,
+		Name:     name,
+		HasState: func(kernelmode.Options) (bool, error) { return slices.Contains(m.left, name), nil },
 		Open: func(o kernelmode.Options) (kernelmode.Plane, error) {
 			m.calls = append(m.calls, "open "+name)
 			return nil, errNoModule

@@ -2,6 +2,7 @@ package proxymode
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"net/netip"
@@ -54,10 +55,17 @@ func (o *Options) kernel(mode string) kernelmode.Options {
 	return options
 }
 
-// hasKernelState reports whether an agent may have left state in the kernel in a mode.
-func (o *Options) hasKernelState(mode string) bool {
-	_, err := os.Stat(o.journal(mode))
-	return !errors.Is(err, fs.ErrNotExist)
+// hasKernelState reports whether an agent may have left state in the kernel in a mode: its journal exists, or
+// the kernel has servers that can be recognised without a journal.
+func (o *Options) hasKernelState(mode kernelmode.Mode) (bool, error) {
+	if _, err := os.Stat(o.journal(mode.Name)); !errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	has, err := mode.HasState(o.kernel(mode.Name))
+	if err != nil {
+		return false, fmt.Errorf("proxy mode %s: %w", mode.Name, err)
+	}
+	return has, nil
 }
 
 // candidates returns the modes in the kernel to try for the configured one, in order.
