@@ -61,6 +61,7 @@ type Daemon struct {
 
 	plane    dataplane.Plane
 	fallback string // why the configured mode is not used; empty: it is used
+	left     error  // of removing the state of an earlier agent in another mode
 
 	view       *view.View
 	follower   *changes.Follower

@@ -19,7 +19,7 @@ import (
 // proxyMode returns the configuration of the proxy mode. Only the userspace plane uses the metrics.
 func (c *Config) proxyMode(m machine.Machine, log *slog.Logger, metrics prometheus.Registerer) proxymode.Options {
 	return proxymode.Options{
-		Mode: c.ProxyMode, Strict: c.Strict, DataDir: c.DataDir, Modes: m.Modes(), Metrics: metrics, Log: log,
+		Mode: c.ProxyMode, Strict: c.Strict, DataDir: c.DataDir, Modes: m.Modes(), Locals: m.Locals, Metrics: metrics, Log: log,
 		UserspaceRanges: c.UserspaceRanges,
 		Kernel: kernelmode.Options{
 			ServiceCIDRs: c.ServiceCIDR, Count: c.TrafficMetrics > 0, StrictARP: c.StrictARP,

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"portolan.dev/nodeagent/dataplane/kernelmode"
+	"portolan.dev/nodeagent/dataplane/userspace"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -30,6 +31,9 @@ type Machine interface {
 	Listeners() []plan.Frontend
 	// OpenSpeaker opens sessions of BGP. If the machine cannot, the error is errors.ErrUnsupported.
 	OpenSpeaker(SpeakerOptions) (Speaker, error)
+	// Locals opens the part of the machine's routing table in which the userspace plane makes virtual addresses
+	// local. If the machine has none, the error is errors.ErrUnsupported.
+	Locals(kernelmode.Options) (userspace.Locals, error)
 	// Modes returns the proxy modes in which the kernel may forward, in the order in which they are
 	// tried.
 	Modes() []kernelmode.Mode

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"portolan.dev/nodeagent/dataplane/kernelmode"
+	"portolan.dev/nodeagent/dataplane/userspace"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -32,6 +33,11 @@ func (Userspace) HandOvers() (HandOvers, error) { return nil, errors.ErrUnsuppor
 
 // LocalRoutes implements Machine.
 func (Userspace) LocalRoutes() (LocalRoutes, error) { return nil, errors.ErrUnsupported }
+
+// Locals implements Machine.
+func (Userspace) Locals(kernelmode.Options) (userspace.Locals, error) {
+	return nil, errors.ErrUnsupported
+}
 
 // Listeners implements Machine. On other systems than Linux it finds none.
 func (Userspace) Listeners() []plan.Frontend { return listeners() }

@@ -150,4 +150,3 @@ func (w *agentWorld) onlyOf(mode, theirs string) {
 		w.t.Errorf("mode %s: %d virtual servers or backends", mode, servers)
 	}
 }
-

@@ -87,7 +87,7 @@ func (d *Predecessor) State() *plan.State {
 
 // OriginalSettings returns the values that settings had before the predecessor, by name, for the
 // plane that will restore them.
-func (d *Predecessor) OriginalSettings() map[string]string { return d.plane.foundSettings() }
+func (d *Predecessor) OriginalSettings() map[string]string { return d.plane.arpSettings().original() }
 
 // Remove removes the predecessor's balancer state from the kernel, and its journal. State that
 // planes share stays for the plane that has replaced it.

@@ -25,6 +25,7 @@ type frontend struct {
 	sources plan.Sources
 	servers [len(plan.Audiences)]server
 	socket  socket // nil: closed
+	local   bool   // the address was added to the plane's Locals
 	err     error  // why the socket could not be opened
 }
 
@@ -97,11 +98,9 @@ func (f *frontend) updateSocket() error {
 	}
 	switch {
 	case !wanted && f.socket != nil:
-		f.socket.Close()
-		f.socket = nil
-		f.plane.metrics.sockets.Dec()
+		f.closeSocket()
 	case wanted && f.socket == nil:
-		f.socket, f.err = f.listen()
+		f.socket, f.err = f.open()
 		if f.err == nil {
 			f.plane.metrics.sockets.Inc()
 		}
@@ -187,9 +186,7 @@ func (f *frontend) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.socket != nil {
-		f.socket.Close()
-		f.socket = nil
-		f.plane.metrics.sockets.Dec()
+		f.closeSocket()
 	}
 	for _, s := range f.servers {
 		if s.pool != nil {

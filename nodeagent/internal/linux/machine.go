@@ -8,6 +8,7 @@ import (
 	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/dataplane/kernelmode"
 	"portolan.dev/nodeagent/dataplane/nftables"
+	"portolan.dev/nodeagent/dataplane/userspace"
 	"portolan.dev/nodeagent/internal/bgp/speaker"
 	"portolan.dev/nodeagent/internal/handover"
 	"portolan.dev/nodeagent/internal/neighbor"
@@ -43,6 +44,15 @@ func (Machine) LocalRoutes() (machine.LocalRoutes, error) {
 		return nil, err
 	}
 	return r, nil
+}
+
+// Locals implements machine.Machine.
+func (Machine) Locals(o kernelmode.Options) (userspace.Locals, error) {
+	l, err := kernel.OpenLocals(o)
+	if err != nil { // l is a nil pointer, which is not a nil userspace.Locals
+		return nil, err
+	}
+	return l, nil
 }
 
 // Modes implements machine.Machine.

@@ -1,6 +1,10 @@
 package proxymode
 
-import "errors"
+import (
+	"errors"
+
+	"portolan.dev/nodeagent/dataplane/userspace"
+)
 
 // Cleanup removes the state that agents have left in the kernel, in any mode, and nothing else. No
 // agent may be running.
@@ -18,5 +22,28 @@ func Cleanup(o Options) error {
 		}
 		errs = append(errs, plane.Cleanup(), plane.Close())
 	}
-	return errors.Join(errs...)
+	locals, err := o.locals()
+	if locals != nil {
+		err = locals.Close() // it also removes what planes in the kernel share
+	}
+	return errors.Join(append(errs, err)...)
+}
+
+// locals opens the routes of the userspace plane. Nil: the machine has none.
+func (o *Options) locals() (userspace.Locals, error) {
+	if o.Locals == nil {
+		return nil, nil
+	}
+	options := o.kernel(Userspace)
+	options.ServiceCIDRs = nil
+	for _, r := range o.Kernel.ServiceCIDRs {
+		if userspace.Within(o.UserspaceRanges, r) {
+			options.ServiceCIDRs = append(options.ServiceCIDRs, r)
+		}
+	}
+	locals, err := o.Locals(options)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return nil, nil
+	}
+	return locals, err
 }

@@ -56,10 +56,11 @@ func TestOpenFallsBack(t *testing.T) {
 		Auto: {IPVS, NFTables}, IPVS: {IPVS, NFTables}, NFTables: {NFTables}, IPTables: {NFTables}, Userspace: nil,
 	} {
 		m := &modeless{}
-		plane, fallback, err := Open(m.options(t, mode))
+		opened, err := Open(m.options(t, mode))
 		if err != nil {
 			t.Fatal(err)
 		}
+		plane, fallback := opened.Plane, opened.Fallback
 		defer plane.Close()
 		var want []string
 		for _, name := range tried {
@@ -79,7 +80,7 @@ func TestStrictDoesNotFallBack(t *testing.T) {
 	m := &modeless{}
 	o := m.options(t, Auto)
 	o.Strict = true
-	if _, _, err := Open(o); !errors.Is(err, errNoModule) || !slices.Equal(m.calls, []string{"open " + IPVS}) {
+	if _, err := Open(o); !errors.Is(err, errNoModule) || !slices.Equal(m.calls, []string{"open " + IPVS}) {
 		t.Errorf("error %v after %q", err, m.calls)
 	}
 }
@@ -87,16 +88,17 @@ func TestStrictDoesNotFallBack(t *testing.T) {
 // TestOtherSystems checks that a machine without modes in the kernel forwards in userspace.
 func TestOtherSystems(t *testing.T) {
 	o := Options{Mode: Auto, DataDir: t.TempDir(), Log: kittest.Logger(t)}
-	plane, fallback, err := Open(o)
+	opened, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	plane, fallback := opened.Plane, opened.Fallback
 	defer plane.Close()
 	if plane.Name() != Userspace || !strings.Contains(fallback, "Linux only") {
 		t.Errorf("plane %s, fallback %q", plane.Name(), fallback)
 	}
 	o.Strict = true
-	if _, _, err := Open(o); !errors.Is(err, errNoKernelModes) {
+	if _, err := Open(o); !errors.Is(err, errNoKernelModes) {
 		t.Errorf("strict: %v", err)
 	}
 }
@@ -105,11 +107,11 @@ func TestOtherSystems(t *testing.T) {
 // another mode, and only if its journal exists.
 func TestOpenReadsOtherModesWithAJournal(t *testing.T) {
 	m := &modeless{}
-	plane, _, err := Open(m.options(t, NFTables, IPVS, NFTables))
+	opened, err := Open(m.options(t, NFTables, IPVS, NFTables))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer plane.Close()
+	defer opened.Plane.Close()
 	if want := []string{"precede " + IPVS, "open " + NFTables}; !slices.Equal(m.calls, want) {
 		t.Errorf("calls %q, want %q", m.calls, want)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"portolan.dev/nodeagent/dataplane/kernelmode"
+	"portolan.dev/nodeagent/dataplane/userspace"
 )
 
 // runDir holds the journal of the kernel's state if there is no data directory. Like that state, it
@@ -32,6 +33,8 @@ type Options struct {
 	// Modes are the modes in which the machine's kernel can forward, in the order in which they are
 	// tried.
 	Modes []kernelmode.Mode
+	// Locals opens the routes of the userspace plane; nil: the machine has none.
+	Locals func(kernelmode.Options) (userspace.Locals, error)
 	// UserspaceRanges are the ranges in which the userspace plane may listen; empty: everywhere.
 	UserspaceRanges []netip.Prefix
 	// Metrics has the metrics of the userspace plane.
@@ -62,7 +65,10 @@ func (o *Options) hasKernelState(mode kernelmode.Mode) (bool, error) {
 		return true, nil
 	}
 	has, err := mode.HasState(o.kernel(mode.Name))
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrPermission): // an agent without rights may not look, and cannot have left anything
+		return false, nil
+	case err != nil:
 		return false, fmt.Errorf("proxy mode %s: %w", mode.Name, err)
 	}
 	return has, nil

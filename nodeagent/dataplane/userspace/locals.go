@@ -1,0 +1,73 @@
+package userspace
+
+import (
+	"net/netip"
+
+	"portolan.dev/nodeagent/plan"
+)
+
+// Locals makes virtual addresses local to the machine, so that the plane can listen at them.
+type Locals interface {
+	// Add makes an address local for one more socket, unless it is local anyway. The error is a
+	// *NotLocalError or a *dataplane.NodeError if operators can do something about it.
+	Add(netip.Addr) error
+	// Release reverses one call of Add.
+	Release(netip.Addr)
+	// Check makes addresses local again that another program has changed.
+	Check() error
+	// Close ends everything. No address is in use any more.
+	Close() error
+}
+
+// NotLocalError is the error of an address that is not local and cannot be made so.
+type NotLocalError struct {
+	Err error
+	// Remedy is the advice for operators.
+	Remedy string
+}
+
+// Error implements error.
+func (e *NotLocalError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *NotLocalError) Unwrap() error { return e.Err }
+
+// open makes the frontend's address local and opens its socket. The address of a node port is the node's own, or
+// one that a router translates, so it is never made local.
+func (f *frontend) open() (socket, error) {
+	locals, addr := f.plane.opts.Locals, f.key.Addr.Addr()
+	if locals == nil || addr.IsLoopback() || f.exposure() == plan.NodePort {
+		return f.listen(false)
+	}
+	if err := locals.Add(addr); err != nil {
+		return nil, err
+	}
+	s, err := f.listen(true)
+	if err != nil {
+		locals.Release(addr)
+		return nil, err
+	}
+	f.local = true
+	return s, nil
+}
+
+// closeSocket closes the socket.
+func (f *frontend) closeSocket() {
+	f.socket.Close()
+	f.socket = nil
+	f.plane.metrics.sockets.Dec()
+	if f.local {
+		f.plane.opts.Locals.Release(f.key.Addr.Addr())
+		f.local = false
+	}
+}
+
+// exposure returns the reason why the node serves the frontend.
+func (f *frontend) exposure() plan.Exposure {
+	for _, s := range f.servers {
+		if s.planned != nil {
+			return s.planned.Exposure
+		}
+	}
+	return plan.ClusterIP
+}
