@@ -12,10 +12,10 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// listen opens the frontend's socket and starts to serve it. If free is set, the address needs no device.
-func (f *frontend) listen(free bool) (socket, error) {
+// listen opens the frontend's socket and starts to serve it. An address that was made local needs no device.
+func (f *frontend) listen() (socket, error) {
 	var lc net.ListenConfig
-	if free {
+	if f.local {
 		lc.Control = freeBind
 	}
 	if f.key.Protocol == plan.UDP {

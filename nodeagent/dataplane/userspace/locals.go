@@ -32,30 +32,24 @@ func (e *NotLocalError) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *NotLocalError) Unwrap() error { return e.Err }
 
-// open makes the frontend's address local and opens its socket. The address of a node port is the node's own, or
-// one that a router translates, so it is never made local.
-func (f *frontend) open() (socket, error) {
+// makeLocal makes the frontend's address local, even if no server has backends, so that the kernel refuses its clients
+// at once. The address of a node port is the node's own, or one that a router translates, so it is never made local.
+func (f *frontend) makeLocal() error {
 	locals, addr := f.plane.opts.Locals, f.key.Addr.Addr()
-	if locals == nil || addr.IsLoopback() || f.exposure() == plan.NodePort {
-		return f.listen(false)
+	if locals == nil || f.local || addr.IsLoopback() || f.exposure() == plan.NodePort {
+		return nil
 	}
 	if err := locals.Add(addr); err != nil {
-		return nil, err
-	}
-	s, err := f.listen(true)
-	if err != nil {
-		locals.Release(addr)
-		return nil, err
+		return err
 	}
 	f.local = true
-	return s, nil
+	return nil
 }
 
-// closeSocket closes the socket.
-func (f *frontend) closeSocket() {
-	f.socket.Close()
-	f.socket = nil
-	f.plane.metrics.sockets.Dec()
+// releaseLocal ends that for a frontend without servers and connections.
+func (f *frontend) releaseLocal() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.local {
 		f.plane.opts.Locals.Release(f.key.Addr.Addr())
 		f.local = false

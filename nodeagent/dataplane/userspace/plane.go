@@ -137,9 +137,7 @@ func (p *Plane) change(wanted plan.FrontendServers) dataplane.Failure {
 		p.frontends[wanted.Frontend] = f
 	}
 	err := f.change(wanted.Servers, p.sources)
-	if f.unused() {
-		delete(p.frontends, wanted.Frontend)
-	}
+	p.removeUnused(f)
 	if err != nil {
 		return dataplane.Failure{Err: err, Remedy: remedy(wanted.Frontend, err)}
 	}
@@ -231,7 +229,15 @@ func (p *Plane) Close() error {
 func (p *Plane) sweep(key plan.Frontend) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if f := p.frontends[key]; f != nil && f.unused() {
-		delete(p.frontends, key)
+	if f := p.frontends[key]; f != nil {
+		p.removeUnused(f)
+	}
+}
+
+// removeUnused removes a frontend that has no servers and no connections.
+func (p *Plane) removeUnused(f *frontend) {
+	if f.unused() {
+		delete(p.frontends, f.key)
+		f.releaseLocal()
 	}
 }
