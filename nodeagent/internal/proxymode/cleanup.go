@@ -2,6 +2,7 @@ package proxymode
 
 import (
 	"errors"
+	"fmt"
 
 	"portolan.dev/nodeagent/dataplane/userspace"
 )
@@ -17,7 +18,9 @@ func Cleanup(o Options) error {
 		}
 		plane, err := mode.Open(o.kernel(mode.Name))
 		if err != nil {
-			errs = append(errs, err)
+			if has, look := mode.HasState(o.kernel(mode.Name)); has || look != nil { // otherwise the journal is from before a reboot
+				errs = append(errs, fmt.Errorf("proxy mode %s: %w", mode.Name, err))
+			}
 			continue
 		}
 		errs = append(errs, plane.Cleanup(), plane.Close())

@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"portolan.dev/nodeagent/dataplane/kernelmode"
@@ -103,27 +104,61 @@ func TestOtherSystems(t *testing.T) {
 	}
 }
 
-// TestOpenReadsOtherModesWithAJournal checks that the state of a mode is taken over only from
-// another mode, and only if its journal exists.
-func TestOpenReadsOtherModesWithAJournal(t *testing.T) {
+// TestOpenReadsOtherModes checks that the state of another mode is taken over if its journal exists, and if the
+// kernel has servers of the mode although the journal is lost. If no mode works in the end, all of them are cleaned up.
+func TestOpenReadsOtherModes(t *testing.T) {
+	for name, c := range map[string]struct {
+		journals, left []string
+		want           []string
+	}{
+		"nothing":     {nil, nil, []string{"open " + NFTables}},
+		"its own":     {[]string{NFTables}, nil, []string{"open " + NFTables, "open " + NFTables}},
+		"a journal":   {[]string{IPVS, NFTables}, nil, []string{"precede " + IPVS, "open " + NFTables, "open " + IPVS, "open " + NFTables}},
+		"no journal":  {nil, []string{IPVS}, []string{"precede " + IPVS, "open " + NFTables, "open " + IPVS}},
+		"own servers": {nil, []string{NFTables}, []string{"open " + NFTables, "open " + NFTables}},
+	} {
+		m := &modeless{left: c.left}
+		opened, err := Open(m.options(t, NFTables, c.journals...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer opened.Plane.Close()
+		if !slices.Equal(m.calls, c.want) {
+			t.Errorf("%s: calls %q, want %q", name, m.calls, c.want)
+		}
+		if (opened.Left != nil) != (len(c.left) > 0) { // a journal alone may be from before a reboot
+			t.Errorf("%s: the state that could not be removed is %v", name, opened.Left)
+		}
+	}
+}
+
+// TestUserspaceWithoutRights checks that an agent that may not look for the servers of other modes takes them for
+// absent. It may not have left any.
+func TestUserspaceWithoutRights(t *testing.T) {
 	m := &modeless{}
-	opened, err := Open(m.options(t, NFTables, IPVS, NFTables))
+	o := m.options(t, Userspace)
+	for i := range o.Modes {
+		o.Modes[i].HasState = func(kernelmode.Options) (bool, error) { return false, syscall.EPERM }
+	}
+	opened, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer opened.Plane.Close()
-	if want := []string{"precede " + IPVS, "open " + NFTables}; !slices.Equal(m.calls, want) {
-		t.Errorf("calls %q, want %q", m.calls, want)
+	if opened.Left != nil || len(m.calls) > 0 {
+		t.Errorf("left %v after %q", opened.Left, m.calls)
 	}
 }
 
-// TestCleanup checks that exactly the modes with a journal are opened, and that errors are returned.
+// TestCleanup checks that exactly the modes with a journal, or with servers in the kernel, are opened, and that
+// errors are returned.
 func TestCleanup(t *testing.T) {
 	m := &modeless{}
 	if err := Cleanup(m.options(t, Auto)); err != nil || len(m.calls) > 0 {
 		t.Errorf("without journals: error %v after %q", err, m.calls)
 	}
-	if err := Cleanup(m.options(t, Auto, NFTables)); !errors.Is(err, errNoModule) || !slices.Equal(m.calls, []string{"open " + NFTables}) {
+	m.left = []string{IPVS}
+	if err := Cleanup(m.options(t, Auto, NFTables)); !errors.Is(err, errNoModule) || !slices.Equal(m.calls, []string{"open " + IPVS, "open " + NFTables}) {
 		t.Errorf("error %v after %q", err, m.calls)
 	}
 }
