@@ -1,9 +1,12 @@
 package ipvs_test
 
 import (
+	"errors"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,7 +17,9 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/nodeagent/dataplane/dataplanetest"
 	"portolan.dev/nodeagent/dataplane/dataplanetest/netnstest"
+	"portolan.dev/nodeagent/kerneltest"
 	"portolan.dev/nodeagent/plan"
+	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
 )
 
@@ -126,13 +131,15 @@ func (w *agentWorld) loseFolder() {
 	}
 }
 
-// onlyOf checks that the kernel has the tables and virtual servers of one mode only, apart from a virtual server
-// of another program.
-func (w *agentWorld) onlyOf(mode, theirs string) {
+// onlyOf checks that the kernel has the tables and virtual servers of one mode only, apart from virtual servers of
+// another program.
+func (w *agentWorld) onlyOf(mode string, theirs ...string) {
 	w.t.Helper()
 	there := w.inventory()
-	if !there[theirs] {
-		w.t.Errorf("%s has gone", theirs)
+	for _, line := range theirs {
+		if !there[line] {
+			w.t.Errorf("%s has gone", line)
+		}
 	}
 	wanted := map[string]bool{"table 2 portolan": mode != "userspace", "table 2 portolan-balancer": mode == "nftables"}
 	for line, want := range wanted {
@@ -142,11 +149,143 @@ func (w *agentWorld) onlyOf(mode, theirs string) {
 	}
 	servers := 0
 	for line := range there {
-		if strings.HasPrefix(line, "virtual server ") && !strings.HasPrefix(line, theirs) {
+		isTheirs := func(t string) bool { return strings.HasPrefix(line, t) }
+		if strings.HasPrefix(line, "virtual server ") && !slices.ContainsFunc(theirs, isTheirs) {
 			servers++
 		}
 	}
 	if (servers > 0) != (mode == "ipvs") {
 		w.t.Errorf("mode %s: %d virtual servers or backends", mode, servers)
 	}
+}
+
+// TestAgentLosesItsJournalUnderLoad replaces an agent by one without its folder while clients connect and use their
+// connections. None may be lost.
+func TestAgentLosesItsJournalUnderLoad(t *testing.T) {
+	for _, mode := range []string{"ipvs", "nftables"} {
+		t.Run(mode, func(t *testing.T) {
+			w := newAgentWorld(t)
+			at := fresh(t, w.Network)
+			w.log.Put(service("web", at), endpoints("web", echo(t, w.Network), echo(t, w.Network)))
+			agent := w.spawn(mode)
+			w.applied(w.client())
+			stop := w.load(at)
+			for range 2 {
+				agent.end(syscall.SIGKILL)
+				w.loseFolder()
+				agent = w.spawn(mode)
+				if s := w.applied(w.client()); len(s.GetFailures()) > 0 {
+					t.Errorf("status %v", s)
+				}
+			}
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+			agent.end(syscall.SIGTERM)
+			w.cleanup()
+		})
+	}
+}
+
+// TestAgentIsKilledWhileItTakesOver starts an agent in another mode, without a journal, and kills it as soon as a
+// certain file or table has come or gone: wherever it was, the agent after it serves the clients and leaves nothing of
+// the former mode.
+func TestAgentIsKilledWhileItTakesOver(t *testing.T) {
+	exists := func(pattern string) func(*agentWorld) bool {
+		return func(w *agentWorld) bool {
+			found, err := filepath.Glob(filepath.Join(w.cfg.DataDir, pattern))
+			return err == nil && len(found) > 0
+		}
+	}
+	line := func(start string, there bool) func(*agentWorld) bool {
+		return func(w *agentWorld) bool {
+			lines, err := netnstest.Inventory(w.Node)
+			if err != nil { // it changes all the time
+				return false
+			}
+			for l := range lines {
+				if strings.HasPrefix(l, start) {
+					return there
+				}
+			}
+			return !there
+		}
+	}
+	for name, c := range map[string]struct {
+		before, after string
+		reached       func(*agentWorld) bool
+	}{
+		"journal of the former mode": {"nftables", "ipvs", exists("nftables.journal")},
+		"journal of the next mode":   {"nftables", "ipvs", exists("ipvs.journal")},
+		"servers of the next mode":   {"nftables", "ipvs", line("virtual server ", true)},
+		"tables of the former mode":  {"nftables", "ipvs", line("table 2 portolan-balancer", false)},
+		"servers of the former mode": {"ipvs", "nftables", line("virtual server ", false)},
+		"rules, to userspace":        {"nftables", "userspace", line("table 2 portolan-balancer", false)},
+		"routes, from userspace":     {"userspace", "nftables", line("table 2 portolan", true)},
+		"journal, to userspace":      {"ipvs", "userspace", exists("ipvs.journal")},
+		"sockets, to userspace":      {"ipvs", "userspace", exists("userspace.journal")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newAgentWorld(t)
+			before := w.inventory()
+			at := fresh(t, w.Network)
+			w.log.Put(service("web", at), endpoints("web", echo(t, w.Network)))
+			agent := w.spawn(c.before)
+			w.applied(w.client())
+			agent.end(syscall.SIGKILL)
+			w.loseFolder()
+			agent = w.spawn(c.after)
+			kittest.Eventually(t, name, func() error {
+				if !c.reached(w) {
+					return errors.New("not yet")
+				}
+				return nil
+			})
+			agent.end(syscall.SIGKILL)
+			agent = w.spawn(c.after)
+			if s := w.applied(w.client()); s.GetProxyMode() != c.after || len(s.GetFailures()) > 0 {
+				t.Errorf("status %v", s)
+			}
+			w.served(at)
+			w.onlyOf(c.after)
+			agent.end(syscall.SIGTERM)
+			w.cleanup()
+			if wrong := netnstest.Differences(before, w.inventory()); len(wrong) > 0 {
+				t.Errorf("after the cleanup: %s", strings.Join(wrong, "; "))
+			}
+		})
+	}
+}
+
+// TestLastResortOfAuto checks that the mode auto serves virtual addresses of both families on a kernel that has neither
+// IPVS nor nftables, and that an agent that stops leaves nothing.
+func TestLastResortOfAuto(t *testing.T) {
+	w := newAgentWorld(t)
+	before := w.inventory()
+	kerneltest.WithoutModules(t, append([]string{
+		"ip_vs_mh", "ip_vs_nq", "ip_vs_sed", "ip_vs_sh", "ip_vs_dh", "ip_vs_wlc", "ip_vs_lc", "ip_vs_wrr", "ip_vs_rr", "ip_vs",
+	}, "nft_numgen")...)
+	v4 := fresh(t, w.Network)
+	v6 := w.Frontend(t, plan.ClusterIP, plan.TCP, true)
+	w.log.Put(service("web", v4), endpoints("web", echo(t, w.Network)))
+	lis, _ := w.Listen(t, plan.TCP, true)
+	serve(t, lis)
+	w.log.Put(service("web6", v6), endpoints6("web6", lis.Addr().(*net.TCPAddr).AddrPort()))
+	agent := w.spawn("auto")
+	s := w.applied(w.client())
+	if s.GetProxyMode() != "userspace" || len(s.GetFailures()) > 0 || !strings.Contains(s.GetFallbackReason(), "nftables does not work here") {
+		t.Errorf("status %v", s)
+	}
+	w.served(v4, v6)
+	agent.end(syscall.SIGTERM)
+	if wrong := netnstest.Differences(before, w.inventory()); len(wrong) > 0 {
+		t.Errorf("after the end of the agent: %s", strings.Join(wrong, "; "))
+	}
+}
+
+// endpoints6 returns the slice of a service's backends in IPv6.
+func endpoints6(service string, at ...netip.AddrPort) *corev1.EndpointSlice {
+	slice := endpoints(service, at...)
+	slice.AddressType = corev1.AddressType_ADDRESS_TYPE_IPV6
+	return slice
 }
