@@ -3,7 +3,6 @@ package kernel
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net/netip"
 	"os"
@@ -234,8 +233,8 @@ func (l *Locals) Close() error {
 
 // restoreSettings restores the settings that this agent, or an earlier one in userspace mode, has changed.
 func (l *Locals) restoreSettings() error {
-	if _, err := os.Stat(l.opts.Journal); l.journal == nil && errors.Is(err, fs.ErrNotExist) {
-		return nil
+	if _, err := os.Stat(l.opts.Journal); l.journal == nil && err != nil {
+		return nil // there is none, or an agent without rights has no access
 	}
 	return host.Within(l.opts.Namespace, func() (err error) {
 		if l.journal == nil {
