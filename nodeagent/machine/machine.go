@@ -5,7 +5,6 @@ import (
 	"net/netip"
 
 	"portolan.dev/nodeagent/dataplane/kernelmode"
-	"portolan.dev/nodeagent/dataplane/userspace"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -33,7 +32,7 @@ type Machine interface {
 	OpenSpeaker(SpeakerOptions) (Speaker, error)
 	// Locals opens the part of the machine's routing table in which the userspace plane makes virtual addresses
 	// local. If the machine has none, the error is errors.ErrUnsupported.
-	Locals(kernelmode.Options) (userspace.Locals, error)
+	Locals(kernelmode.Options) (Locals, error)
 	// Modes returns the proxy modes in which the kernel may forward, in the order in which they are
 	// tried.
 	Modes() []kernelmode.Mode

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 
 	"portolan.dev/nodeagent/dataplane/kernelmode"
-	"portolan.dev/nodeagent/dataplane/userspace"
 	"portolan.dev/nodeagent/plan"
 )
 
@@ -35,7 +34,7 @@ func (Userspace) HandOvers() (HandOvers, error) { return nil, errors.ErrUnsuppor
 func (Userspace) LocalRoutes() (LocalRoutes, error) { return nil, errors.ErrUnsupported }
 
 // Locals implements Machine.
-func (Userspace) Locals(kernelmode.Options) (userspace.Locals, error) {
+func (Userspace) Locals(kernelmode.Options) (Locals, error) {
 	return nil, errors.ErrUnsupported
 }
 

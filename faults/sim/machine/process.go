@@ -11,7 +11,6 @@ import (
 	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/dataplane/kernelmode"
 	"portolan.dev/nodeagent/dataplane/packetfilter"
-	"portolan.dev/nodeagent/dataplane/userspace"
 	nodemachine "portolan.dev/nodeagent/machine"
 	"portolan.dev/nodeagent/plan"
 )
@@ -74,7 +73,9 @@ func (p *Process) HandOvers() (nodemachine.HandOvers, error) { return nil, error
 func (p *Process) LocalRoutes() (nodemachine.LocalRoutes, error) { return nil, errors.ErrUnsupported }
 
 // Locals implements nodemachine.Machine. No agent of a simulation forwards in userspace.
-func (p *Process) Locals(kernelmode.Options) (userspace.Locals, error) { return nil, errors.ErrUnsupported }
+func (p *Process) Locals(kernelmode.Options) (nodemachine.Locals, error) {
+	return nil, errors.ErrUnsupported
+}
 
 // Listeners implements nodemachine.Machine. No program listens on the machine.
 func (p *Process) Listeners() []plan.Frontend { return nil }

@@ -2,7 +2,7 @@
 // which needs no root, no kernel modules and no rules.
 //
 // The proxy listens on every frontend itself, so a frontend's address must belong to the machine
-// (on Linux, all of 127.0.0.0/8 does) and its port must be free. A proxy differs from planes in the
+// (on Linux, all of 127.0.0.0/8 does), or Locals must make it local, and its port must be free. A proxy differs from planes in the
 // kernel: backends see the node's address; forwarding ends with the process; a frontend without
 // backends is a closed port, which refuses, because a socket cannot drop packets silently; and if a
 // dial fails, the proxy tries another backend, which no kernel plane can do.

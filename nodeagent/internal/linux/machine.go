@@ -8,7 +8,6 @@ import (
 	"portolan.dev/nodeagent/dataplane/kernel"
 	"portolan.dev/nodeagent/dataplane/kernelmode"
 	"portolan.dev/nodeagent/dataplane/nftables"
-	"portolan.dev/nodeagent/dataplane/userspace"
 	"portolan.dev/nodeagent/internal/bgp/speaker"
 	"portolan.dev/nodeagent/internal/handover"
 	"portolan.dev/nodeagent/internal/neighbor"
@@ -47,9 +46,9 @@ func (Machine) LocalRoutes() (machine.LocalRoutes, error) {
 }
 
 // Locals implements machine.Machine.
-func (Machine) Locals(o kernelmode.Options) (userspace.Locals, error) {
+func (Machine) Locals(o kernelmode.Options) (machine.Locals, error) {
 	l, err := kernel.OpenLocals(o)
-	if err != nil { // l is a nil pointer, which is not a nil userspace.Locals
+	if err != nil { // l is a nil pointer, which is not a nil machine.Locals
 		return nil, err
 	}
 	return l, nil
