@@ -25,7 +25,10 @@ import (
 
 // openPlane opens the data plane of the configured mode, or of the next best one.
 func (d *Daemon) openPlane() error {
-	opened, err := proxymode.Open(d.cfg.proxyMode(d.machine, d.log, d.host.Metrics))
+	if d.claim = d.machine.Claim(); d.claim == nil {
+		d.log.Warn("another agent runs on this machine: its state in the kernel is left alone")
+	}
+	opened, err := proxymode.Open(d.cfg.proxyMode(d.machine, d.claim == nil, d.log, d.host.Metrics))
 	d.plane, d.fallback, d.left = opened.Plane, opened.Fallback, opened.Left
 	return err
 }

@@ -3,6 +3,7 @@ package machine
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"net/netip"
 	"slices"
@@ -71,6 +72,9 @@ func (p *Process) HandOvers() (nodemachine.HandOvers, error) { return nil, error
 
 // LocalRoutes implements nodemachine.Machine.
 func (p *Process) LocalRoutes() (nodemachine.LocalRoutes, error) { return nil, errors.ErrUnsupported }
+
+// Claim implements nodemachine.Machine. A machine has one agent.
+func (p *Process) Claim() io.Closer { return io.NopCloser(nil) }
 
 // Locals implements nodemachine.Machine. No agent of a simulation forwards in userspace.
 func (p *Process) Locals(kernelmode.Options) (nodemachine.Locals, error) {

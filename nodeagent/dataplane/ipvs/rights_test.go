@@ -2,6 +2,7 @@ package ipvs_test
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -133,4 +134,43 @@ func (w *agentWorld) localRoute(r netip.Prefix) {
 	}
 	change(netlink.RouteAdd)
 	w.t.Cleanup(func() { change(netlink.RouteDel) })
+}
+
+// TestSecondAgent checks that an agent in userspace mode leaves the state of another one alone that still runs in the
+// kernel, although it has no journal of that state.
+func TestSecondAgent(t *testing.T) {
+	for _, mode := range []string{"ipvs", "nftables"} {
+		t.Run(mode, func(t *testing.T) {
+			w := newAgentWorld(t)
+			at := fresh(t, w.Network)
+			w.log.Put(service("web", at), endpoints("web", echo(t, w.Network)))
+			first := w.spawn(mode)
+			w.applied(w.client())
+			w.served(at)
+			tables := func() map[string]bool { // without the sets that packets fill
+				there := w.inventory()
+				maps.DeleteFunc(there, func(line string, _ bool) bool {
+					return strings.Contains(line, "set loop") || strings.Contains(line, "set turn")
+				})
+				return there
+			}
+			before := tables()
+			port, own := w.cfg.Addr, kittest.Listen(t)
+			own.Close()
+			w.cfg.Addr = own.Addr().String()
+			second := w.spawn("userspace", func(c *exec.Cmd) { c.Args = append(c.Args, "-node-name=second", "-data-dir="+t.TempDir()) })
+			if s := w.applied(w.client()); len(s.GetFailures()) > 0 {
+				t.Errorf("status %v", s)
+			}
+			w.served(at)
+			second.end(syscall.SIGTERM)
+			if wrong := netnstest.Differences(before, tables()); len(wrong) > 0 {
+				t.Errorf("after the second agent: %s", strings.Join(wrong, "; "))
+			}
+			w.served(at)
+			w.cfg.Addr = port
+			first.end(syscall.SIGTERM)
+			w.cleanup()
+		})
+	}
 }

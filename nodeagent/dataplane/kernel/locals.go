@@ -213,7 +213,8 @@ func (l *Locals) Check() error {
 }
 
 // Close implements userspace.Locals. It also removes what earlier agents have left in the kernel, apart from the
-// servers of balancers: routes, the packet filter of the planes in the kernel, and settings.
+// servers of balancers: routes, the packet filter of the planes in the kernel, and settings. If another agent runs in
+// the namespace, it removes only its own routes.
 func (l *Locals) Close() error {
 	close(l.stop)
 	<-l.stopped
@@ -221,6 +222,12 @@ func (l *Locals) Close() error {
 	defer l.mu.Unlock()
 	defer l.routes.Close()
 	var errs []error
+	if l.opts.Shared {
+		for _, r := range l.cover {
+			errs = append(errs, l.routes.Delete(r))
+		}
+		return errors.Join(append(errs, l.restoreSettings())...)
+	}
 	for _, r := range l.routes.All() {
 		errs = append(errs, l.routes.Delete(r))
 	}

@@ -18,7 +18,7 @@ const recoveredDrain = 5 * time.Minute
 //
 // The alternative, to remove such servers, would end all forwarding if the registry is away too.
 func (p *Plane) recoverFronts() ([]*frontendState, error) {
-	if p.journal.Complete() {
+	if p.journal.Complete() || p.opts.Shared {
 		return nil, nil
 	}
 	own, err := p.balancer.Own()
@@ -129,7 +129,7 @@ func (p *Plane) recovered(at plan.Frontend, a audiences, remains *packetfilter.R
 // completeJournal writes recovered frontends into the journal, with the schedulers that their servers have in
 // the kernel. From then on the journal is complete.
 func (p *Plane) completeJournal(recovered []*frontendState) error {
-	if p.journal.Complete() {
+	if p.journal.Complete() || p.opts.Shared {
 		return nil
 	}
 	for _, f := range recovered {

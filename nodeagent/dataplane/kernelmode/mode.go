@@ -35,6 +35,9 @@ type Options struct {
 	// again. If the file is lost, the state is recognised by its marks. If the path is empty, existing servers
 	// in the kernel count as another program's.
 	Journal string
+	// Shared is set if another agent runs in the namespace. State that the journal lacks may then be that agent's,
+	// so it is left alone.
+	Shared bool
 	// ServiceCIDRs are the ranges of virtual addresses. An address outside of them gets a route of
 	// its own.
 	ServiceCIDRs []netip.Prefix

@@ -64,6 +64,9 @@ func (o *Options) hasKernelState(mode kernelmode.Mode) (bool, error) {
 	if _, err := os.Stat(o.journal(mode.Name)); !errors.Is(err, fs.ErrNotExist) {
 		return true, nil
 	}
+	if o.Kernel.Shared {
+		return false, nil
+	}
 	has, err := mode.HasState(o.kernel(mode.Name))
 	switch {
 	case errors.Is(err, fs.ErrPermission): // an agent without rights may not look, and cannot have left anything
