@@ -17,6 +17,7 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/nodeagent/dataplane/dataplanetest"
 	"portolan.dev/nodeagent/dataplane/dataplanetest/netnstest"
+	"portolan.dev/nodeagent/dataplane/ipvs"
 	"portolan.dev/nodeagent/kerneltest"
 	"portolan.dev/nodeagent/plan"
 	"portolan.dev/services/kit/kittest"
@@ -262,9 +263,14 @@ func TestAgentIsKilledWhileItTakesOver(t *testing.T) {
 func TestLastResortOfAuto(t *testing.T) {
 	w := newAgentWorld(t)
 	before := w.inventory()
-	kerneltest.WithoutModules(t, append([]string{
-		"ip_vs_mh", "ip_vs_nq", "ip_vs_sed", "ip_vs_sh", "ip_vs_dh", "ip_vs_wlc", "ip_vs_lc", "ip_vs_wrr", "ip_vs_rr", "ip_vs",
-	}, "nft_numgen")...)
+	loaded := kerneltest.WithoutModules(t, "nft_numgen",
+		"ip_vs_mh", "ip_vs_nq", "ip_vs_sed", "ip_vs_sh", "ip_vs_dh", "ip_vs_wlc", "ip_vs_lc", "ip_vs_wrr", "ip_vs_rr", "ip_vs")
+	defer func() {
+		loaded()
+		if err := ipvs.Reloaded(); err != nil {
+			t.Error(err)
+		}
+	}()
 	v4 := fresh(t, w.Network)
 	v6 := w.Frontend(t, plan.ClusterIP, plan.TCP, true)
 	w.log.Put(service("web", v4), endpoints("web", echo(t, w.Network)))
