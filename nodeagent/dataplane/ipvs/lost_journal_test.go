@@ -36,6 +36,7 @@ func TestModeChangesWithoutJournal(t *testing.T) {
 			t.Run(before+" to "+after, func(t *testing.T) {
 				w := newAgentWorld(t)
 				w.Foreign(t)
+				t.Cleanup(func() { w.RemoveForeign(t) })
 				theirs := w.foreignServer()
 				others := w.inventory()
 				web, gone := fresh(t, w.Network), fresh(t, w.Network)

@@ -35,8 +35,9 @@ func TestUserspaceConformance(t *testing.T) {
 // userspaceRig is a rig of the userspace plane in the namespace of the process.
 type userspaceRig struct {
 	*netnstest.Network
-	plane  *userspace.Plane
-	others map[string]bool // the inventory without the plane
+	plane    *userspace.Plane
+	others   map[string]bool // the inventory without the plane
+	occupied []netip.Prefix  // addresses of a device
 }
 
 func newUserspaceRig(t *testing.T) *userspaceRig {
@@ -51,6 +52,8 @@ func newUserspaceRig(t *testing.T) *userspaceRig {
 		if err := r.plane.Close(); err != nil {
 			t.Error(err)
 		}
+		r.RemoveForeign(t)
+		r.removeAddresses(t)
 	})
 	return r
 }
@@ -117,7 +120,8 @@ func (r *userspaceRig) Occupy(t testing.TB, at plan.Frontend) (intact func() err
 	t.Helper()
 	before := r.inventory(t)
 	r.Foreign(t)
-	r.Node.Link(t, "lo", []netip.Prefix{netip.PrefixFrom(at.Addr.Addr(), at.Addr.Addr().BitLen())})
+	r.occupied = append(r.occupied, netip.PrefixFrom(at.Addr.Addr(), at.Addr.Addr().BitLen()))
+	r.Node.Link(t, "lo", r.occupied[len(r.occupied)-1:])
 	for line := range r.inventory(t) {
 		if !before[line] {
 			r.others[line] = true
@@ -155,6 +159,30 @@ func (r *userspaceRig) Occupy(t testing.TB, at plan.Frontend) (intact func() err
 			return errors.Join(fmt.Errorf("somebody else's socket says %q", said), err)
 		}
 		return nil
+	}
+}
+
+// removeAddresses takes the occupied addresses from the device.
+func (r *userspaceRig) removeAddresses(t testing.TB) {
+	t.Helper()
+	err := r.Node.Do(func() error {
+		lo, err := netlink.LinkByName("lo")
+		if err != nil {
+			return err
+		}
+		for _, p := range r.occupied {
+			addr, err := netlink.ParseAddr(p.String())
+			if err == nil {
+				err = netlink.AddrDel(lo, addr)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 

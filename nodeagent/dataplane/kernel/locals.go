@@ -31,8 +31,8 @@ type Locals struct {
 	stopped chan struct{}
 
 	mu      sync.Mutex
-	routes  *host.Routes // nil: the kernel was not asked
-	journal *Journal     // nil: no setting was changed
+	routes  *host.Routes
+	journal *Journal // nil: no setting was changed
 	users   map[netip.Addr]int
 	// cover has the route of an address that was made local by one.
 	cover map[netip.Addr]netip.Prefix

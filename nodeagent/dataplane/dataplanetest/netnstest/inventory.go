@@ -145,18 +145,21 @@ func noteServers(note func(string, ...any)) error {
 	return err
 }
 
-// Foreign sets up the state of another program that forwards, until the end of the test.
+// Foreign sets up the state of another program that forwards.
 func (n *Network) Foreign(t testing.TB) {
 	t.Helper()
 	err := n.Node.Do(func() error { return errors.Join(foreignTable(), foreignRoute()) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := n.Node.Do(removeForeign); err != nil {
-			t.Error(err)
-		}
-	})
+}
+
+// RemoveForeign removes the other program's state from a node that outlives the test.
+func (n *Network) RemoveForeign(t testing.TB) {
+	t.Helper()
+	if err := n.Node.Do(removeForeign); err != nil {
+		t.Error(err)
+	}
 }
 
 func foreignTable() error {
@@ -185,7 +188,6 @@ func foreignRoute() error {
 	return errors.Join(netlink.AddrReplace(lo, theirAddr), netlink.RouteReplace(theirRoute(lo)))
 }
 
-// removeForeign removes the other program's state. Less of it is there if Foreign was called twice.
 func removeForeign() error {
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {
