@@ -212,7 +212,7 @@ func (l *Locals) Check() error {
 	return errors.Join(errs...)
 }
 
-// Close implements userspace.Locals. It also removes what earlier agents have left in the kernel, apart from the
+// Close implements userspace.Locals. It also removes the state of earlier agents from the kernel, apart from the
 // servers of balancers: routes, the packet filter of the planes in the kernel, and settings. If another agent runs in
 // the namespace, it removes only its own routes.
 func (l *Locals) Close() error {

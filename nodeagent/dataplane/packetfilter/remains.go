@@ -135,7 +135,7 @@ func lastAddr(v6 bool) netip.Addr {
 	return netip.AddrFrom4([4]byte{0xff, 0xff, 0xff, 0xff})
 }
 
-// MasqueradeOf returns the masquerading of a server whose clients are in the given classes, if the sources of
+// MasqueradeOf returns the masquerading of a server with clients in the given classes, if the sources of the
 // classes in c are replaced. If no masquerading fits, it returns the one that replaces all sources, because
 // then the server's answers find their way in any case.
 func MasqueradeOf(c, clients Class, podsKnown bool) plan.Masquerade {

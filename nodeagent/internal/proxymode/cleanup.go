@@ -27,7 +27,7 @@ func Cleanup(o Options) error {
 	}
 	locals, err := o.locals()
 	if locals != nil {
-		err = locals.Close() // it also removes what planes in the kernel share
+		err = locals.Close() // it also removes the state that planes in the kernel share
 	}
 	return errors.Join(append(errs, err)...)
 }
