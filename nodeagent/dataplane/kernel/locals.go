@@ -90,7 +90,7 @@ func (l *Locals) Add(addr netip.Addr) error {
 
 // ensure makes an address local unless it is.
 func (l *Locals) ensure(addr netip.Addr) error {
-	if l.routes.IsLocal(addr) {
+	if l.isLocal(addr) {
 		return nil
 	}
 	if err := l.protect(); err != nil {
@@ -102,6 +102,12 @@ func (l *Locals) ensure(addr netip.Addr) error {
 	}
 	l.cover[addr] = route
 	return nil
+}
+
+// isLocal reports whether an address is local, without a question to the kernel if its range has a route.
+func (l *Locals) isLocal(addr netip.Addr) bool {
+	route := l.routeOf(addr)
+	return !route.IsSingleIP() && l.routes.Has(route) || l.routes.IsLocal(addr)
 }
 
 // routeOf returns the destination of the route for an address.
@@ -203,7 +209,7 @@ func (l *Locals) Check() error {
 	}
 	var errs []error
 	for addr := range l.users {
-		if l.routes.IsLocal(addr) {
+		if l.isLocal(addr) {
 			continue
 		}
 		l.log.Warn("drift repaired", "difference", "no route to "+l.routeOf(addr).String())

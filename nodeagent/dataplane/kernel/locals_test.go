@@ -17,6 +17,7 @@ import (
 	"portolan.dev/nodeagent/dataplane/dataplanetest/netnstest"
 	"portolan.dev/nodeagent/dataplane/host"
 	"portolan.dev/nodeagent/dataplane/kernel"
+	"portolan.dev/nodeagent/dataplane/packetfilter"
 	"portolan.dev/nodeagent/dataplane/userspace"
 	"portolan.dev/nodeagent/kerneltest"
 	"portolan.dev/nodeagent/kerneltest/topology"
@@ -278,4 +279,36 @@ func (w *localsWorld) withoutRights() error {
 	}
 	w.made()
 	return nil
+}
+
+// TestLocalsRemoveRulesOfPlanes checks that the rules and routes that a plane in the kernel has left are removed even if
+// it had no servers, and that those of an agent that still runs stay.
+func TestLocalsRemoveRulesOfPlanes(t *testing.T) {
+	w := newLocalsWorld(t)
+	f, err := packetfilter.New(w.ns.Path, ranges, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(f.Install(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	r := routes(t, w.ns)
+	if err := r.Add(ranges[0]); err != nil {
+		t.Fatal(err)
+	}
+	left := w.inventory()
+	w.options.Shared = true
+	second := w.open()
+	add(t, second, "10.96.0.5", "203.0.113.9")
+	if err := second.Close(); err != nil {
+		t.Error(err)
+	}
+	if wrong := netnstest.Differences(left, w.inventory()); len(wrong) > 0 {
+		t.Errorf("beside another agent: %q", wrong)
+	}
+	w.options.Shared = false
+	if err := w.open().Close(); err != nil {
+		t.Error(err)
+	}
+	w.unchanged()
 }
