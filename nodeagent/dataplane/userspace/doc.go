@@ -1,5 +1,5 @@
 // Package userspace is the data plane without requirements: a TCP and UDP proxy in this process,
-// which needs no root, no kernel modules and no rules.
+// which needs no kernel modules and no rules, and no root for addresses that are local already.
 //
 // The proxy listens on every frontend itself, so a frontend's address must belong to the machine
 // (on Linux, all of 127.0.0.0/8 does), or Locals must make it local, and its port must be free. A proxy differs from planes in the
