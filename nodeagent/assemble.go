@@ -1,6 +1,8 @@
 package nodeagent
 
 import (
+	"fmt"
+
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
 
@@ -22,10 +24,17 @@ import (
 )
 
 // openPlane opens the data plane of the configured mode, or of the next best one.
-func (d *Daemon) openPlane() (err error) {
-	d.plane, d.fallback, err = proxymode.Open(d.cfg.proxyMode(d.machine, d.log, d.host.Metrics))
+func (d *Daemon) openPlane() error {
+	if d.claim = d.machine.Claim(); d.claim == nil {
+		d.log.Warn("another agent runs on this machine: its state in the kernel is left alone")
+	}
+	opened, err := proxymode.Open(d.cfg.proxyMode(d.machine, d.claim == nil, d.log, d.host.Metrics))
+	d.plane, d.fallback, d.left = opened.Plane, opened.Fallback, opened.Left
 	return err
 }
+
+// removeLeft is the operation that has failed if an earlier agent's state may still capture packets.
+const removeLeft = "remove what an earlier agent has left in the kernel"
 
 // assemble builds the parts of the agent around its data plane.
 func (d *Daemon) assemble() error {
@@ -54,6 +63,9 @@ func (d *Daemon) assemble() error {
 			d.advertiser.Synced()
 		},
 	})
+	if d.left != nil {
+		d.syncer.ReportNodeFailure(removeLeft, fmt.Errorf("%w; stop the agent, and run as root: nodeagent cleanup", d.left), events.FailedToProgram)
+	}
 	scripts, err := script.Open(d.cfg.CheckDir, d.cfg.CheckUser)
 	if err != nil {
 		return err

@@ -32,7 +32,7 @@ type Config struct {
 	UserspaceRanges    []netip.Prefix `flag:"userspace-ranges" usage:"ranges in which the userspace mode may listen; services at other addresses are not served, and get an event; empty: all addresses of the machine"`
 	Strict             bool           `flag:"strict" default:"false" usage:"fail if the kernel does not support the proxy-mode (auto: ipvs), instead of falling back to the next one"`
 	NodePortAddresses  []netip.Prefix `flag:"nodeport-addresses" usage:"CIDRs of the node's addresses that serve node ports; empty: all addresses of the node, and its loopback addresses"`
-	StrictARP          bool           `flag:"strict-arp" default:"true" usage:"do not answer ARP requests for addresses that no device of the node has, such as external IPs (sysctls arp_ignore and arp_announce); kernel modes only"`
+	StrictARP          bool           `flag:"strict-arp" default:"true" usage:"do not answer ARP requests for addresses that no device of the node has, such as external IPs (sysctls arp_ignore and arp_announce); in userspace mode from the first virtual address on"`
 	AnnounceInterfaces []string       `flag:"announce-interfaces" usage:"patterns of the interfaces, such as eth*, on which the node answers ARP and neighbour discovery for the load-balancer addresses that lbctl gives it; empty: none"`
 
 	BGPPeers           []string      `flag:"bgp-peers" usage:"routers to which the node advertises load-balancer addresses by BGP, as ADDRESS@AS or ADDRESS:PORT@AS, such as 10.0.0.1@64513; a session has the routes of the family of its addresses; empty: no BGP"`

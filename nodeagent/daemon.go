@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"sync"
@@ -60,7 +61,9 @@ type Daemon struct {
 	healthz  net.Listener // nil: none
 
 	plane    dataplane.Plane
-	fallback string // why the configured mode is not used; empty: it is used
+	fallback string    // why the configured mode is not used; empty: it is used
+	claim    io.Closer // nil: another agent runs on the machine
+	left     error     // of removing the state of an earlier agent in another mode
 
 	view       *view.View
 	follower   *changes.Follower
@@ -205,6 +208,9 @@ func (d *Daemon) close() {
 		if err := d.plane.Close(); err != nil {
 			d.log.Warn("data plane", "err", err)
 		}
+	}
+	if d.claim != nil {
+		d.claim.Close()
 	}
 	if d.lis != nil {
 		d.lis.Close()

@@ -2,10 +2,13 @@ package nodeagent
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net/netip"
 	"time"
 
 	"portolan.dev/nodeagent/dataplane"
+	"portolan.dev/nodeagent/dataplane/kernelmode"
 	"portolan.dev/nodeagent/internal/linux"
 	"portolan.dev/nodeagent/machine"
 	"portolan.dev/services/kit/app"
@@ -17,7 +20,7 @@ func (d *Daemon) Plane() dataplane.Plane { return d.plane }
 // NewPrepared builds an agent of this machine, and calls the prepare functions on it once its data
 // plane is open, before its parts are built around the plane.
 func NewPrepared(cfg Config, host app.Host, prepare ...func(*Daemon)) (*Daemon, error) {
-	d, err := newDaemon(linux.Machine{}, cfg, host)
+	d, err := newDaemon(untouched{}, cfg, host)
 	if err != nil {
 		return nil, err
 	}
@@ -33,6 +36,17 @@ func NewPrepared(cfg Config, host app.Host, prepare ...func(*Daemon)) (*Daemon, 
 	return d, nil
 }
 
+// untouched is this machine. Tests leave its kernel as it is.
+type untouched struct{ linux.Machine }
+
+// Claim implements machine.Machine: another agent may run on this machine.
+func (untouched) Claim() io.Closer { return nil }
+
+// Locals implements machine.Machine.
+func (untouched) Locals(kernelmode.Options) (machine.Locals, error) {
+	return nil, errors.ErrUnsupported
+}
+
 // Interpose wraps the data plane of an agent that is being prepared.
 func (d *Daemon) Interpose(wrap func(dataplane.Plane) dataplane.Plane) { d.plane = wrap(d.plane) }
 
@@ -41,7 +55,7 @@ func (d *Daemon) SetLocal(local func() ([]netip.Addr, error)) { d.machine = read
 
 // readdressed is this machine with other addresses.
 type readdressed struct {
-	linux.Machine
+	untouched
 	local func() ([]netip.Addr, error)
 }
 
@@ -54,7 +68,7 @@ func (d *Daemon) SetSpeaker(open func(machine.SpeakerOptions) (machine.Speaker, 
 
 // speaking is this machine with another speaker.
 type speaking struct {
-	linux.Machine
+	untouched
 	open func(machine.SpeakerOptions) (machine.Speaker, error)
 }
 

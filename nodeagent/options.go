@@ -16,13 +16,14 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
-// proxyMode returns the configuration of the proxy mode. Only the userspace plane uses the metrics.
-func (c *Config) proxyMode(m machine.Machine, log *slog.Logger, metrics prometheus.Registerer) proxymode.Options {
+// proxyMode returns the configuration of the proxy mode. Only the userspace plane uses the metrics. shared is set if
+// another agent runs on the machine.
+func (c *Config) proxyMode(m machine.Machine, shared bool, log *slog.Logger, metrics prometheus.Registerer) proxymode.Options {
 	return proxymode.Options{
-		Mode: c.ProxyMode, Strict: c.Strict, DataDir: c.DataDir, Modes: m.Modes(), Metrics: metrics, Log: log,
+		Mode: c.ProxyMode, Strict: c.Strict, DataDir: c.DataDir, Modes: m.Modes(), Locals: m.Locals, Metrics: metrics, Log: log,
 		UserspaceRanges: c.UserspaceRanges,
 		Kernel: kernelmode.Options{
-			ServiceCIDRs: c.ServiceCIDR, Count: c.TrafficMetrics > 0, StrictARP: c.StrictARP,
+			Shared: shared, ServiceCIDRs: c.ServiceCIDR, Count: c.TrafficMetrics > 0, StrictARP: c.StrictARP,
 			Timeouts: kernelmode.Timeouts{TCP: c.IPVSTCPTimeout, TCPFin: c.IPVSTCPFinTimeout, UDP: c.IPVSUDPTimeout},
 			Tracking: kernelmode.Tracking{
 				MaxPerCore: c.ConntrackMaxPerCore, Min: c.ConntrackMin,
@@ -60,9 +61,14 @@ func (c *Config) facts(node, zone string, nodePorts []netip.Addr) plan.Facts {
 }
 
 // Cleanup removes everything from a machine's kernel that the agent with this configuration has put
-// there, and nothing else. The agent must not be running.
+// there, and nothing else. The agent must not be running. If another one runs on the machine, only the state in this
+// agent's journals is removed.
 func Cleanup(m machine.Machine, cfg Config, log *slog.Logger) error {
-	return errors.Join(proxymode.Cleanup(cfg.proxyMode(m, log, nil)), endHandOvers(m), localproxy.RemoveRoutes(m.LocalRoutes))
+	claim := m.Claim()
+	if claim != nil {
+		defer claim.Close()
+	}
+	return errors.Join(proxymode.Cleanup(cfg.proxyMode(m, claim == nil, log, nil)), endHandOvers(m), localproxy.RemoveRoutes(m.LocalRoutes))
 }
 
 // endHandOvers ends the hand-overs of a machine.

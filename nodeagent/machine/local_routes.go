@@ -1,6 +1,13 @@
 package machine
 
-import "net/netip"
+import (
+	"net/netip"
+
+	"portolan.dev/nodeagent/dataplane/userspace"
+)
+
+// Locals makes the addresses local at which the userspace plane listens.
+type Locals = userspace.Locals
 
 // LocalRoutes make addresses local to the machine, without an address on any device, so that its
 // programs can listen at them. They stay in force without the agent. It is not safe for concurrent

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"context"
+	"io"
 	"net/netip"
 
 	"portolan.dev/nodeagent/dataplane/kernelmode"
@@ -30,6 +31,12 @@ type Machine interface {
 	Listeners() []plan.Frontend
 	// OpenSpeaker opens sessions of BGP. If the machine cannot, the error is errors.ErrUnsupported.
 	OpenSpeaker(SpeakerOptions) (Speaker, error)
+	// Claim marks that an agent runs on the machine, until the result is closed. It is nil if another agent runs, with
+	// which this one shares the kernel.
+	Claim() io.Closer
+	// Locals opens the part of the machine's routing table in which the userspace plane makes virtual addresses
+	// local. If the machine has none, the error is errors.ErrUnsupported.
+	Locals(kernelmode.Options) (Locals, error)
 	// Modes returns the proxy modes in which the kernel may forward, in the order in which they are
 	// tried.
 	Modes() []kernelmode.Mode

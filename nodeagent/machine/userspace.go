@@ -3,6 +3,7 @@ package machine
 import (
 	"context"
 	"errors"
+	"io"
 	"net/netip"
 
 	"portolan.dev/nodeagent/dataplane/kernelmode"
@@ -32,6 +33,14 @@ func (Userspace) HandOvers() (HandOvers, error) { return nil, errors.ErrUnsuppor
 
 // LocalRoutes implements Machine.
 func (Userspace) LocalRoutes() (LocalRoutes, error) { return nil, errors.ErrUnsupported }
+
+// Claim implements Machine. Nothing is claimed, because the kernel is left alone.
+func (Userspace) Claim() io.Closer { return io.NopCloser(nil) }
+
+// Locals implements Machine.
+func (Userspace) Locals(kernelmode.Options) (Locals, error) {
+	return nil, errors.ErrUnsupported
+}
 
 // Listeners implements Machine. On other systems than Linux it finds none.
 func (Userspace) Listeners() []plan.Frontend { return listeners() }

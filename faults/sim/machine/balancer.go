@@ -172,6 +172,9 @@ func (b balancer) Read(ids []kernel.ID) (map[plan.Frontend]kernel.Server, error)
 	return found, nil
 }
 
+// Own implements kernel.Balancer. The journal is never lost.
+func (balancer) Own() ([]kernel.ID, error) { return nil, nil }
+
 // Backends implements kernel.Balancer.
 func (b balancer) Backends(ids ...kernel.ID) (map[plan.Frontend][]kernel.Backend, error) {
 	found, err := b.Read(ids)

@@ -3,6 +3,7 @@ package machine
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"net/netip"
 	"slices"
@@ -72,6 +73,14 @@ func (p *Process) HandOvers() (nodemachine.HandOvers, error) { return nil, error
 // LocalRoutes implements nodemachine.Machine.
 func (p *Process) LocalRoutes() (nodemachine.LocalRoutes, error) { return nil, errors.ErrUnsupported }
 
+// Claim implements nodemachine.Machine. A machine has one agent.
+func (p *Process) Claim() io.Closer { return io.NopCloser(nil) }
+
+// Locals implements nodemachine.Machine. No agent of a simulation forwards in userspace.
+func (p *Process) Locals(kernelmode.Options) (nodemachine.Locals, error) {
+	return nil, errors.ErrUnsupported
+}
+
 // Listeners implements nodemachine.Machine. No program listens on the machine.
 func (p *Process) Listeners() []plan.Frontend { return nil }
 
@@ -81,6 +90,7 @@ func (p *Process) Modes() []kernelmode.Mode {
 	return []kernelmode.Mode{kernel.Mode(mode,
 		func(o kernel.Options) (*kernel.Plane, error) { return kernel.NewOn(p, o, open) },
 		func(o kernel.Options) (*kernel.Predecessor, error) { return kernel.OpenPredecessor(o, open) },
+		func(string) (bool, error) { return false, nil },
 	)}
 }
 
@@ -94,6 +104,9 @@ func (p *Process) Flows() (kernel.FlowTable, error) { return flows{}, nil }
 func (p *Process) Filter(_, _ []netip.Prefix) (kernel.PacketFilter, error) {
 	return &filter{process: p, wanted: newRules(), references: map[packetfilter.Element]int{}}, nil
 }
+
+// Remains implements kernel.Host. The journal is never lost.
+func (p *Process) Remains() (*packetfilter.Remains, error) { return &packetfilter.Remains{}, nil }
 
 // Setting implements kernel.Host.
 func (p *Process) Setting(name string) (string, error) {

@@ -17,7 +17,7 @@ type RouteOwner uint8
 
 // The owners of routes.
 const (
-	// PlaneRoutes are the routes of a plane in the kernel, to addresses that it forwards.
+	// PlaneRoutes are the routes of a plane, to addresses that it forwards.
 	PlaneRoutes RouteOwner = 112
 	// ProxyRoutes are the routes to addresses that a proxy on the node serves.
 	ProxyRoutes RouteOwner = 113
@@ -31,6 +31,9 @@ type Routes struct {
 	watch  *Watch
 	lo     int
 	have   map[netip.Prefix]bool
+	// others are the local routes of other programs and of the kernel itself. They stay as they are, and
+	// their prefixes need no route of the owner.
+	others map[netip.Prefix]bool
 }
 
 // NewRoutes reads the routes of an owner.
@@ -39,7 +42,7 @@ func NewRoutes(owner RouteOwner) (*Routes, error) {
 	if err != nil {
 		return nil, fmt.Errorf("routes: %w", err)
 	}
-	r := &Routes{owner: owner, handle: handle}
+	r := &Routes{owner: owner, handle: handle, have: map[netip.Prefix]bool{}, others: map[netip.Prefix]bool{}}
 	if err := r.open(); err != nil {
 		r.Close()
 		return nil, err
@@ -101,27 +104,32 @@ func listWhole[T any](read func() ([]T, error)) (list []T, err error) {
 
 // Read reads the routes from the kernel again.
 func (r *Routes) Read() error {
-	found := map[netip.Prefix]bool{}
-	filter := &netlink.Route{Table: unix.RT_TABLE_LOCAL, Protocol: netlink.RouteProtocol(r.owner)}
+	have, others := map[netip.Prefix]bool{}, map[netip.Prefix]bool{}
+	filter := &netlink.Route{Table: unix.RT_TABLE_LOCAL, Type: unix.RTN_LOCAL}
 	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
 		routes, err := listWhole(func() ([]netlink.Route, error) {
-			return r.handle.RouteListFiltered(family, filter, netlink.RT_FILTER_TABLE|netlink.RT_FILTER_PROTOCOL)
+			return r.handle.RouteListFiltered(family, filter, netlink.RT_FILTER_TABLE|netlink.RT_FILTER_TYPE)
 		})
 		if err != nil {
 			return fmt.Errorf("read routes: %w", err)
 		}
 		for i := range routes {
-			if p, ok := prefixOf(routes[i].Dst); ok {
-				found[p] = true
+			p, ok := prefixOf(routes[i].Dst)
+			switch {
+			case !ok:
+			case routes[i].Protocol == netlink.RouteProtocol(r.owner):
+				have[p] = true
+			default:
+				others[p] = true
 			}
 		}
 	}
-	r.have = found
+	r.have, r.others = have, others
 	return nil
 }
 
-// Has reports whether the owner has a route for p.
-func (r *Routes) Has(p netip.Prefix) bool { return r.have[p] }
+// Has reports whether p has a local route.
+func (r *Routes) Has(p netip.Prefix) bool { return r.have[p] || r.others[p] }
 
 // All returns the owner's routes.
 func (r *Routes) All() []netip.Prefix {
@@ -132,16 +140,26 @@ func (r *Routes) All() []netip.Prefix {
 	return out
 }
 
-// Add makes a prefix local.
+// Add makes a prefix local. If it has a route of another program already, that route stays.
 func (r *Routes) Add(p netip.Prefix) error {
 	if r.have[p] {
 		return nil
 	}
-	if err := r.handle.RouteReplace(r.route(p)); err != nil {
+	switch err := r.handle.RouteAdd(r.route(p)); {
+	case errors.Is(err, unix.EEXIST):
+		r.others[p] = true
+	case err != nil:
 		return fmt.Errorf("route to %s: %w", p, err)
+	default:
+		r.have[p] = true
 	}
-	r.have[p] = true
 	return nil
+}
+
+// IsLocal reports whether the kernel delivers packets to an address on this machine.
+func (r *Routes) IsLocal(addr netip.Addr) bool {
+	found, err := r.handle.RouteGet(addr.AsSlice())
+	return err == nil && len(found) > 0 && found[0].Type == unix.RTN_LOCAL
 }
 
 // Delete removes a route of the owner.

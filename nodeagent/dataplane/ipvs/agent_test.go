@@ -101,7 +101,7 @@ func TestAgentIsKilledUnderLoad(t *testing.T) {
 }
 
 // TestModeChangesToUserspace checks that the userspace mode takes over from the kernel and gives
-// back to it. It needs the addresses on the node.
+// back to it. The address belongs to a device, which must make no difference.
 func TestModeChangesToUserspace(t *testing.T) {
 	w := newAgentWorld(t)
 	at := fresh(t, w.Network)

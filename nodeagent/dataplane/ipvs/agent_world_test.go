@@ -135,13 +135,14 @@ func (w *agentWorld) applied(client nodeagentv1.NodeAgentServiceClient) *nodeage
 	return res
 }
 
-// cleanup removes the state that agents have left, and checks that nothing remains.
-func (w *agentWorld) cleanup() {
+// cleanup removes the state that agents have left, and checks that nothing remains but the given virtual
+// servers of others.
+func (w *agentWorld) cleanup(theirs ...string) {
 	w.t.Helper()
 	if err := program.Cleanup(w.t.Context(), []string{"-data-dir", w.cfg.DataDir}); err != nil {
 		w.t.Fatal(err)
 	}
-	if left := table(w.t, w.Network); strings.Contains(left, "TCP ") {
+	if left := table(w.t, w.Network); strings.Count(left, "TCP ") != len(theirs) {
 		w.t.Errorf("left behind:\n%s", left)
 	}
 	if found, err := filepath.Glob(filepath.Join(w.cfg.DataDir, "*.journal")); err != nil || len(found) > 0 {
@@ -156,8 +157,8 @@ type process struct {
 	done chan struct{}
 }
 
-// spawn starts an agent in a mode.
-func (w *agentWorld) spawn(mode string) *process {
+// spawn starts an agent in a mode. The functions change its process.
+func (w *agentWorld) spawn(mode string, change ...func(*exec.Cmd)) *process {
 	w.t.Helper()
 	list := func(of []netip.Prefix) string { return of[0].String() + "," + of[1].String() }
 	p := &process{t: w.t, done: make(chan struct{}), Cmd: exec.Command("/proc/self/exe",
@@ -166,6 +167,9 @@ func (w *agentWorld) spawn(mode string) *process {
 		"-service-cidr", list(w.cfg.ServiceCIDR), "-pod-cidr", list(w.cfg.PodCIDR), "-proxy-mode", mode, "-log-level", "error")}
 	p.Env = append(os.Environ(), agentEnv+"=1")
 	p.Stdout, p.Stderr = os.Stdout, os.Stderr
+	for _, c := range change {
+		c(p.Cmd)
+	}
 	if err := p.Start(); err != nil {
 		w.t.Fatal(err)
 	}

@@ -160,26 +160,21 @@ func TestDrift(t *testing.T) {
 func TestManyServersAndOneError(t *testing.T) {
 	n, p := start(t)
 	foreign := netnstest.Server(nthFrontend(700))
-	netnstest.Program(t, p, foreign)
-	if err := p.Close(); err != nil {
+	if err := newFloor(t, n.Node.Path, []*plan.VirtualServer{foreign}, 1).send(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(n.Journal); err != nil {
-		t.Fatal(err)
-	}
-	next := openPlane(t, n)
 	var servers []*plan.VirtualServer
 	for i := range uint32(1000) {
 		servers = append(servers, netnstest.Server(nthFrontend(i), netip.AddrPortFrom(netnstest.Nth(netnstest.Pods[0], i), 80)))
 	}
-	failures := next.Apply(t.Context(), dataplanetest.Changes(servers...))
+	failures := p.Apply(t.Context(), dataplanetest.Changes(servers...))
 	if len(failures) != 1 || failures[0].Frontend != foreign.Frontend {
 		t.Errorf("%d failures: %+v", len(failures), failures)
 	}
-	if s := netnstest.State(t, next); len(s.Servers) != 999 {
+	if s := netnstest.State(t, p); len(s.Servers) != 999 {
 		t.Errorf("%d servers in the kernel", len(s.Servers))
 	}
-	if err := next.Cleanup(); err != nil {
+	if err := p.Cleanup(); err != nil {
 		t.Fatal(err)
 	}
 	// The header of the list has an arrow too. No backend of ours may be left.
@@ -252,4 +247,11 @@ func table(t testing.TB, n *netnstest.Network) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// TestStateWithoutJournal checks that a plane without a journal goes on as before.
+func TestStateWithoutJournal(t *testing.T) {
+	kerneltest.Need(t)
+	n := netnstest.NewNetwork(t)
+	netnstest.LoseJournal(t, n, func() netnstest.Plane { return openPlane(t, n) })
 }

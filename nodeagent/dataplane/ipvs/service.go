@@ -33,7 +33,7 @@ func changeOf(o *kernel.Op) batch.Change {
 		if o.Kind == kernel.SetServer {
 			c.Command = batch.UpdateService
 		}
-		c.Service.SchedName, c.Service.Flags = o.Settings.Scheduler, o.Settings.Flags
+		c.Service.SchedName, c.Service.Flags = o.Settings.Scheduler, o.Settings.Flags|mark
 		c.Service.Timeout = uint32(o.Settings.Affinity / time.Second)
 	case kernel.DeleteServer:
 		c.Command = batch.DelService

@@ -28,9 +28,13 @@ func (p *Plane) adopt() error {
 	return p.restore()
 }
 
-// readJournalAndKernel reads the journal and the kernel.
+// readJournalAndKernel reads the journal and the kernel, and makes up for entries that the journal has lost.
 func (p *Plane) readJournalAndKernel() error {
 	if err := p.journal.Each(p.loadEntry); err != nil {
+		return err
+	}
+	recovered, err := p.recoverFronts()
+	if err != nil {
 		return err
 	}
 	if err := p.balancer.SetSources(p.sources); err != nil {
@@ -53,6 +57,9 @@ func (p *Plane) readJournalAndKernel() error {
 				return err
 			}
 		}
+	}
+	if err := p.completeJournal(recovered); err != nil {
+		return err
 	}
 	for _, f := range p.fronts { // the journal does not contain their backends
 		p.syncFront(f)
@@ -111,6 +118,7 @@ func (p *Plane) restore() error {
 	if err := p.filter.Install(); err != nil {
 		return err
 	}
+	p.retryRemovals()
 	p.reconcileFronts(slices.Collect(maps.Values(p.fronts)))
 	return p.closeRoutes()
 }

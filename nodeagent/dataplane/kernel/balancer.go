@@ -37,6 +37,10 @@ type Balancer interface {
 	// Read reads servers back, by the kernel's frontend. Servers that do not exist are missing in
 	// the result.
 	Read(ids []ID) (map[plan.Frontend]Server, error)
+	// Own returns the servers in the kernel that bear the mark of a balancer of this kind, even if no plane of
+	// this process has added them. If the balancer splits, a server for external clients has no Frontend.
+	// Otherwise For equals Frontend in every ID, and the frontends of stand-ins are not known.
+	Own() ([]ID, error)
 	// Backends reads the backends of some servers with their numbers of connections.
 	Backends(ids ...ID) (map[plan.Frontend][]Backend, error)
 	// Traffic reads the counters of servers, by the kernel's frontend. It may be called during a

@@ -28,7 +28,7 @@ func (p *Plane) Cleanup() error {
 	for _, r := range p.routes.All() {
 		errs = append(errs, p.routes.Delete(r))
 	}
-	errs = append(errs, p.filter.Remove(), host.Within(p.opts.Namespace, p.restoreSettings))
+	errs = append(errs, p.filter.Remove(), host.Within(p.opts.Namespace, p.arpSettings().restore))
 	for i := range p.settings { // nor are settings repaired
 		p.settings[i].Watch = false
 	}

@@ -22,3 +22,13 @@ func EncodeSources(s *plan.Sources) string { return string(appendSources(nil, s)
 
 // DecodeSources is the inverse of EncodeSources.
 func DecodeSources(value string) (s plan.Sources, err error) { return s, readSources(value, &s) }
+
+// Kill ends Locals like the death of the process: everything stays as it is.
+func (l *Locals) Kill() {
+	close(l.stop)
+	<-l.stopped
+	l.routes.Close()
+	if l.journal != nil {
+		l.journal.file.Close()
+	}
+}

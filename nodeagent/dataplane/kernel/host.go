@@ -22,6 +22,8 @@ type Host interface {
 	// virtual addresses. Stand-ins are virtual addresses too, but clients may not use them
 	// directly.
 	Filter(ranges, standIns []netip.Prefix) (PacketFilter, error)
+	// Remains reads the rules of a packet filter that an earlier process has left.
+	Remains() (*packetfilter.Remains, error)
 	host.SettingStore
 	// Advice returns settings that may harm the plane's traffic, but that the plane does not change
 	// because they also concern other traffic.

@@ -24,12 +24,16 @@ import (
 // A journal belongs to one network namespace of one boot. A journal of another one is ignored,
 // because its state no longer exists.
 //
+// A journal that is missing or damaged is not complete: the kernel may have state that it lacks. The file
+// says so until SetComplete, because the next process would otherwise take it for complete.
+//
 // Entries are not synced to the disk: a crash of the machine that loses them loses the kernel's
 // state too.
 type Journal struct {
 	path     string // empty: in memory only
 	identity string
 	file     *os.File
+	complete bool
 	live     map[string]string
 	pending  []byte // entries that are not written yet
 	entries  int    // in the file, including the pending ones
@@ -49,6 +53,7 @@ const (
 func OpenJournal(path string) (*Journal, error) {
 	j := &Journal{path: path, live: map[string]string{}}
 	if path == "" {
+		j.complete = true
 		return j, nil
 	}
 	var err error
@@ -78,6 +83,9 @@ func identity() (string, error) {
 	return fmt.Sprintf("portolan 2 %s net:%d", strings.TrimSpace(string(boot)), ns.Ino), nil
 }
 
+// incompleteSuffix follows the identity in the file of a journal that is not complete.
+const incompleteSuffix = " incomplete"
+
 // read replays the file. It stops at an entry that a crash has truncated.
 func (j *Journal) read() error {
 	f, err := os.Open(j.path)
@@ -89,16 +97,22 @@ func (j *Journal) read() error {
 	}
 	defer f.Close()
 	in := bufio.NewReaderSize(f, 1<<20)
+	marked := true
 	for first := true; ; first = false {
 		entry, err := readEntry(in)
 		switch {
+		case !first && errors.Is(err, io.EOF):
+			j.complete = !marked
+			return nil
 		case errors.Is(err, errDamaged), errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
 			return err
-		case first && string(entry) != j.identity:
-			return nil
 		case first:
+			text, isMarked := strings.CutSuffix(string(entry), incompleteSuffix)
+			if marked = isMarked; text != j.identity {
+				return nil
+			}
 			continue
 		}
 		key, value, there, ok := splitEntry(entry)
@@ -183,7 +197,11 @@ func (j *Journal) rewrite() error {
 		return j.unwritten(err)
 	}
 	b, start := openEntry(nil)
-	b = closeEntry(append(b, j.identity...), start)
+	b = append(b, j.identity...)
+	if !j.complete {
+		b = append(b, incompleteSuffix...)
+	}
+	b = closeEntry(b, start)
 	for key, value := range j.live {
 		b = appendEntry(b, key, value, true)
 	}
@@ -215,6 +233,22 @@ func (j *Journal) unwritten(err error) error {
 		Err:    fmt.Errorf("journal %s: %w", j.path, err),
 		Remedy: "make room in its folder, or make it writable: the kernel is not told of changes before",
 	}
+}
+
+// Complete reports whether the journal has everything that the kernel may have of the plane.
+func (j *Journal) Complete() bool { return j.complete }
+
+// SetComplete writes into the file that the journal is complete, with all entries.
+func (j *Journal) SetComplete() error {
+	if j.complete {
+		return nil
+	}
+	j.complete = true
+	if err := j.rewrite(); err != nil {
+		j.complete = false
+		return err
+	}
+	return nil
 }
 
 // Get returns the value of a key.

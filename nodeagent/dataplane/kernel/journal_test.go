@@ -200,3 +200,40 @@ func TestJournalThatCannotBeWritten(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// TestIncompleteJournal checks that a journal that was missing or damaged is incomplete in the next processes too, with
+// the entries that it has, until a process declares it complete.
+func TestIncompleteJournal(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	reopen := func(what string, complete bool, entries int, use func(*kernel.Journal)) {
+		t.Helper()
+		j := openJournal(t, path)
+		if j.Complete() != complete || len(content(t, j)) != entries {
+			t.Errorf("%s: complete %t with %d entries, want %t with %d", what, j.Complete(), len(content(t, j)), complete, entries)
+		}
+		use(j)
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reopen("missing", false, 0, func(j *kernel.Journal) { j.Put("a", "1") })
+	reopen("after a process that did not end its start", false, 1, func(j *kernel.Journal) {
+		if err := j.SetComplete(); err != nil {
+			t.Fatal(err)
+		}
+		j.Put("b", "2")
+	})
+	reopen("complete", true, 2, func(*kernel.Journal) {})
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, text[:len(text)-1], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reopen("damaged", false, 1, func(*kernel.Journal) {})
+	reopen("after the damage", false, 1, func(*kernel.Journal) {})
+	if j := openJournal(t, ""); !j.Complete() {
+		t.Error("a journal in memory is incomplete")
+	}
+}

@@ -41,5 +41,8 @@ func (l linux) Filter(ranges, standIns []netip.Prefix) (PacketFilter, error) {
 	return f, nil
 }
 
+// Remains implements Host.
+func (l linux) Remains() (*packetfilter.Remains, error) { return packetfilter.ReadRemains(l.netns) }
+
 // Advice implements Host.
 func (linux) Advice() []kernelmode.Setting { return host.Advice() }

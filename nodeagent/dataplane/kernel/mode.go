@@ -2,10 +2,12 @@ package kernel
 
 import "portolan.dev/nodeagent/dataplane/kernelmode"
 
-// Mode returns the mode of a balancer for agents, from functions that call New and OpenPredecessor.
-func Mode(name string, open func(Options) (*Plane, error), precede func(Options) (*Predecessor, error)) kernelmode.Mode {
+// Mode returns the mode of a balancer for agents, from functions that call New and OpenPredecessor. The
+// function hasState looks for servers in a namespace.
+func Mode(name string, open func(Options) (*Plane, error), precede func(Options) (*Predecessor, error), hasState func(namespace string) (bool, error)) kernelmode.Mode {
 	return kernelmode.Mode{
-		Name: name,
+		Name:     name,
+		HasState: func(o kernelmode.Options) (bool, error) { return hasState(o.Namespace) },
 		Open: func(o kernelmode.Options) (kernelmode.Plane, error) {
 			p, err := open(o)
 			if err != nil {

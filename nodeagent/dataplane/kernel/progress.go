@@ -22,8 +22,10 @@ func (p *Plane) openJournals() (err error) {
 	if path != "" {
 		path += progressSuffix
 	}
-	p.progress, err = OpenJournal(path)
-	return err
+	if p.progress, err = OpenJournal(path); err != nil {
+		return err
+	}
+	return p.progress.SetComplete() // nothing makes up for lost progress
 }
 
 // flushJournals writes the pending entries of both files.

@@ -11,56 +11,71 @@ import (
 // removed. The values are the settings' original values.
 const settingKey = "setting "
 
+// arpSettings are the settings of host.StrictARP, with their original values in a journal. Its methods run in
+// the namespace of the journal.
+type arpSettings struct {
+	store   host.SettingStore
+	journal *Journal
+}
+
+func (p *Plane) arpSettings() arpSettings { return arpSettings{p.host, p.journal} }
+
 // applyStrictARP makes the settings of host.StrictARP, or restores the original ones if StrictARP
 // is off. It runs in the plane's namespace.
 func (p *Plane) applyStrictARP() ([]kernelmode.Setting, error) {
 	if !p.opts.StrictARP {
-		return nil, p.restoreSettings()
+		return nil, p.arpSettings().restore()
 	}
+	return p.arpSettings().apply(p.opts.OriginalSettings)
+}
+
+// apply makes the settings. The original values are in the journal before. Inherited are the values from
+// before the plane that this one replaces.
+func (a arpSettings) apply(inherited map[string]string) ([]kernelmode.Setting, error) {
 	for _, s := range host.StrictARP {
 		key := settingKey + s.Name
-		if _, known := p.journal.Get(key); known {
+		if _, known := a.journal.Get(key); known {
 			continue
 		}
-		found, err := p.host.Setting(s.Name)
+		found, err := a.store.Setting(s.Name)
 		if err != nil {
 			continue // ApplySettings reports it
 		}
 		s.Before = found
-		if before, inherited := p.opts.OriginalSettings[s.Name]; inherited {
-			p.journal.Put(key, before)
+		if before, known := inherited[s.Name]; known {
+			a.journal.Put(key, before)
 		} else if !s.Holds() {
-			p.journal.Put(key, s.Before)
+			a.journal.Put(key, s.Before)
 		}
 	}
-	if err := p.journal.Flush(); err != nil {
+	if err := a.journal.Flush(); err != nil {
 		return nil, err
 	}
-	return host.ApplySettings(p.host, host.StrictARP), nil
+	return host.ApplySettings(a.store, host.StrictARP), nil
 }
 
-// restoreSettings restores the values that settings had before the first plane. A setting that
-// another program has changed since is left alone. It runs in the plane's namespace.
-func (p *Plane) restoreSettings() error {
+// restore restores the values that the settings had before the first plane. A setting that another program
+// has changed since is left alone.
+func (a arpSettings) restore() error {
 	var errs []error
 	for _, s := range host.StrictARP {
-		before, known := p.journal.Get(settingKey + s.Name)
+		before, known := a.journal.Get(settingKey + s.Name)
 		if !known {
 			continue
 		}
-		if found, err := p.host.Setting(s.Name); err == nil && found == s.Want {
-			errs = append(errs, p.host.Set(s.Name, before))
+		if found, err := a.store.Setting(s.Name); err == nil && found == s.Want {
+			errs = append(errs, a.store.Set(s.Name, before))
 		}
-		p.journal.Delete(settingKey + s.Name)
+		a.journal.Delete(settingKey + s.Name)
 	}
-	return errors.Join(append(errs, p.journal.Flush())...)
+	return errors.Join(append(errs, a.journal.Flush())...)
 }
 
-// foundSettings returns the values that settings had before the plane.
-func (p *Plane) foundSettings() map[string]string {
+// original returns the values that the settings had before the first plane.
+func (a arpSettings) original() map[string]string {
 	found := map[string]string{}
 	for _, s := range host.StrictARP {
-		if before, known := p.journal.Get(settingKey + s.Name); known {
+		if before, known := a.journal.Get(settingKey + s.Name); known {
 			found[s.Name] = before
 		}
 	}

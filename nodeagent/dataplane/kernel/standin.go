@@ -3,11 +3,17 @@ package kernel
 import (
 	"hash/fnv"
 	"net/netip"
+	"slices"
 )
 
 // StandIns are the ranges of stand-in addresses. A stand-in replaces the address of a service if
 // external clients have backends of their own. Packets to stand-ins never leave the node.
 var StandIns = []netip.Prefix{netip.MustParsePrefix("240.112.0.0/16"), netip.MustParsePrefix("fd70:6f72:746f:6c61::/64")}
+
+// isStandIn reports whether an address is in the ranges of stand-ins.
+func isStandIn(addr netip.Addr) bool {
+	return slices.ContainsFunc(StandIns, func(p netip.Prefix) bool { return p.Contains(addr) })
+}
 
 // standIns assigns stand-ins to addresses.
 type standIns struct {

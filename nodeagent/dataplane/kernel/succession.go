@@ -46,13 +46,15 @@ func (p *Plane) inherit(from *plan.State) error {
 // Reading it changes nothing.
 type Predecessor struct{ plane *Plane }
 
-// OpenPredecessor reads the state that a plane with these options has left. Without a journal there
-// is no predecessor.
+// OpenPredecessor reads the state that a plane with these options has left.
 func OpenPredecessor(o Options, open func() (Balancer, error)) (*Predecessor, error) {
 	p := &Plane{
-		opts: o, log: slog.New(slog.DiscardHandler), wake: wake.New(),
+		opts: o, host: linux{netns: o.Namespace}, log: o.Log, wake: wake.New(),
 		fronts: map[plan.Frontend]*frontendState{}, services: map[plan.Frontend]*service{}, standIns: newStandIns(), routedAddrs: map[netip.Addr]int{},
-		draining: map[*service]bool{},
+		draining: map[*service]bool{}, uncertain: map[plan.Frontend]uncertainServer{},
+	}
+	if p.log == nil {
+		p.log = slog.New(slog.DiscardHandler)
 	}
 	err := host.Within(o.Namespace, func() (err error) {
 		if p.balancer, err = open(); err != nil {
@@ -85,7 +87,7 @@ func (d *Predecessor) State() *plan.State {
 
 // OriginalSettings returns the values that settings had before the predecessor, by name, for the
 // plane that will restore them.
-func (d *Predecessor) OriginalSettings() map[string]string { return d.plane.foundSettings() }
+func (d *Predecessor) OriginalSettings() map[string]string { return d.plane.arpSettings().original() }
 
 // Remove removes the predecessor's balancer state from the kernel, and its journal. State that
 // planes share stays for the plane that has replaced it.
@@ -93,6 +95,9 @@ func (d *Predecessor) Remove() error {
 	var ops []Op
 	for _, s := range d.plane.services {
 		ops = append(ops, Op{Kind: DeleteServer, ID: s.id})
+	}
+	for _, u := range d.plane.uncertain {
+		ops = append(ops, Op{Kind: DeleteServer, ID: u.id})
 	}
 	err := errors.Join(append(d.plane.balancer.Apply(ops), d.plane.balancer.Remove())...)
 	if err != nil {

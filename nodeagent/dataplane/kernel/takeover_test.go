@@ -32,6 +32,8 @@ func (h *simpleHost) Filter(_, _ []netip.Prefix) (kernel.PacketFilter, error) {
 	return simpleFilter{h}, nil
 }
 
+func (h *simpleHost) Remains() (*packetfilter.Remains, error) { return &packetfilter.Remains{}, nil }
+
 type simpleRoutes struct{}
 
 func (simpleRoutes) Read() error                                 { return nil }

@@ -19,6 +19,9 @@ type Mode struct {
 	Name string
 	// Open opens the plane.
 	Open func(Options) (Plane, error)
+	// HasState reports whether the kernel has servers that an agent has left in this mode, as far as they can
+	// be recognised. It changes nothing.
+	HasState func(Options) (bool, error)
 	// OpenPredecessor reads the state that an agent has left in this mode.
 	OpenPredecessor func(Options) (Predecessor, error)
 }
@@ -29,8 +32,12 @@ type Options struct {
 	// Namespace is the path of a network namespace. Empty: the namespace of the process.
 	Namespace string
 	// Journal is the path of the file that identifies the plane's state when the agent starts
-	// again. If it is empty, existing state in the kernel counts as another program's.
+	// again. If the file is lost, the state is recognised by its marks. If the path is empty, existing servers
+	// in the kernel count as another program's.
 	Journal string
+	// Shared is set if another agent runs in the namespace. State that the journal lacks may then be that agent's,
+	// so it is left alone.
+	Shared bool
 	// ServiceCIDRs are the ranges of virtual addresses. An address outside of them gets a route of
 	// its own.
 	ServiceCIDRs []netip.Prefix

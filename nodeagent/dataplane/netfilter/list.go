@@ -58,6 +58,22 @@ func ReadLists(netns string, read func(*netlink.Conn) error) error {
 	return nil
 }
 
+// HasTable reports whether a namespace has a table with one of these names, in the family ip or ip6.
+func HasTable(netns string, names ...string) (has bool, err error) {
+	return has, ReadLists(netns, func(conn *netlink.Conn) error {
+		has = false
+		for _, family := range []byte{unix.NFPROTO_IPV4, unix.NFPROTO_IPV6} {
+			for _, name := range names {
+				err := ReadList(conn, List{Message: unix.NFT_MSG_GETTABLE, Family: family, Table: name}, func([]byte) { has = true })
+				if err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
 // List selects the objects to read from a table: chains, rules or, with a set, elements.
 type List struct {
 	Message    netlink.HeaderType

@@ -31,6 +31,23 @@ func MergePrefixes(prefixes []netip.Prefix, v6 bool) []AddrRange {
 	return out
 }
 
+// Prefixes returns the fewest prefixes that have exactly the addresses of the range.
+func (r AddrRange) Prefixes() (out []netip.Prefix) {
+	for first := r.First; first.IsValid() && !r.Last.Less(first); {
+		p := netip.PrefixFrom(first, first.BitLen())
+		for p.Bits() > 0 {
+			wider := netip.PrefixFrom(first, p.Bits()-1)
+			if wider.Masked().Addr() != first || r.Last.Less(lastOf(wider)) {
+				break
+			}
+			p = wider
+		}
+		out = append(out, p)
+		first = lastOf(p).Next() // invalid after the last address of the family
+	}
+	return out
+}
+
 func lastOf(p netip.Prefix) netip.Addr {
 	b := p.Masked().Addr().AsSlice()
 	for i := p.Bits(); i < len(b)*8; i++ {

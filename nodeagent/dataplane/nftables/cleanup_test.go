@@ -6,6 +6,8 @@ import (
 	google "github.com/google/nftables"
 
 	"portolan.dev/nodeagent/dataplane/dataplanetest/netnstest"
+	"portolan.dev/nodeagent/kerneltest"
+	"portolan.dev/nodeagent/plan"
 )
 
 // TestCleanupOfManyServers checks that Cleanup leaves nothing, even if the kernel reports so many
@@ -58,4 +60,11 @@ func TestManyServersComeAndGo(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestStateWithoutJournal checks that a plane without a journal goes on as before.
+func TestStateWithoutJournal(t *testing.T) {
+	kerneltest.Need(t)
+	n := netnstest.NewNetwork(t)
+	netnstest.LoseJournal(t, n, func() netnstest.Plane { return openPlane(t, n) })
 }

@@ -58,3 +58,8 @@ func probe(namespace string, counts bool) error {
 	}
 	return err
 }
+
+// HasState reports whether a namespace has tables of the plane, or tables of a probe that was interrupted.
+func HasState(namespace string) (bool, error) {
+	return netfilter.HasTable(namespace, tableName, probeName)
+}

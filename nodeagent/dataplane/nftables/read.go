@@ -55,6 +55,25 @@ func (b *balancer) Read(ids []kernel.ID) (map[plan.Frontend]kernel.Server, error
 	return out, nil
 }
 
+// Own implements kernel.Balancer. The tables have the balancer's name, so all servers in them are its own.
+func (b *balancer) Own() ([]kernel.ID, error) {
+	var ids []kernel.ID
+	for _, t := range b.tables {
+		r, err := b.readTable(t)
+		if err != nil {
+			return nil, err
+		}
+		for k := range r.servers {
+			id := kernel.ID{For: k.Frontend}
+			if !k.outside {
+				id.Frontend = k.Frontend
+			}
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
 // recount counts the servers of each chain. The numbers of the chains have been read from the
 // kernel.
 func (t *table) recount(numbers map[class]uint32) {

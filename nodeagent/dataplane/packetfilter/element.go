@@ -141,6 +141,8 @@ const (
 	SameDevice
 	allSources = Pods | Node | Outside
 	allClasses = allSources | SameDevice
+	// InternalClasses are the classes of internal clients.
+	InternalClasses = Pods | Node | SameDevice
 )
 
 // PodsKnown reports whether there are ranges of pods of a family.

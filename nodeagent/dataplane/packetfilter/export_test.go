@@ -6,3 +6,6 @@ func (f *Filter) SetLimit(name Set, size uint32) {
 		t.sets[name].Size = size
 	}
 }
+
+// IsEmpty reports whether tables were not there when they were read.
+func IsEmpty(t *Tables) bool { return len(t.structure) == 0 && len(t.elements) == 0 }

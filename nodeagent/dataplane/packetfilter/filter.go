@@ -337,6 +337,19 @@ func (f *Filter) Remove() error {
 	return f.flush()
 }
 
+// RemoveTables removes the tables of a filter from a namespace, if there are any.
+func RemoveTables(netns string) error {
+	has, err := netfilter.HasTable(netns, filterTable)
+	if err != nil || !has {
+		return err
+	}
+	f, err := New(netns, nil, nil)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Remove(), f.Close())
+}
+
 // Installed reports whether the kernel has the filter.
 func (f *Filter) Installed() bool { return f.installed }
 

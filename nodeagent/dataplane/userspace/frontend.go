@@ -25,6 +25,7 @@ type frontend struct {
 	sources plan.Sources
 	servers [len(plan.Audiences)]server
 	socket  socket // nil: closed
+	local   bool   // the address is added to the plane's Locals
 	err     error  // why the socket could not be opened
 }
 
@@ -34,10 +35,11 @@ type server struct {
 	pool    *backends.Pool      // nil: not needed so far, or drained
 }
 
-// allows reports whether the source ranges admit a client.
-func (s *server) allows(client netip.Addr) bool {
-	return !s.planned.Restricted ||
-		slices.ContainsFunc(s.planned.Allowed, func(r netip.Prefix) bool { return r.Contains(client) })
+// allows reports whether the source ranges admit a client with any of these addresses.
+func (s *server) allows(client []netip.Prefix) bool {
+	return !s.planned.Restricted || slices.ContainsFunc(s.planned.Allowed, func(r netip.Prefix) bool {
+		return slices.ContainsFunc(client, func(c netip.Prefix) bool { return c.IsSingleIP() && r.Contains(c.Addr()) })
+	})
 }
 
 func newFrontend(p *Plane, key plan.Frontend) *frontend { return &frontend{plane: p, key: key} }
@@ -91,24 +93,30 @@ func (s *server) replace(v *plan.VirtualServer) {
 
 // updateSocket opens or closes the socket as the pools require.
 func (f *frontend) updateSocket() error {
-	wanted := false
+	planned, wanted := false, false
 	for _, s := range f.servers {
+		planned = planned || s.planned != nil
 		wanted = wanted || s.planned != nil && s.pool.TakesNew()
 	}
-	switch {
-	case !wanted && f.socket != nil:
-		f.socket.Close()
-		f.socket = nil
-		f.plane.metrics.sockets.Dec()
-	case wanted && f.socket == nil:
-		f.socket, f.err = f.listen()
-		if f.err == nil {
-			f.plane.metrics.sockets.Inc()
-		}
-		return f.err
+	if !wanted && f.socket != nil {
+		f.closeSocket()
 	}
 	f.err = nil
-	return nil
+	if planned {
+		f.err = f.makeLocal()
+	}
+	if f.err == nil && wanted && f.socket == nil {
+		if f.socket, f.err = f.listen(); f.err == nil {
+			f.plane.metrics.sockets.Inc()
+		}
+	}
+	return f.err
+}
+
+func (f *frontend) closeSocket() {
+	f.socket.Close()
+	f.socket = nil
+	f.plane.metrics.sockets.Dec()
 }
 
 func (f *frontend) setSources(s plan.Sources) {
@@ -121,13 +129,17 @@ func (f *frontend) setSources(s plan.Sources) {
 func (f *frontend) poolFor(client netip.Addr) *backends.Pool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	clients := []netip.Prefix{netip.PrefixFrom(client, client.BitLen())}
 	audience := plan.External
-	if f.sources.IsInternal(client) {
+	switch {
+	case client == f.key.Addr.Addr() && f.local: // a program of the node uses the address that it connects to
+		audience, clients = plan.Internal, f.sources.Node
+	case f.sources.IsInternal(client):
 		audience = plan.Internal
 	}
 	for _, a := range [...]plan.Audience{audience, plan.AnyClient} {
 		if s := &f.servers[a]; s.planned != nil {
-			if s.allows(client) {
+			if s.allows(clients) {
 				return s.pool
 			}
 			return nil
@@ -187,9 +199,7 @@ func (f *frontend) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.socket != nil {
-		f.socket.Close()
-		f.socket = nil
-		f.plane.metrics.sockets.Dec()
+		f.closeSocket()
 	}
 	for _, s := range f.servers {
 		if s.pool != nil {

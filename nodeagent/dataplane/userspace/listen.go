@@ -8,15 +8,19 @@ import (
 	"net/netip"
 	"syscall"
 
+	"portolan.dev/nodeagent/dataplane"
 	"portolan.dev/nodeagent/plan"
 )
 
-// listen opens the frontend's socket and starts to serve it.
+// listen opens the frontend's socket and starts to serve it. An address that was made local needs no device.
 func (f *frontend) listen() (socket, error) {
-	if f.key.Protocol == plan.UDP {
-		return f.listenUDP()
-	}
 	var lc net.ListenConfig
+	if f.local {
+		lc.Control = freeBind
+	}
+	if f.key.Protocol == plan.UDP {
+		return f.listenUDP(&lc)
+	}
 	lis, err := lc.Listen(context.Background(), network("tcp", f.key.Addr), f.key.Addr.String())
 	if err != nil {
 		return nil, fmt.Errorf("listen %s: %w", f.key, causeOf(err))
@@ -46,6 +50,12 @@ func causeOf(err error) error {
 // remedy returns the advice for operators about a socket that cannot be opened.
 func remedy(f plan.Frontend, err error) string {
 	port := f.Addr.Port()
+	if of, ok := errors.AsType[*dataplane.NodeError](err); ok {
+		return of.Remedy
+	}
+	if of, ok := errors.AsType[*NotLocalError](err); ok {
+		return of.Remedy
+	}
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return fmt.Sprintf("another program has port %d (see: ss -lnp 'sport = :%d'): stop it, or bind it to one address instead of all", port, port)

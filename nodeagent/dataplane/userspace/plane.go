@@ -22,6 +22,9 @@ type Options struct {
 	// Ranges are the ranges in which the plane may listen. A frontend outside of them fails with
 	// ErrNotSupported. Default: all addresses.
 	Ranges []netip.Prefix
+	// Locals makes the addresses of frontends local, except node ports. Close closes it. Default: the addresses
+	// must be local.
+	Locals Locals
 
 	// MaxAttempts is the maximum number of backends that are dialled for one connection. Default 5.
 	MaxAttempts int
@@ -134,9 +137,7 @@ func (p *Plane) change(wanted plan.FrontendServers) dataplane.Failure {
 		p.frontends[wanted.Frontend] = f
 	}
 	err := f.change(wanted.Servers, p.sources)
-	if f.unused() {
-		delete(p.frontends, wanted.Frontend)
-	}
+	p.removeUnused(f)
 	if err != nil {
 		return dataplane.Failure{Err: err, Remedy: remedy(wanted.Frontend, err)}
 	}
@@ -169,10 +170,15 @@ func (p *Plane) Programmed(key plan.Key) *plan.VirtualServer {
 	return f.programmed(key.Audience)
 }
 
-// State implements dataplane.Plane.
+// State implements dataplane.Plane. It also makes addresses local again, because no step would do that.
 func (p *Plane) State(context.Context) (*plan.State, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.opts.Locals != nil && !p.closed {
+		if err := p.opts.Locals.Check(); err != nil {
+			return nil, err
+		}
+	}
 	state := &plan.State{Sources: p.sources, Servers: map[plan.Key]*plan.VirtualServer{}}
 	for key, f := range p.frontends {
 		for _, a := range plan.Audiences {
@@ -202,6 +208,10 @@ func (p *Plane) Connections(keys ...plan.Key) map[plan.Key]map[netip.AddrPort]ui
 // all goroutines of the plane have ended.
 func (p *Plane) Close() error {
 	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return nil
+	}
 	p.closed = true
 	p.cancel()
 	for _, f := range p.frontends {
@@ -209,14 +219,25 @@ func (p *Plane) Close() error {
 	}
 	p.mu.Unlock()
 	p.running.Wait()
-	return nil
+	if p.opts.Locals == nil {
+		return nil
+	}
+	return p.opts.Locals.Close()
 }
 
 // sweep removes a frontend that was deleted and has no connections left.
 func (p *Plane) sweep(key plan.Frontend) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if f := p.frontends[key]; f != nil && f.unused() {
-		delete(p.frontends, key)
+	if f := p.frontends[key]; f != nil {
+		p.removeUnused(f)
+	}
+}
+
+// removeUnused removes a frontend that has no servers and no connections.
+func (p *Plane) removeUnused(f *frontend) {
+	if f.unused() {
+		delete(p.frontends, f.key)
+		f.releaseLocal()
 	}
 }

@@ -11,8 +11,14 @@ import (
 
 // mayListen reports whether the plane may listen at an address.
 func (p *Plane) mayListen(addr netip.Addr) bool {
-	ranges := p.opts.Ranges
-	return len(ranges) == 0 || slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Contains(addr) })
+	return Within(p.opts.Ranges, netip.PrefixFrom(addr, addr.BitLen()))
+}
+
+// Within reports whether a plane with these ranges may listen at all addresses of r.
+func Within(ranges []netip.Prefix, r netip.Prefix) bool {
+	return len(ranges) == 0 || slices.ContainsFunc(ranges, func(p netip.Prefix) bool {
+		return p.Bits() <= r.Bits() && p.Contains(r.Addr())
+	})
 }
 
 // errOutside returns the error for a frontend at an address where the plane may not listen.

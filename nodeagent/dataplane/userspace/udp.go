@@ -1,6 +1,7 @@
 package userspace
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -30,12 +31,12 @@ type udpSocket struct {
 	flows  map[netip.AddrPort]*flow
 }
 
-func (f *frontend) listenUDP() (socket, error) {
-	conn, err := net.ListenUDP(network("udp", f.key.Addr), net.UDPAddrFromAddrPort(f.key.Addr))
+func (f *frontend) listenUDP(lc *net.ListenConfig) (socket, error) {
+	conn, err := lc.ListenPacket(context.Background(), network("udp", f.key.Addr), f.key.Addr.String())
 	if err != nil {
 		return nil, fmt.Errorf("listen %s: %w", f.key, causeOf(err))
 	}
-	s := &udpSocket{front: f, conn: conn, flows: map[netip.AddrPort]*flow{}}
+	s := &udpSocket{front: f, conn: conn.(*net.UDPConn), flows: map[netip.AddrPort]*flow{}}
 	f.plane.running.Go(s.receive)
 	return s, nil
 }

@@ -2,6 +2,11 @@ package linux
 
 import (
 	"context"
+	"errors"
+	"io"
+	"net"
+
+	"golang.org/x/sys/unix"
 
 	"portolan.dev/nodeagent/dataplane/host"
 	"portolan.dev/nodeagent/dataplane/ipvs"
@@ -45,10 +50,35 @@ func (Machine) LocalRoutes() (machine.LocalRoutes, error) {
 	return r, nil
 }
 
+// claimName is the name of the socket that marks that an agent runs in a network namespace. The kernel closes it with
+// the agent. As its first character says, it is no file.
+const claimName = "@portolan-nodeagent"
+
+// Claim implements machine.Machine.
+func (Machine) Claim() io.Closer {
+	lis, err := net.ListenUnix("unix", &net.UnixAddr{Name: claimName, Net: "unix"})
+	switch {
+	case errors.Is(err, unix.EADDRINUSE):
+		return nil
+	case err != nil: // without such sockets nothing is known of others
+		return io.NopCloser(nil)
+	}
+	return lis
+}
+
+// Locals implements machine.Machine.
+func (Machine) Locals(o kernelmode.Options) (machine.Locals, error) {
+	l, err := kernel.OpenLocals(o)
+	if err != nil { // l is a nil pointer, which is not a nil machine.Locals
+		return nil, err
+	}
+	return l, nil
+}
+
 // Modes implements machine.Machine.
 func (Machine) Modes() []kernelmode.Mode {
 	return []kernelmode.Mode{
-		kernel.Mode(ipvs.Name, ipvs.New, ipvs.OpenPredecessor),
-		kernel.Mode(nftables.Name, nftables.New, nftables.OpenPredecessor),
+		kernel.Mode(ipvs.Name, ipvs.New, ipvs.OpenPredecessor, ipvs.HasState),
+		kernel.Mode(nftables.Name, nftables.New, nftables.OpenPredecessor, nftables.HasState),
 	}
 }

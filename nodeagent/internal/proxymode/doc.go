@@ -5,8 +5,9 @@
 // mode takes over the state in force before any state of the old mode is removed.
 //
 // The invariant: the state of an agent in another mode of the kernel is removed only after the new
-// mode has taken it over, or if the configured mode is userspace. A mode may have state if its
-// journal exists.
+// mode has taken it over, or if the plane is the userspace one. A mode may have state if its
+// journal exists, or if the kernel has servers with the mode's mark, because a journal can be lost.
+// State that cannot be removed is reported, because it captures packets of the new plane.
 //
 // The choice is made once, when the agent starts. The alternative, to change the mode of a running
 // agent, would need planes that hand over to each other while changes arrive. A restart is the same

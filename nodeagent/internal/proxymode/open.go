@@ -1,7 +1,10 @@
 package proxymode
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"strings"
 
 	"portolan.dev/nodeagent/dataplane"
@@ -10,30 +13,41 @@ import (
 	"portolan.dev/nodeagent/plan"
 )
 
+// Opened is the result of Open.
+type Opened struct {
+	Plane dataplane.Plane
+	// Fallback is the reason why another mode than the configured one is used, with the remedy. Empty: the
+	// configured mode is used.
+	Fallback string
+	// Left is the error of removing the state of an earlier agent. That state may capture packets that the plane
+	// should get.
+	Left error
+}
+
 // Open opens the data plane of the configured mode. If the kernel does not support it, Open uses
-// the next best mode and returns the reason, with the remedy, unless the options are strict.
-func Open(o Options) (plane dataplane.Plane, fallback string, err error) {
+// the next best mode, unless the options are strict.
+func Open(o Options) (Opened, error) {
 	if o.Mode == IPTables {
 		o.Log.Info("proxy mode iptables is served by nftables, its modern form: no iptables rules are made")
 	}
 	var reasons []string
 	for _, mode := range o.candidates() {
-		plane, err := o.open(mode)
+		plane, left, err := o.open(mode)
 		if err == nil {
-			return plane, fallbackReason(mode.Name, reasons), nil
+			return Opened{plane, fallbackReason(mode.Name, reasons), left}, nil
 		}
 		if o.Strict {
-			return nil, "", fmt.Errorf("proxy-mode %s: %w", o.Mode, err)
+			return Opened{}, fmt.Errorf("proxy-mode %s: %w", o.Mode, err)
 		}
 		reasons = append(reasons, fmt.Sprintf("%s does not work here: %v", mode.Name, err))
 	}
-	if len(reasons) == 0 {
-		if err := Cleanup(o); err != nil {
-			o.warnStateLeft(err)
-		}
+	left := Cleanup(o)
+	locals, err := o.locals()
+	if err != nil {
+		o.Log.Warn("virtual addresses are not made local", "err", err)
 	}
-	plane = userspace.New(userspace.Options{Log: o.Log, Metrics: o.Metrics, Ranges: o.UserspaceRanges})
-	return plane, fallbackReason(Userspace, reasons), nil
+	plane := userspace.New(userspace.Options{Log: o.Log, Metrics: o.Metrics, Ranges: o.UserspaceRanges, Locals: locals})
+	return Opened{plane, fallbackReason(Userspace, reasons), left}, nil
 }
 
 // fallbackReason returns the reason why a mode is used although others were tried first. It is
@@ -47,47 +61,57 @@ func fallbackReason(used string, reasons []string) string {
 }
 
 // open opens the plane of a mode. It takes over the state of an agent in another mode. No client
-// notices, except that open connections of IPVS end.
-func (o *Options) open(mode kernelmode.Mode) (kernelmode.Plane, error) {
+// notices, except that open connections of IPVS end. The first error is that of removing the other mode's state.
+func (o *Options) open(mode kernelmode.Mode) (plane kernelmode.Plane, left, err error) {
 	options := o.kernel(mode.Name)
-	before := o.predecessors(mode.Name)
+	before, left := o.predecessors(mode.Name)
 	for _, p := range before {
 		defer p.Close() //nolint:errcheck // there is nothing to lose any more
 		options.InitialState = join(options.InitialState, p.State())
 		options.OriginalSettings = p.OriginalSettings() // two predecessors would have the same values
 	}
-	plane, err := mode.Open(options)
-	if err != nil {
-		return nil, err
+	left = errors.Join(left, o.endUserspace())
+	if plane, err = mode.Open(options); err != nil {
+		return nil, nil, err
 	}
 	for _, p := range before {
-		if err := p.Remove(); err != nil {
-			o.warnStateLeft(err)
-		}
+		left = errors.Join(left, p.Remove())
 	}
-	return plane, nil
+	return plane, left, nil
 }
 
 // predecessors returns the state that agents have left in the kernel in other modes.
-func (o *Options) predecessors(mode string) []kernelmode.Predecessor {
-	var all []kernelmode.Predecessor
+func (o *Options) predecessors(mode string) (all []kernelmode.Predecessor, left error) {
 	for _, m := range o.Modes {
-		if m.Name == mode || !o.hasKernelState(m.Name) {
+		if m.Name == mode {
+			continue
+		}
+		has, err := o.hasKernelState(m)
+		left = errors.Join(left, err)
+		if !has {
 			continue
 		}
 		p, err := m.OpenPredecessor(o.kernel(m.Name))
 		if err != nil {
-			o.Log.Warn("state of an earlier agent not read", "proxy_mode", m.Name, "err", err)
+			left = errors.Join(left, fmt.Errorf("state of an earlier agent in mode %s: %w", m.Name, err))
 			continue
 		}
 		all = append(all, p)
 	}
-	return all
+	return all, left
 }
 
-// warnStateLeft logs that the state of an earlier agent could not be removed.
-func (o *Options) warnStateLeft(err error) {
-	o.Log.Warn("state of an earlier agent may remain in the kernel", "err", err)
+// endUserspace restores the settings of an agent in userspace mode that was killed. Its sockets have ended with
+// it, so its routes are of no use until the next plane has its own.
+func (o *Options) endUserspace() error {
+	if _, err := os.Stat(o.journal(Userspace)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	locals, err := o.locals()
+	if locals == nil {
+		return err
+	}
+	return locals.Close()
 }
 
 // join adds to a the servers that only b has. A nil state is empty.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"portolan.dev/nodeagent/dataplane/kernelmode"
@@ -15,11 +16,15 @@ import (
 var errNoModule = errors.New("no such module")
 
 // modeless are the modes of a kernel that supports none of them. They record the calls.
-type modeless struct{ calls []string }
+type modeless struct {
+	calls []string
+	left  []string // modes that have left servers in the kernel
+}
 
 func (m *modeless) mode(name string) kernelmode.Mode {
 	return kernelmode.Mode{
-		Name: name,
+		Name:     name,
+		HasState: func(kernelmode.Options) (bool, error) { return slices.Contains(m.left, name), nil },
 		Open: func(o kernelmode.Options) (kernelmode.Plane, error) {
 			m.calls = append(m.calls, "open "+name)
 			return nil, errNoModule
@@ -52,10 +57,11 @@ func TestOpenFallsBack(t *testing.T) {
 		Auto: {IPVS, NFTables}, IPVS: {IPVS, NFTables}, NFTables: {NFTables}, IPTables: {NFTables}, Userspace: nil,
 	} {
 		m := &modeless{}
-		plane, fallback, err := Open(m.options(t, mode))
+		opened, err := Open(m.options(t, mode))
 		if err != nil {
 			t.Fatal(err)
 		}
+		plane, fallback := opened.Plane, opened.Fallback
 		defer plane.Close()
 		var want []string
 		for _, name := range tried {
@@ -75,7 +81,7 @@ func TestStrictDoesNotFallBack(t *testing.T) {
 	m := &modeless{}
 	o := m.options(t, Auto)
 	o.Strict = true
-	if _, _, err := Open(o); !errors.Is(err, errNoModule) || !slices.Equal(m.calls, []string{"open " + IPVS}) {
+	if _, err := Open(o); !errors.Is(err, errNoModule) || !slices.Equal(m.calls, []string{"open " + IPVS}) {
 		t.Errorf("error %v after %q", err, m.calls)
 	}
 }
@@ -83,41 +89,76 @@ func TestStrictDoesNotFallBack(t *testing.T) {
 // TestOtherSystems checks that a machine without modes in the kernel forwards in userspace.
 func TestOtherSystems(t *testing.T) {
 	o := Options{Mode: Auto, DataDir: t.TempDir(), Log: kittest.Logger(t)}
-	plane, fallback, err := Open(o)
+	opened, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	plane, fallback := opened.Plane, opened.Fallback
 	defer plane.Close()
 	if plane.Name() != Userspace || !strings.Contains(fallback, "Linux only") {
 		t.Errorf("plane %s, fallback %q", plane.Name(), fallback)
 	}
 	o.Strict = true
-	if _, _, err := Open(o); !errors.Is(err, errNoKernelModes) {
+	if _, err := Open(o); !errors.Is(err, errNoKernelModes) {
 		t.Errorf("strict: %v", err)
 	}
 }
 
-// TestOpenReadsOtherModesWithAJournal checks that the state of a mode is taken over only from
-// another mode, and only if its journal exists.
-func TestOpenReadsOtherModesWithAJournal(t *testing.T) {
-	m := &modeless{}
-	plane, _, err := Open(m.options(t, NFTables, IPVS, NFTables))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer plane.Close()
-	if want := []string{"precede " + IPVS, "open " + NFTables}; !slices.Equal(m.calls, want) {
-		t.Errorf("calls %q, want %q", m.calls, want)
+// TestOpenReadsOtherModes checks that the state of another mode is taken over if its journal exists, and if the
+// kernel has servers of the mode although the journal is lost. If no mode works in the end, all of them are cleaned up.
+func TestOpenReadsOtherModes(t *testing.T) {
+	for name, c := range map[string]struct {
+		journals, left []string
+		want           []string
+	}{
+		"nothing":     {nil, nil, []string{"open " + NFTables}},
+		"its own":     {[]string{NFTables}, nil, []string{"open " + NFTables, "open " + NFTables}},
+		"a journal":   {[]string{IPVS, NFTables}, nil, []string{"precede " + IPVS, "open " + NFTables, "open " + IPVS, "open " + NFTables}},
+		"no journal":  {nil, []string{IPVS}, []string{"precede " + IPVS, "open " + NFTables, "open " + IPVS}},
+		"own servers": {nil, []string{NFTables}, []string{"open " + NFTables, "open " + NFTables}},
+	} {
+		m := &modeless{left: c.left}
+		opened, err := Open(m.options(t, NFTables, c.journals...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer opened.Plane.Close()
+		if !slices.Equal(m.calls, c.want) {
+			t.Errorf("%s: calls %q, want %q", name, m.calls, c.want)
+		}
+		if (opened.Left != nil) != (len(c.left) > 0) { // a journal alone may be from before a reboot
+			t.Errorf("%s: the state that could not be removed is %v", name, opened.Left)
+		}
 	}
 }
 
-// TestCleanup checks that exactly the modes with a journal are opened, and that errors are returned.
+// TestUserspaceWithoutRights checks that an agent that may not look for the servers of other modes takes them for
+// absent. It may not have left any.
+func TestUserspaceWithoutRights(t *testing.T) {
+	m := &modeless{}
+	o := m.options(t, Userspace)
+	for i := range o.Modes {
+		o.Modes[i].HasState = func(kernelmode.Options) (bool, error) { return false, syscall.EPERM }
+	}
+	opened, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Plane.Close()
+	if opened.Left != nil || len(m.calls) > 0 {
+		t.Errorf("left %v after %q", opened.Left, m.calls)
+	}
+}
+
+// TestCleanup checks that exactly the modes with a journal, or with servers in the kernel, are opened, and that
+// errors are returned.
 func TestCleanup(t *testing.T) {
 	m := &modeless{}
 	if err := Cleanup(m.options(t, Auto)); err != nil || len(m.calls) > 0 {
 		t.Errorf("without journals: error %v after %q", err, m.calls)
 	}
-	if err := Cleanup(m.options(t, Auto, NFTables)); !errors.Is(err, errNoModule) || !slices.Equal(m.calls, []string{"open " + NFTables}) {
+	m.left = []string{IPVS}
+	if err := Cleanup(m.options(t, Auto, NFTables)); !errors.Is(err, errNoModule) || !slices.Equal(m.calls, []string{"open " + IPVS, "open " + NFTables}) {
 		t.Errorf("error %v after %q", err, m.calls)
 	}
 }

@@ -2,6 +2,7 @@ package proxymode
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"net/netip"
@@ -12,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"portolan.dev/nodeagent/dataplane/kernelmode"
+	"portolan.dev/nodeagent/dataplane/userspace"
 )
 
 // runDir holds the journal of the kernel's state if there is no data directory. Like that state, it
@@ -31,6 +33,8 @@ type Options struct {
 	// Modes are the modes in which the machine's kernel can forward, in the order in which they are
 	// tried.
 	Modes []kernelmode.Mode
+	// Locals opens the routes of the userspace plane; nil: the machine has none.
+	Locals func(kernelmode.Options) (userspace.Locals, error)
 	// UserspaceRanges are the ranges in which the userspace plane may listen; empty: everywhere.
 	UserspaceRanges []netip.Prefix
 	// Metrics has the metrics of the userspace plane.
@@ -54,10 +58,23 @@ func (o *Options) kernel(mode string) kernelmode.Options {
 	return options
 }
 
-// hasKernelState reports whether an agent may have left state in the kernel in a mode.
-func (o *Options) hasKernelState(mode string) bool {
-	_, err := os.Stat(o.journal(mode))
-	return !errors.Is(err, fs.ErrNotExist)
+// hasKernelState reports whether an agent may have left state in the kernel in a mode: its journal exists, or
+// the kernel has servers that can be recognised without a journal.
+func (o *Options) hasKernelState(mode kernelmode.Mode) (bool, error) {
+	if _, err := os.Stat(o.journal(mode.Name)); !errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if o.Kernel.Shared {
+		return false, nil
+	}
+	has, err := mode.HasState(o.kernel(mode.Name))
+	switch {
+	case errors.Is(err, fs.ErrPermission): // an agent without rights may not look, and cannot have left anything
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("proxy mode %s: %w", mode.Name, err)
+	}
+	return has, nil
 }
 
 // candidates returns the modes in the kernel to try for the configured one, in order.

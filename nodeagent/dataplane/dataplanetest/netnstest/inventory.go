@@ -145,12 +145,20 @@ func noteServers(note func(string, ...any)) error {
 	return err
 }
 
-// foreign sets up the state of another program that forwards.
-func (n *Network) foreign(t testing.TB) {
+// Foreign sets up the state of another program that forwards.
+func (n *Network) Foreign(t testing.TB) {
 	t.Helper()
 	err := n.Node.Do(func() error { return errors.Join(foreignTable(), foreignRoute()) })
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// RemoveForeign removes the other program's state from a node that outlives the test.
+func (n *Network) RemoveForeign(t testing.TB) {
+	t.Helper()
+	if err := n.Node.Do(removeForeign); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -159,7 +167,7 @@ func foreignTable() error {
 	if err != nil {
 		return err
 	}
-	table := conn.AddTable(&nftables.Table{Name: "theirs", Family: nftables.TableFamilyIPv4})
+	table := conn.AddTable(theirs)
 	chain := conn.AddChain(&nftables.Chain{
 		Name: "theirs", Table: table, Type: nftables.ChainTypeNAT,
 		Hooknum: nftables.ChainHookPrerouting, Priority: nftables.ChainPriorityNATDest,
@@ -177,14 +185,40 @@ func foreignRoute() error {
 	if err != nil {
 		return err
 	}
-	addr := &netlink.Addr{IPNet: &net.IPNet{IP: net.IPv4(198, 51, 100, 2), Mask: net.CIDRMask(32, 32)}}
-	if err := netlink.AddrReplace(lo, addr); err != nil {
+	return errors.Join(netlink.AddrReplace(lo, theirAddr), netlink.RouteReplace(theirRoute(lo)))
+}
+
+func removeForeign() error {
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
 		return err
 	}
-	return netlink.RouteReplace(&netlink.Route{
+	if err := netlink.AddrDel(lo, theirAddr); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
+		return err
+	}
+	if err := netlink.RouteDel(theirRoute(lo)); err != nil && !errors.Is(err, unix.ESRCH) {
+		return err
+	}
+	conn, err := nftables.New()
+	if err != nil {
+		return err
+	}
+	conn.AddTable(theirs) // so that DelTable finds one
+	conn.DelTable(theirs)
+	return conn.Flush()
+}
+
+// The state of another program.
+var (
+	theirs    = &nftables.Table{Name: "theirs", Family: nftables.TableFamilyIPv4}
+	theirAddr = &netlink.Addr{IPNet: &net.IPNet{IP: net.IPv4(198, 51, 100, 2), Mask: net.CIDRMask(32, 32)}}
+)
+
+func theirRoute(lo netlink.Link) *netlink.Route {
+	return &netlink.Route{
 		Dst: &net.IPNet{IP: net.IPv4(198, 51, 100, 128), Mask: net.CIDRMask(25, 32)}, LinkIndex: lo.Attrs().Index,
 		Table: unix.RT_TABLE_LOCAL, Type: unix.RTN_LOCAL, Scope: netlink.SCOPE_HOST,
-	})
+	}
 }
 
 // Differences returns how an inventory differs from an earlier one, in order.

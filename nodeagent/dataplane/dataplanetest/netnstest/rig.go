@@ -152,7 +152,7 @@ func (r *Rig) Cleanup(t testing.TB) error {
 func (r *Rig) Occupy(t testing.TB, at plan.Frontend) (intact func() error) {
 	t.Helper()
 	before := r.inventory(t)
-	r.foreign(t)
+	r.Foreign(t)
 	if r.options.Occupy != nil {
 		r.options.Occupy(t, r.Network, at)
 	}
