@@ -7,7 +7,6 @@ import (
 
 	"portolan.dev/nodeagent/dataplane/dataplanetest/netnstest"
 	"portolan.dev/nodeagent/kerneltest"
-	"portolan.dev/nodeagent/plan"
 )
 
 // TestCleanupOfManyServers checks that Cleanup leaves nothing, even if the kernel reports so many
