@@ -17,6 +17,7 @@ import (
 
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/kit/health"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/obs"
@@ -59,6 +60,9 @@ type FollowerConfig struct {
 	// follows the kind Revocation and keeps the list up to date. These objects are not passed to
 	// Keep, Trim and Apply.
 	Revocations *identity.DenyList
+	// Guard catches panics of Keep and Trim: the object then stays in the view as it was. The daemon applies its
+	// objects under the same guard, by Each.
+	Guard *guard.Guard
 	// Log must be given.
 	Log *slog.Logger
 	// Metrics may be nil.
