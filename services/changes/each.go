@@ -18,9 +18,6 @@ const (
 func Each(g *guard.Guard, batch []Change, apply func(c *Change)) {
 	for i := range batch {
 		c := &batch[i]
-		g.Do(StepView, guard.Object(c.Key), func() error { //nolint:errcheck // the guard has reported a panic
-			apply(c)
-			return nil
-		})
+		g.Run(StepView, guard.Object(c.Key), func() { apply(c) })
 	}
 }

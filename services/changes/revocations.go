@@ -43,14 +43,13 @@ func (f *Follower) takeRevocations(batch []Change) []Change {
 			others = append(others, change)
 			continue
 		}
-		f.cfg.Guard.Do(stepRevoke, guard.Object(change.Key), func() error { //nolint:errcheck // the guard has reported a panic
+		f.cfg.Guard.Run(stepRevoke, guard.Object(change.Key), func() {
 			if r, ok := change.New.(*corev1.Revocation); ok {
 				added[change.Key.Name] = DenialOf(r)
 			} else {
 				delete(added, change.Key.Name)
 				removed = append(removed, change.Key.Name)
 			}
-			return nil
 		})
 	}
 	f.cfg.Revocations.Update(added, removed)

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/events"
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/kit/tracing"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
@@ -109,6 +111,7 @@ func (c *shard) lead(ctx context.Context) {
 	defer c.refusals.clear()
 	defer c.memories.reset()
 	defer c.legacy.reset()
+	defer c.cfg.Guard.Forget(stepSync, func(o guard.Object) bool { return c.has(object.Name{Namespace: o.Namespace, Name: o.Name}) })
 	defer c.setHeld(false)
 	c.resync()
 	w := c.newWriter(ctx)
@@ -201,8 +204,29 @@ func (c *shard) syncOne(ctx context.Context, w *writer, key object.Name) (*task,
 	defer cancel()
 	ctx, span := c.continueTrace(ctx, key)
 	t := &task{c: c, writer: w, key: key, objects: c.cfg.Index.Read(key)}
-	err := t.run(ctx)
+	err := c.cfg.Guard.Do(stepSync, serviceOf(key), func() error { return t.run(ctx) })
+	if isPanic(err) {
+		c.memories.forget(key)
+		c.cfg.Guard.Run(stepRemove, serviceOf(key), func() { t.makeRemovals(ctx, err) })
+	}
 	c.recordResult(ctx, key, t.objects.Service, err)
 	span.End(err)
 	return t, err
+}
+
+// Steps of a sync that can panic apart.
+const (
+	stepSync   = "sync"
+	stepRemove = "remove"
+)
+
+// serviceOf returns a service in the form of the guard.
+func serviceOf(key object.Name) guard.Object {
+	return guard.Object{Kind: "Service", Namespace: key.Namespace, Name: key.Name}
+}
+
+// isPanic reports whether an error is a panic, of which the guard has written an Event.
+func isPanic(err error) bool {
+	_, ok := errors.AsType[*guard.Panic](err)
+	return ok
 }

@@ -15,6 +15,7 @@ import (
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 	registryv1 "portolan.dev/api/registry/v1"
 
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/kit/obs"
 	"portolan.dev/services/object"
 )
@@ -41,6 +42,8 @@ type Config struct {
 	Registry grpc.ClientConnInterface
 	Log      *slog.Logger
 	Metrics  prometheus.Registerer
+	// Guard catches panics of the work for one node.
+	Guard *guard.Guard
 	// Nodes returns all nodes.
 	Nodes func() []*corev1.Node
 	// Grace is the time for which a node may be silent.
@@ -220,9 +223,11 @@ func (w *Watch) reconcile(ctx context.Context) {
 	count := map[nodeState]int{}
 	for _, j := range w.statusesOf(w.cfg.Nodes(), time.Now()) {
 		count[j.state]++
-		if want := wantedCondition(j.node, j.state, j.silence); want != nil {
-			w.write(ctx, j.node, want)
-		}
+		w.cfg.Guard.Run("ready", guard.Object{Kind: "Node", Name: j.node.GetMetadata().GetName()}, func() {
+			if want := wantedCondition(j.node, j.state, j.silence); want != nil {
+				w.write(ctx, j.node, want)
+			}
+		})
 	}
 	w.recordHeld(count[held])
 	w.silent.Set(float64(count[silent] + count[held]))

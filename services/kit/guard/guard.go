@@ -114,6 +114,14 @@ func (g *Guard) Do(step string, about Object, do func() error) (err error) {
 	return err
 }
 
+// Run does work that returns no error: a step for an object, as Do does it.
+func (g *Guard) Run(step string, about Object, do func()) {
+	_ = g.Do(step, about, func() error { // Do has reported a panic
+		do()
+		return nil
+	})
+}
+
 // recover records a panic of work, and sets the error of Do.
 func (g *Guard) recover(step string, about Object, err *error) {
 	value := recover()
