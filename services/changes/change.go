@@ -17,7 +17,8 @@ type Change struct {
 	Revision uint64
 	Kind     string
 	Key      object.Key
-	// Old is the object before the change, nil if the change created it.
+	// Old is the object before the change, nil if the change created it. If earlier changes of the object panicked in
+	// Each, it is the object before the first of them.
 	Old object.Object
 	// New is the object after the change, nil if the change deleted it.
 	New object.Object

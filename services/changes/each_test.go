@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats.go"
+
 	"portolan.dev/services/changes"
 	"portolan.dev/services/changes/changestest"
 	"portolan.dev/services/kit/guard"
@@ -109,5 +111,60 @@ func TestEachAppliesTheOtherChanges(t *testing.T) {
 	d.receive(d.sent(6))
 	if len(d.health.Warnings()) != 0 {
 		t.Errorf("warnings %q after the deletion", d.health.Warnings())
+	}
+}
+
+// TestOldIsTheVersionThatWasApplied checks that the change after one that panicked has the version that the daemon
+// has, in the same batch, in the next one and in a snapshot.
+func TestOldIsTheVersionThatWasApplied(t *testing.T) {
+	log := changestest.New(t)
+	log.Put(service("web", 1))
+	d := drive(t, log, "Service")
+	var applied []string
+	d.config(func(cfg *changes.FollowerConfig) {
+		g := guard.New(kittest.Logger(t), d.metrics, d.health)
+		version := func(o object.Object) string {
+			if o == nil {
+				return "none"
+			}
+			return o.GetMetadata().GetLabels()["version"]
+		}
+		cfg.Guard = g
+		cfg.Apply = func(_ context.Context, batch []changes.Change, _ uint64) error {
+			changes.Each(g, batch, func(c *changes.Change) {
+				if version(c.New) == "13" {
+					panic("broken on purpose")
+				}
+				applied = append(applied, c.Key.Name+" "+version(c.Old)+"-"+version(c.New))
+			})
+			return nil
+		}
+	})
+	d.begin()
+	next := func(objects ...object.Object) {
+		t.Helper()
+		_, at := d.Position()
+		log.Put(objects...)
+		var messages []*nats.Msg
+		for revision := at + 1; revision <= log.Revision(); revision++ {
+			messages = append(messages, d.sent(revision))
+		}
+		d.receive(messages...)
+	}
+	next(service("web", 13), service("web", 13), service("web", 2)) // one batch
+	next(service("web", 13))
+	next(service("web", 13), service("new", 13))
+	next(service("web", 3), service("new", 1))
+	next(service("web", 13), service("gone", 13))
+	log.Delete(serviceKey("gone"))
+	d.receive(d.sent(log.Revision()))
+	log.Put(service("web", 4), node("n1"))
+	log.Prune(log.Revision() - 1)
+	d.receive(d.mark(log.Revision()), d.mark(log.Revision()))
+	if got, want := strings.Join(applied, ", "), "web none-1, web 1-2, web 2-3, new none-1, gone 13-none, web 3-4"; got != want {
+		t.Errorf("applied %s, want %s", got, want)
+	}
+	if len(d.health.Warnings()) != 0 {
+		t.Errorf("warnings %q", d.health.Warnings())
 	}
 }

@@ -136,6 +136,7 @@ type Follower struct {
 	epoch     string
 	revision  uint64 // of the view; applied is set to it after Apply
 	pending   []Change
+	former    formerVersions
 	lastApply time.Time // time of the last call of Apply
 
 	need          need
@@ -204,7 +205,7 @@ func NewFollower(cfg FollowerConfig) (*Follower, error) {
 	}
 	f := &Follower{
 		cfg: cfg, subjects: names, registry: registryv1.NewChangeServiceClient(cfg.Registry),
-		kinds: map[string]bool{}, view: newView(cfg.VersionsOnly), started: time.Now(), need: aSnapshot,
+		kinds: map[string]bool{}, view: newView(cfg.VersionsOnly), started: time.Now(), need: aSnapshot, former: formerVersions{},
 		outage: obs.Outage{
 			Log: cfg.Log, Down: "changes cannot be read from the registry", Up: "registry answers again", Tolerate: toleratedOutage,
 		},
@@ -362,6 +363,7 @@ func (f *Follower) callApply(ctx context.Context) error {
 	if done(err); err != nil {
 		return fmt.Errorf("apply revision %d: %w", revision, err)
 	}
+	f.former.note(f.cfg.Guard, batch)
 	f.applied.Store(revision)
 	return nil
 }

@@ -188,9 +188,10 @@ func (f *Follower) adopt(ctx context.Context, snap snapshot, asked time.Time, re
 	f.unverified.clear()
 	f.healing = false
 	diff := f.view.replace(snap, versionsTell)
-	for _, change := range diff {
-		if change.New == nil {
-			f.cfg.Guard.Done(stepRead, guard.Object(change.Key))
+	for i := range diff {
+		f.former.correct(&diff[i])
+		if diff[i].New == nil {
+			f.cfg.Guard.Done(stepRead, guard.Object(diff[i].Key))
 		}
 	}
 	if reason == afterForgery || reason == byRequest {

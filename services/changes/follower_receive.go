@@ -132,6 +132,7 @@ func (f *Follower) applyChange(change *registryv1.Change) {
 	} else if entry.Old = f.view.remove(key); entry.Old == nil {
 		return
 	}
+	f.former.correct(&entry)
 	f.pending = append(f.pending, entry)
 }
 

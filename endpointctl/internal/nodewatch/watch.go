@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -123,6 +124,7 @@ func (w *Watch) Lead(ctx context.Context) {
 	defer ticker.Stop()
 	defer w.silent.Set(0)
 	defer w.held.Set(0)
+	defer w.cfg.Guard.Forget(stepReady, func(guard.Object) bool { return true })
 	for {
 		select {
 		case <-ctx.Done():
@@ -219,11 +221,18 @@ func (w *Watch) delayMassLapse(j *nodeStatus) {
 	}
 }
 
+// stepReady is the step that sets the Ready condition of a node.
+const stepReady = "ready"
+
 func (w *Watch) reconcile(ctx context.Context) {
 	count := map[nodeState]int{}
-	for _, j := range w.statusesOf(w.cfg.Nodes(), time.Now()) {
+	nodes := w.cfg.Nodes()
+	w.cfg.Guard.Forget(stepReady, func(o guard.Object) bool {
+		return !slices.ContainsFunc(nodes, func(node *corev1.Node) bool { return node.GetMetadata().GetName() == o.Name })
+	})
+	for _, j := range w.statusesOf(nodes, time.Now()) {
 		count[j.state]++
-		w.cfg.Guard.Run("ready", guard.Object{Kind: "Node", Name: j.node.GetMetadata().GetName()}, func() {
+		w.cfg.Guard.Run(stepReady, guard.Object{Kind: "Node", Name: j.node.GetMetadata().GetName()}, func() {
 			if want := wantedCondition(j.node, j.state, j.silence); want != nil {
 				w.write(ctx, j.node, want)
 			}

@@ -166,10 +166,21 @@ func (g *Guard) Done(step string, about Object) {
 	}
 }
 
-// Forget forgets the panics of a step for the objects for which match returns true, because this replica does not
-// do the step for them any more.
+// Failed reports whether the last attempt at a step for an object panicked.
+func (g *Guard) Failed(step string, about Object) bool {
+	if g == nil || g.count.Load() == 0 {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	_, failed := g.failed[work{step, about}]
+	return failed
+}
+
+// Forget forgets the panics of a step for the objects for which match returns true, because the step is not done
+// for them any more: they are deleted, or another replica does it.
 func (g *Guard) Forget(step string, match func(Object) bool) {
-	if g == nil {
+	if g == nil || g.count.Load() == 0 {
 		return
 	}
 	g.mu.Lock()

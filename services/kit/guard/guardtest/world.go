@@ -43,7 +43,9 @@ func New(t testing.TB) *World {
 
 // Of returns the guard of a daemon's host, which writes Events to the registry. It is called before the daemon is
 // made.
-func Of(t testing.TB, host app.Host) *World { return newWorld(t, host.Guard, host.Metrics, host.Health) }
+func Of(t testing.TB, host app.Host) *World {
+	return newWorld(t, host.Guard, host.Metrics, host.Health)
+}
 
 func newWorld(t testing.TB, g *guard.Guard, metrics prometheus.Gatherer, checks *health.Registry) *World {
 	w := &World{Guard: g, t: t, metrics: metrics, health: checks}
