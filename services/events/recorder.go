@@ -67,9 +67,13 @@ func (r *Recorder) Warn(about *corev1.ObjectReference, namespace, reason, messag
 // Watch makes a guard write events about objects that are not applied, in their namespace or in the default one.
 func (r *Recorder) Watch(g *guard.Guard) {
 	g.ReportTo(func(o guard.Object, reason, message string) {
-		about := &corev1.ObjectReference{Kind: o.Kind, ApiVersion: "v1", Namespace: o.Namespace, Name: o.Name}
-		r.Warn(about, cmp.Or(o.Namespace, object.DefaultNamespace), reason, message)
+		r.Warn(Reference(o), cmp.Or(o.Namespace, object.DefaultNamespace), reason, message)
 	})
+}
+
+// Reference returns the reference of an event to an object of a guard, which does not know the object's uid.
+func Reference(o guard.Object) *corev1.ObjectReference {
+	return &corev1.ObjectReference{Kind: o.Kind, ApiVersion: "v1", Namespace: o.Namespace, Name: o.Name}
 }
 
 // Run writes the queued events until ctx is done.
