@@ -11,8 +11,10 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/nodeagent/internal/script"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/kit/wake"
 	"portolan.dev/services/object"
+	"portolan.dev/services/probe"
 )
 
 // podProber probes one pod. It has a goroutine for each container with a probe, and one that writes
@@ -122,10 +124,7 @@ func running(pod *corev1.Pod) bool {
 
 // probe checks one container periodically until ctx is done.
 func (pp *podProber) probe(ctx context.Context, c *containerProber) {
-	check, bad := pp.newCheck(c.container)
-	if bad != nil {
-		check = func(context.Context) error { return bad }
-	}
+	check := pp.guardedCheck(c)
 	if !app.Pause(ctx, c.timing.delay+pp.prober.jitter(c.timing.period)) {
 		return
 	}
@@ -150,6 +149,16 @@ func (pp *podProber) probe(ctx context.Context, c *containerProber) {
 		case <-ticker.C:
 		}
 	}
+}
+
+// guardedCheck returns the check of a container. A check that panics, or that cannot be made, has failed.
+func (pp *podProber) guardedCheck(c *containerProber) probe.Check {
+	guarded := func(work func() error) error { return pp.prober.opts.Guard.Do(stepCheck, guard.Object(pp.key), work) }
+	var check probe.Check
+	if bad := guarded(func() (err error) { check, err = pp.newCheck(c.container); return err }); bad != nil {
+		return func(context.Context) error { return bad }
+	}
+	return func(ctx context.Context) error { return guarded(func() error { return check(ctx) }) }
 }
 
 // streak counts equal results in a row.
