@@ -151,14 +151,22 @@ func (pp *podProber) probe(ctx context.Context, c *containerProber) {
 	}
 }
 
-// guardedCheck returns the check of a container. A check that panics, or that cannot be made, has failed.
+// guardedCheck returns the check of a container. A check that panics, or that cannot be made, has failed. If making it
+// panics, it is made again the next time.
 func (pp *podProber) guardedCheck(c *containerProber) probe.Check {
-	guarded := func(work func() error) error { return pp.prober.opts.Guard.Do(stepCheck, guard.Object(pp.key), work) }
 	var check probe.Check
-	if bad := guarded(func() (err error) { check, err = pp.newCheck(c.container); return err }); bad != nil {
-		return func(context.Context) error { return bad }
+	var bad error
+	return func(ctx context.Context) error {
+		return pp.prober.opts.Guard.Do(stepCheck, guard.Object(pp.key), func() error {
+			if check == nil && bad == nil {
+				check, bad = pp.newCheck(c.container)
+			}
+			if bad != nil {
+				return bad
+			}
+			return check(ctx)
+		})
 	}
-	return func(ctx context.Context) error { return guarded(func() error { return check(ctx) }) }
 }
 
 // streak counts equal results in a row.
