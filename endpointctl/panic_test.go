@@ -19,6 +19,34 @@ import (
 	"portolan.dev/endpointctl/internal/registrytest"
 )
 
+// TestSlicesOfAServiceThatPanicsAtTheStartStay starts a controller that cannot put one service into its view. It is no
+// deleted service, so its slices stay.
+func TestSlicesOfAServiceThatPanicsAtTheStartStay(t *testing.T) {
+	r := registrytest.New(t)
+	addr := r.Serve(t)
+	r.Put(node("n1", "a", yes), service("web"), service("bad"), pod("web-1", "web", "10.0.0.1", true), pod("bad-1", "bad", "10.0.0.9", true))
+	_, stop := start(t, r, addr, nil)
+	bad := []string{"slice bad 9376: 10.0.0.9", "endpoints bad: 10.0.0.9"}
+	wantObjects(t, "the objects", r, append(bad, "slice web 9376: 10.0.0.1", "endpoints web: 10.0.0.1")...)
+	stop()
+	host := kittest.Host(t, rpc.TCP(), r.Log.URL())
+	w := guardtest.Of(t, host)
+	w.Break(func(step string, o guard.Object) bool {
+		return step == changes.StepView && o == guard.Object{Kind: "Service", Namespace: "default", Name: "bad"}
+	})
+	var cfg endpointctl.Config
+	config.Defaults(&cfg)
+	cfg.Addr, cfg.Registry, cfg.NATSPrefix, cfg.NodeGrace, cfg.LegacyInterval = "127.0.0.1:0", addr, changestest.Prefix, 0, 0
+	startOn(t, cfg, host)
+	w.Await("Service default/bad")
+	r.Put(pod("web-1", "web", "10.0.0.2", true))
+	wantObjects(t, "the other service to change", r, append(bad, "slice web 9376: 10.0.0.2", "endpoints web: 10.0.0.2")...)
+	w.Mend()
+	r.Delete(service("bad"))
+	wantObjects(t, "the objects of the deleted service to be gone", r, "slice web 9376: 10.0.0.2", "endpoints web: 10.0.0.2")
+	w.Await()
+}
+
 // TestAServiceThatPanicsEndsNothing lets each step for one service panic. The slices of the other service follow its
 // pods, the service has an Event, and its slices are written after its next change.
 func TestAServiceThatPanicsEndsNothing(t *testing.T) {

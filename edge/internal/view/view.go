@@ -16,8 +16,8 @@ var Kinds = []string{"Service", "EndpointSlice", "Secret", "Node"}
 // View is an edge's view of the registry. Its further objects are the secrets with certificates.
 type View = nodeview.View[*corev1.Secret]
 
-// New returns an empty view for the edge of a node, which applies objects under a guard. If the node's zone changes, the next batch has all
-// services.
+// New returns an empty view for the edge of a node, which applies objects under a guard. If the node's zone
+// changes, the next batch has all services.
 func New(node string, g *guard.Guard) *View {
 	return nodeview.New[*corev1.Secret](nodeview.Options{
 		Node: node, Keeps: Keeps(node), Guard: g,

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/services/changes"
 	"portolan.dev/services/events"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/guard"
@@ -111,7 +112,9 @@ func (c *shard) lead(ctx context.Context) {
 	defer c.refusals.clear()
 	defer c.memories.reset()
 	defer c.legacy.reset()
-	defer c.cfg.Guard.Forget(stepSync, func(o guard.Object) bool { return c.has(object.Name{Namespace: o.Namespace, Name: o.Name}) })
+	for _, step := range []string{stepSync, stepRemove} {
+		defer c.cfg.Guard.Forget(step, func(o guard.Object) bool { return c.has(object.Name{Namespace: o.Namespace, Name: o.Name}) })
+	}
 	defer c.setHeld(false)
 	c.resync()
 	w := c.newWriter(ctx)
@@ -204,10 +207,17 @@ func (c *shard) syncOne(ctx context.Context, w *writer, key object.Name) (*task,
 	defer cancel()
 	ctx, span := c.continueTrace(ctx, key)
 	t := &task{c: c, writer: w, key: key, objects: c.cfg.Index.Read(key)}
-	err := c.cfg.Guard.Do(stepSync, serviceOf(key), func() error { return t.run(ctx) })
+	err := c.cfg.Guard.Do(stepSync, serviceOf(key), func() error {
+		if t.objects.Service == nil && c.cfg.Guard.Failed(changes.StepView, serviceOf(key)) {
+			return errNotInView
+		}
+		return t.run(ctx)
+	})
 	if isPanic(err) {
 		c.memories.forget(key)
 		c.cfg.Guard.Run(stepRemove, serviceOf(key), func() { t.makeRemovals(ctx, err) })
+	} else {
+		c.cfg.Guard.Done(stepRemove, serviceOf(key))
 	}
 	c.recordResult(ctx, key, t.objects.Service, err)
 	span.End(err)
@@ -219,6 +229,9 @@ const (
 	stepSync   = "sync"
 	stepRemove = "remove"
 )
+
+// errNotInView is the error for a service that exists and panicked when it was put into the view. Its slices stay.
+var errNotInView = errors.New("the service is not in the view, because that panicked")
 
 // serviceOf returns a service in the form of the guard.
 func serviceOf(key object.Name) guard.Object {

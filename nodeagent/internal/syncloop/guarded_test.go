@@ -136,3 +136,49 @@ func TestAFrontendThatPanicsIsRetriedAlone(t *testing.T) {
 	w.Want()
 	b.wantFailing()
 }
+
+// predecessor is a data plane with the state of an earlier agent, until it is removed.
+type predecessor struct {
+	dataplane.Plane
+	left    plan.Frontend
+	removed bool
+}
+
+func (p *predecessor) State(context.Context) (*plan.State, error) {
+	state := &plan.State{Servers: map[plan.Key]*plan.VirtualServer{}}
+	if key := (plan.Key{Frontend: p.left}); !p.removed {
+		state.Servers[key] = &plan.VirtualServer{Key: key}
+	}
+	return state, nil
+}
+
+func (p *predecessor) Apply(ctx context.Context, changed plan.Changes) []dataplane.Failure {
+	for i := range changed.Frontends {
+		p.removed = p.removed || changed.Frontends[i].Frontend == p.left && changed.Frontends[i].Empty()
+	}
+	return p.Plane.Apply(ctx, changed)
+}
+
+// TestStateOfAServiceThatPanicsAtTheStartStays starts an agent that cannot plan a service, which an earlier agent has
+// programmed. The state in force stays until the service can be planned.
+func TestStateOfAServiceThatPanicsAtTheStartStays(t *testing.T) {
+	b := newUserspaceBench(t)
+	w := guardtest.New(t)
+	b.guard = w.Guard
+	bad, left := freeAt(t, "127.101.7.31"), freeAt(t, "127.101.7.32")
+	plane := &predecessor{Plane: b.plane, left: at(left)}
+	b.plane = plane
+	b.SetLive()
+	w.BreakName("bad", stepPlan)
+	b.change(webService("bad", 1, bad))
+	b.sync(t.Context())
+	if plane.removed {
+		t.Error("state in force was removed although a service is not planned")
+	}
+	w.Mend()
+	b.change(webService("bad", 2, bad))
+	b.sync(t.Context())
+	if !plane.removed {
+		t.Error("state of no service is still in force")
+	}
+}

@@ -7,9 +7,10 @@
 // object, which a change of the object, or the daemon's own retries, lead to. An object that is put into a view is
 // guarded by changes.Each, so that no follower has a loop of its own.
 //
-// The invariant: a panic harms the object for which the work was done, and no other one. Two rules follow for the
-// work. It locks with defer. And it reads the object before it changes a structure that other objects share, or
-// takes its changes back if Do returns a [*Panic].
+// The invariant: a panic harms the object for which the work was done, and no other one. Three rules follow for the
+// work. It locks with defer. It reads the object before it changes a structure that other objects share, or takes its
+// changes back if Do returns a [*Panic]. And an object that a view lacks because it panicked is not deleted: work that
+// removes state of a former process asks [Guard.Failed] or [Guard.Failing] first.
 //
 // The alternative was a recovery in the follower only: if Apply panics, the follower repeats the batch change by
 // change, and leaves out the change that panics again. That needs no code in the daemons. But most work for an

@@ -180,17 +180,29 @@ func (g *Guard) Failed(step string, about Object) bool {
 // Forget forgets the panics of a step for the objects for which match returns true, because the step is not done
 // for them any more: they are deleted, or another replica does it.
 func (g *Guard) Forget(step string, match func(Object) bool) {
+	for _, w := range g.failing(step) {
+		if match(w.about) { // without the lock, because match may take the lock of a view that is applying objects
+			g.succeeded(w)
+		}
+	}
+}
+
+// Failing reports whether the last attempt at one of the steps panicked for any object.
+func (g *Guard) Failing(steps ...string) bool { return len(g.failing(steps...)) > 0 }
+
+// failing returns the work of the given steps that has panicked.
+func (g *Guard) failing(steps ...string) (all []work) {
 	if g == nil || g.count.Load() == 0 {
-		return
+		return nil
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for w := range g.failed {
-		if w.step == step && match(w.about) {
-			delete(g.failed, w)
+		if slices.Contains(steps, w.step) {
+			all = append(all, w)
 		}
 	}
-	g.changed()
+	return all
 }
 
 // maxNamed is the number of objects that the warning names.

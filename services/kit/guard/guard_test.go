@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -129,6 +130,32 @@ func TestForgottenObjectsAreNotNamed(t *testing.T) {
 	w.want(3, api)
 	w.Forget("sync", func(guard.Object) bool { return true })
 	w.want(3, api)
+}
+
+// TestForgetDoesNotHoldTheLock lets match wait for a lock that is held while an object panics, as a view does.
+func TestForgetDoesNotHoldTheLock(t *testing.T) {
+	w := newWorld(t)
+	w.panics("announce", web, "broken")
+	var view sync.Mutex
+	began, done := make(chan struct{}), make(chan struct{})
+	view.Lock()
+	go func() {
+		defer close(done)
+		w.Forget("announce", func(guard.Object) bool {
+			close(began)
+			view.Lock()
+			defer view.Unlock()
+			return true
+		})
+	}()
+	<-began
+	w.panics("view", api, "broken")
+	view.Unlock()
+	<-done
+	w.want(2, api)
+	if !w.Failing("announce", "view") || w.Failing("announce") {
+		t.Error("Failing reports other steps")
+	}
 }
 
 // TestManyObjectsAreCounted checks that the warning stays short.
