@@ -19,6 +19,8 @@ func TestAServiceThatPanicsEndsNoDaemon(t *testing.T) {
 			i := install(t)
 			i.guards["lbctl"].BreakName("bad", step)
 			i.guards["allocator"].BreakName("bad", changes.StepView)
+			i.create(balanced("first"))
+			i.awaitAddresses("first", 1) // lbctl leads: at its beginning it syncs all services of its view
 			i.create(balanced("bad"))
 			i.create(balanced("web"))
 			i.awaitAddresses("web", 1)
