@@ -11,9 +11,11 @@ import (
 	"google.golang.org/grpc"
 
 	allocatorv1 "portolan.dev/api/allocator/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/access"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/daemon"
+	"portolan.dev/services/events"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/config"
 	"portolan.dev/services/kit/identity"
@@ -35,6 +37,7 @@ type Daemon struct {
 	engine   *engine.Engine
 	verifier *verifier.Verifier
 	follower *changes.Follower
+	events   *events.Recorder // of objects that panic
 	server   *rpc.Server
 	listener net.Listener
 	registry *grpc.ClientConn
@@ -80,9 +83,11 @@ func (d *Daemon) open(ctx context.Context, cfg *Config, host app.Host) (err erro
 	if d.nats, err = host.NATS("changes"); err != nil {
 		return err
 	}
+	d.events = events.NewRecorder("allocator", "", registryv1.NewEventServiceClient(d.registry), host.Log)
+	d.events.Watch(host.Guard)
 	objects := verifier.NewRegistry(d.registry)
 	d.verifier = verifier.New(verifier.Config{
-		Engine: d.engine, Registry: objects, Log: host.Log, Metrics: host.Metrics, Health: host.Health,
+		Engine: d.engine, Registry: objects, Log: host.Log, Metrics: host.Metrics, Health: host.Health, Guard: host.Guard,
 		Grace: cfg.VerifyGrace, Interval: cfg.VerifyInterval,
 		ViewCurrent: func() bool { return d.follower.Synced() && d.follower.Age() < staleAfter },
 		Epoch:       func() string { return d.follower.Epoch() },
@@ -91,7 +96,7 @@ func (d *Daemon) open(ctx context.Context, cfg *Config, host app.Host) (err erro
 	// allocating does not depend on the follower.
 	if d.follower, err = changes.NewFollower(changes.FollowerConfig{
 		Registry: d.registry, NATS: d.nats, Prefix: cfg.NATSPrefix, Kinds: verifier.Kinds(), Keep: verifier.Keeps, Trim: verifier.Trim,
-		Log: host.Log, Metrics: host.Metrics, Tracer: host.Tracer, Revocations: host.Identity.DenyList(), Apply: d.verifier.Apply,
+		Guard: host.Guard, Log: host.Log, Metrics: host.Metrics, Tracer: host.Tracer, Revocations: host.Identity.DenyList(), Apply: d.verifier.Apply,
 	}); err != nil {
 		return err
 	}
@@ -111,6 +116,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		app.Task{Name: "grpc", Run: func(ctx context.Context) error { return d.server.Serve(ctx, d.listener) }},
 		app.Task{Name: "follower", Run: d.follower.Run},
 		app.Task{Name: "verifier", Run: d.verifier.Run},
+		app.Task{Name: "events", Run: d.events.Run},
 		d.renewal,
 	)
 	return errors.Join(err, d.close())

@@ -69,7 +69,9 @@ func New(_ context.Context, cfg Config, host app.Host) (*Daemon, error) {
 }
 
 func (d *Daemon) open(host app.Host) (err error) {
-	if d.table, err = zone.New(d.cfg.zone()); err != nil {
+	names := d.cfg.zone()
+	names.Guard = host.Guard
+	if d.table, err = zone.New(names); err != nil {
 		return err
 	}
 	d.loadView()
@@ -102,8 +104,8 @@ func (d *Daemon) open(host app.Host) (err error) {
 		return err
 	}
 	if d.follower, err = changes.NewFollower(changes.FollowerConfig{
-		Registry: d.registry, NATS: d.nats, Prefix: d.cfg.NATSPrefix, Kinds: d.cfg.zone().Kinds(),
-		VersionsOnly: true, Log: d.log, Metrics: host.Metrics, Health: host.Health, Tracer: host.Tracer, Revocations: host.Identity.DenyList(), Apply: d.apply,
+		Registry: d.registry, NATS: d.nats, Prefix: d.cfg.NATSPrefix, Kinds: names.Kinds(),
+		VersionsOnly: true, Guard: host.Guard, Log: d.log, Metrics: host.Metrics, Health: host.Health, Tracer: host.Tracer, Revocations: host.Identity.DenyList(), Apply: d.apply,
 	}); err != nil {
 		return err
 	}

@@ -60,8 +60,8 @@ type testDaemon struct {
 	stop func()
 }
 
-// start runs the daemon against a log.
-func start(t *testing.T, cfg dnssvc.Config, log *changestest.Log) testDaemon {
+// start runs the daemon against a log, on a host that was passed to the prepare functions.
+func start(t *testing.T, cfg dnssvc.Config, log *changestest.Log, prepare ...func(app.Host)) testDaemon {
 	t.Helper()
 	url := "nats://127.0.0.1:1"
 	network := rpc.Memory()
@@ -72,6 +72,9 @@ func start(t *testing.T, cfg dnssvc.Config, log *changestest.Log) testDaemon {
 		cfg.Registry = kittest.Listen(t).Addr().String() // accepts connections and never answers
 	}
 	host := kittest.Host(t, network, url)
+	for _, f := range prepare {
+		f(host)
+	}
 	d, err := dnssvc.New(t.Context(), cfg, host)
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 
 // assemble builds the parts between the view and the sockets.
 func (d *Daemon) assemble() (err error) {
-	if d.certs, err = certs.New(certs.Options{Dir: d.cfg.CertsDir, Changed: func() { d.server.CertificatesChanged() }, Log: d.log}); err != nil {
+	if d.certs, err = certs.New(certs.Options{Dir: d.cfg.CertsDir, Guard: d.host.Guard, Changed: func() { d.server.CertificatesChanged() }, Log: d.log}); err != nil {
 		return err
 	}
 	if d.cfg.AccessLogDir != "" {
@@ -32,7 +32,7 @@ func (d *Daemon) assemble() (err error) {
 			Handshake: d.cfg.HandshakeLimit, Connections: d.cfg.MaxConns, PerClient: d.cfg.MaxPerClient, Handshakes: d.cfg.MaxHandshakes, MaxHeaderSize: d.cfg.MaxHeader,
 		},
 		Certs: d.certs, Logs: d.logs, Checks: d.checks, Agent: d.local,
-		Warn: d.events.WarnService, Metrics: d.host.Metrics, Log: d.log,
+		Guard: d.host.Guard, Warn: d.events.WarnService, Metrics: d.host.Metrics, Log: d.log,
 	})
 	return nil
 }

@@ -71,7 +71,7 @@ func New(_ context.Context, cfg Config, host app.Host) (*Daemon, error) {
 		return nil, err
 	}
 	d := &Daemon{
-		cfg: cfg, name: name, host: host, log: host.Log.With("node", name), view: view.New(name), viewChanged: wake.New(),
+		cfg: cfg, name: name, host: host, log: host.Log.With("node", name), view: view.New(name, host.Guard), viewChanged: wake.New(),
 		home: &viewfile.Home{Dir: cfg.DataDir, Use: "serving", Log: host.Log.With("node", name), Health: host.Health},
 	}
 	if err := d.open(); err != nil {
@@ -93,12 +93,13 @@ func (d *Daemon) open() (err error) {
 		return fmt.Errorf("nats: %w", err)
 	}
 	d.events = events.NewRecorder("edge", d.name, registryv1.NewEventServiceClient(d.registry), d.log)
+	d.events.Watch(d.host.Guard)
 	if err := d.assemble(); err != nil {
 		return err
 	}
 	if d.follower, err = changes.NewFollower(changes.FollowerConfig{
 		Registry: d.registry, NATS: d.nats, Prefix: d.cfg.NATSPrefix, Kinds: view.Kinds, Keep: view.Keeps(d.name),
-		Log: d.log, Metrics: d.host.Metrics, Health: d.host.Health, Tracer: d.host.Tracer, Revocations: d.host.Identity.DenyList(), Apply: d.apply,
+		Guard: d.host.Guard, Log: d.log, Metrics: d.host.Metrics, Health: d.host.Health, Tracer: d.host.Tracer, Revocations: d.host.Identity.DenyList(), Apply: d.apply,
 	}); err != nil {
 		return err
 	}

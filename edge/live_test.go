@@ -17,8 +17,8 @@ import (
 	"portolan.dev/services/balancer"
 )
 
-// changes are the values to which TestAnnotationsChangeUnderLoad changes each annotation of an edge.
-var changes = map[string]string{
+// changedTo has the values to which TestAnnotationsChangeUnderLoad changes each annotation of an edge.
+var changedTo = map[string]string{
 	"proxy-protocol": "v2", "proxy-protocol-from": "192.0.2.0/24", "tls-cert": "secret/none", "tls-ports": "7", "tls-policy": "modern",
 	"backend-ca": "secret/none", "backend-server-name": "web.example", "access-log": "true", "access-log-interval": "5m", "access-log-dir": "logs",
 	"access-log-prefix": "web", "access-log-format": "json", "drain": "false", "drain-timeout": "7s", "idle-timeout": "20s", "cross-zone": "false",
@@ -51,7 +51,7 @@ func TestAnnotationsChangeUnderLoad(t *testing.T) {
 			check("before all changes")
 			for _, row := range balancer.Annotations() {
 				annotation := strings.TrimPrefix(row.Name, balancer.Prefix)
-				value, known := changes[annotation]
+				value, known := changedTo[annotation]
 				switch {
 				case row.By != balancer.ByEdge || annotation == balancer.Prefix:
 					continue

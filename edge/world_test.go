@@ -21,6 +21,8 @@ import (
 	"portolan.dev/services/changes/changestest"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/config"
+	"portolan.dev/services/kit/guard"
+	"portolan.dev/services/kit/guard/guardtest"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/kit/rpc"
 	"portolan.dev/services/object"
@@ -36,6 +38,8 @@ type world struct {
 	addr    string // of the registry
 	cfg     edge.Config
 	host    app.Host
+	guard   *guardtest.World
+	broken  func(step string, o guard.Object) bool // the work that panics from the start; nil: none
 	api     edgev1.EdgeServiceClient
 	stop    func() // stops the edge
 
@@ -68,6 +72,9 @@ func newWorld(t *testing.T) *world {
 func (w *world) start() {
 	w.Helper()
 	w.host = kittest.Host(w, w.network, w.log.URL())
+	if w.guard = guardtest.Of(w, w.host); w.broken != nil {
+		w.guard.Break(w.broken)
+	}
 	d, err := edge.New(w.Context(), w.cfg, w.host)
 	if err != nil {
 		w.Fatal(err)

@@ -12,9 +12,11 @@ import (
 	"google.golang.org/grpc"
 
 	endpointsv1 "portolan.dev/api/endpoints/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/access"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/daemon"
+	"portolan.dev/services/events"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/health"
 	"portolan.dev/services/kit/identity"
@@ -47,6 +49,7 @@ type Daemon struct {
 	controller *controller.Controller
 	nodes      *nodewatch.Watch // nil if nodes are not watched
 	follower   *changes.Follower
+	events     *events.Recorder // of objects that panic
 	group      *lease.Group
 	held       holding
 	moves      *prometheus.CounterVec
@@ -63,7 +66,7 @@ type Daemon struct {
 // New builds the daemon and listens.
 func New(_ context.Context, cfg Config, host app.Host) (*Daemon, error) {
 	d := &Daemon{
-		log: host.Log, cfg: cfg, index: index.New(), health: host.Health, held: holding{epochs: map[int]uint64{}}, synced: make(chan struct{}),
+		log: host.Log, cfg: cfg, index: index.New(host.Guard), health: host.Health, held: holding{epochs: map[int]uint64{}}, synced: make(chan struct{}),
 	}
 	if err := d.open(host); err != nil {
 		return nil, errors.Join(err, d.close())
@@ -80,21 +83,23 @@ func (d *Daemon) open(host app.Host) (err error) {
 	if d.nats, err = host.NATS("changes"); err != nil {
 		return err
 	}
+	d.events = events.NewRecorder("endpointctl", "", registryv1.NewEventServiceClient(d.registry), host.Log)
+	d.events.Watch(host.Guard)
 	d.controller = controller.New(controller.Config{
-		Registry: d.registry, Log: host.Log, Metrics: host.Metrics, Index: d.index,
+		Registry: d.registry, Log: host.Log, Metrics: host.Metrics, Index: d.index, Guard: host.Guard,
 		Shards: cfg.Shards, MaxPerSlice: cfg.MaxPerSlice, Workers: cfg.Workers,
 		LegacyInterval: cfg.LegacyInterval, SyncTimeout: syncTimeout, LastingFailure: lastingFailure, Recheck: recheckInterval,
 		Queue: queue.Options{Quiet: cfg.Quiet, Longest: cfg.LongestDelay, RetryMin: retryMin, RetryMax: retryMax},
 	})
 	if d.follower, err = changes.NewFollower(changes.FollowerConfig{
 		Registry: d.registry, NATS: d.nats, Prefix: cfg.NATSPrefix, Kinds: index.Kinds(),
-		Log: host.Log, Metrics: host.Metrics, Health: host.Health, Tracer: host.Tracer, Revocations: host.Identity.DenyList(), Apply: d.apply,
+		Guard: host.Guard, Log: host.Log, Metrics: host.Metrics, Health: host.Health, Tracer: host.Tracer, Revocations: host.Identity.DenyList(), Apply: d.apply,
 	}); err != nil {
 		return err
 	}
 	if cfg.NodeGrace > 0 {
 		d.nodes = nodewatch.New(nodewatch.Config{
-			Registry: d.registry, Log: host.Log, Metrics: host.Metrics, Nodes: d.index.Nodes, Grace: cfg.NodeGrace,
+			Registry: d.registry, Log: host.Log, Metrics: host.Metrics, Guard: host.Guard, Nodes: d.index.Nodes, Grace: cfg.NodeGrace,
 		})
 	}
 	if d.group, err = d.newGroup(); err != nil {
@@ -139,6 +144,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	err := app.RunTasks(ctx,
 		app.Task{Name: "grpc", Run: func(ctx context.Context) error { return d.server.Serve(ctx, d.listener) }},
 		app.Task{Name: "follower", Run: d.follower.Run},
+		app.Task{Name: "events", Run: d.events.Run},
 		app.Task{Name: "election", Run: d.runElection},
 		app.Task{Name: "heartbeats", Run: d.followHeartbeats},
 		d.renewal,

@@ -38,7 +38,7 @@ type Daemon struct {
 
 // New builds the daemon and listens.
 func New(_ context.Context, cfg Config, host app.Host) (*Daemon, error) {
-	d := &Daemon{log: host.Log, cfg: cfg, cache: watchcache.New(cfg.History, followed()), api: daemon.NewHTTPAPI(host, cfg.Addr)}
+	d := &Daemon{log: host.Log, cfg: cfg, cache: watchcache.New(cfg.History, followed(), host.Guard), api: daemon.NewHTTPAPI(host, cfg.Addr)}
 	if err := d.open(host); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
@@ -65,14 +65,14 @@ func (d *Daemon) open(host app.Host) (err error) {
 	if host.Identity != nil {
 		trustDomain = host.Identity.ID().TrustDomain
 	}
-	d.tokens = tokens.New(trustDomain, host.Identity.DenyList())
+	d.tokens = tokens.New(trustDomain, host.Identity.DenyList(), host.Guard)
 	d.renewal = daemon.Renewal(host, daemon.RenewBy(d.registry))
 	if d.nats, err = host.NATS("changes"); err != nil {
 		return err
 	}
 	if d.follower, err = changes.NewFollower(changes.FollowerConfig{
 		Registry: d.registry, NATS: d.nats, Prefix: cfg.NATSPrefix, Kinds: append(followed(), tokens.Kind),
-		Log: host.Log, Metrics: host.Metrics, Health: host.Health, Tracer: host.Tracer, Revocations: host.Identity.DenyList(), Apply: d.apply,
+		Guard: host.Guard, Log: host.Log, Metrics: host.Metrics, Health: host.Health, Tracer: host.Tracer, Revocations: host.Identity.DenyList(), Apply: d.apply,
 	}); err != nil {
 		return err
 	}

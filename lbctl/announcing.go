@@ -44,15 +44,17 @@ func (d *Daemon) openAnnouncer(host app.Host) (err error) {
 
 // runWanted passes the addresses to the announcer whenever services, slices or nodes have changed.
 func (d *Daemon) runWanted(ctx context.Context) error {
+	var wanted []announce.Wanted
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-d.changed:
 		}
-		d.announcer.SetWanted(announce.Build(announce.Objects{
-			Services: d.view.Services(), Slices: d.view.Slices, Nodes: d.view.Nodes(), Selector: d.announcers,
-		}))
+		wanted = announce.Build(announce.Objects{
+			Services: d.view.Services(), Slices: d.view.Slices, Nodes: d.view.Nodes(), Selector: d.announcers, Guard: d.guard, Before: wanted,
+		})
+		d.announcer.SetWanted(wanted)
 		if !app.Pause(ctx, wantedPause) {
 			return nil
 		}

@@ -12,10 +12,13 @@ import (
 
 	allocatorv1 "portolan.dev/api/allocator/v1"
 	loadbalancerv1 "portolan.dev/api/loadbalancer/v1"
+	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/access"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/daemon"
+	"portolan.dev/services/events"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/rpc"
 	"portolan.dev/services/kit/wake"
@@ -38,6 +41,7 @@ var builtin = []pool.Kind{pool.Nodes, pool.Edges}
 type Daemon struct {
 	log        *slog.Logger
 	cfg        Config
+	guard      *guard.Guard
 	view       *view.View
 	pool       *pool.Provider // a built-in provider; all of them have the same pools
 	builtin    []*builtinServer
@@ -48,6 +52,7 @@ type Daemon struct {
 	changed    wake.Signal   // the view has changed
 	announced  wake.Signal   // the state of an address may have changed
 	follower   *changes.Follower
+	events     *events.Recorder // of objects that panic
 	elector    *lease.Group
 	reporter   *offers.Reporter
 	server     *rpc.Server
@@ -63,7 +68,7 @@ type Daemon struct {
 
 // New builds the daemon and listens.
 func New(_ context.Context, cfg Config, host app.Host) (*Daemon, error) {
-	d := &Daemon{log: host.Log, cfg: cfg, view: view.New(), synced: make(chan struct{}), changed: wake.New(), announced: wake.New()}
+	d := &Daemon{log: host.Log, cfg: cfg, guard: host.Guard, view: view.New(host.Guard), synced: make(chan struct{}), changed: wake.New(), announced: wake.New()}
 	if err := d.open(host); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
@@ -82,17 +87,19 @@ func (d *Daemon) open(host app.Host) (err error) {
 	if d.nats, err = host.NATS("changes"); err != nil {
 		return err
 	}
+	d.events = events.NewRecorder("lbctl", "", registryv1.NewEventServiceClient(d.registry), host.Log)
+	d.events.Watch(host.Guard)
 	if err = d.openProviders(host); err != nil {
 		return err
 	}
 	d.controller = controller.New(controller.Config{
-		Registry: d.registry, Log: host.Log, Metrics: host.Metrics, View: d.view, Providers: d.providers, Workers: cfg.Workers,
+		Registry: d.registry, Log: host.Log, Metrics: host.Metrics, View: d.view, Guard: host.Guard, Providers: d.providers, Workers: cfg.Workers,
 		Queue:       queue.Options{Longest: afterChange, RetryMin: cfg.RetryMin, RetryMax: cfg.RetryMax},
 		PoolsDigest: d.pool.Digest, PoolsInterval: cfg.PoolsInterval,
 	})
 	if d.follower, err = changes.NewFollower(changes.FollowerConfig{
 		Registry: d.registry, NATS: d.nats, Prefix: cfg.NATSPrefix, Kinds: view.Kinds(), Keep: view.Keeps, Trim: view.Trim,
-		Log: host.Log, Metrics: host.Metrics, Health: host.Health, Tracer: host.Tracer, Revocations: host.Identity.DenyList(), Apply: d.apply,
+		Guard: host.Guard, Log: host.Log, Metrics: host.Metrics, Health: host.Health, Tracer: host.Tracer, Revocations: host.Identity.DenyList(), Apply: d.apply,
 	}); err != nil {
 		return err
 	}
@@ -136,6 +143,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		{Name: "grpc", Run: func(ctx context.Context) error { return d.server.Serve(ctx, d.listener) }},
 		{Name: "follower", Run: d.follower.Run},
 		{Name: "wanted", Run: d.runWanted},
+		{Name: "events", Run: d.events.Run},
 		{Name: "election", Run: d.runElection},
 		d.renewal,
 	}

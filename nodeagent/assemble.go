@@ -38,8 +38,9 @@ const removeLeft = "remove what an earlier agent has left in the kernel"
 
 // assemble builds the parts of the agent around its data plane.
 func (d *Daemon) assemble() error {
-	d.view = view.New(d.name)
+	d.view = view.New(d.name, d.host.Guard)
 	d.events = eventlog.NewRecorder("nodeagent", d.name, registryv1.NewEventServiceClient(d.registry), d.log)
+	d.events.Watch(d.host.Guard)
 	if d.fallback != "" {
 		d.events.WarnNode(events.ProxyModeFallback, d.fallback)
 	}
@@ -57,7 +58,7 @@ func (d *Daemon) assemble() error {
 	})
 	d.syncer = syncloop.New(syncloop.Options{
 		View: d.view, Plane: d.plane, Listens: !stays,
-		Checks: d.checks, Routes: d.advertiser, Events: d.events, Metrics: d.host.Metrics, Log: d.log,
+		Checks: d.checks, Routes: d.advertiser, Events: d.events, Guard: d.host.Guard, Metrics: d.host.Metrics, Log: d.log,
 		Programmed: func() {
 			d.host.Health.Set(programmedCheck, nil)
 			d.advertiser.Synced()
@@ -71,7 +72,7 @@ func (d *Daemon) assemble() error {
 		return err
 	}
 	d.prober = probe.New(probe.Options{
-		Log: d.log, Metrics: d.host.Metrics, Scripts: scripts, Refused: d.warnPod, NodeAddress: d.mainAddress,
+		Log: d.log, Metrics: d.host.Metrics, Guard: d.host.Guard, Scripts: scripts, Refused: d.warnPod, NodeAddress: d.mainAddress,
 		Write: probe.RegistryWriter(registryv1.NewPodServiceClient(d.registry)),
 	})
 	d.node = nodestatus.NewRegistration(nodestatus.RegistrationOptions{
@@ -112,7 +113,7 @@ func (d *Daemon) warnPod(key object.Key, reason error) {
 func (d *Daemon) follow() (err error) {
 	d.follower, err = changes.NewFollower(changes.FollowerConfig{
 		Registry: d.registry, NATS: d.nats, Prefix: d.cfg.NATSPrefix, Kinds: view.Kinds,
-		Node: d.name, Keep: d.view.Accepts, Trim: d.view.Trim, Log: d.log, Metrics: d.host.Metrics, Health: d.host.Health, Tracer: d.host.Tracer, Revocations: d.host.Identity.DenyList(), Apply: d.apply,
+		Node: d.name, Keep: d.view.Accepts, Trim: d.view.Trim, Guard: d.host.Guard, Log: d.log, Metrics: d.host.Metrics, Health: d.host.Health, Tracer: d.host.Tracer, Revocations: d.host.Identity.DenyList(), Apply: d.apply,
 	})
 	return err
 }

@@ -23,6 +23,8 @@ import (
 	"portolan.dev/services/changes/changestest"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/guard"
+	"portolan.dev/services/kit/guard/guardtest"
 	"portolan.dev/services/kit/health"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/kit/obs"
@@ -39,6 +41,8 @@ type world struct {
 	events  chan *corev1.Event
 	stop    func()   // stops the registry
 	host    app.Host // of the last agent that was started
+	guard   *guardtest.World
+	broken  func(step string, o guard.Object) bool // the work that panics from the start of an agent; nil: none
 }
 
 func newWorld(t *testing.T) *world {
@@ -76,6 +80,9 @@ func (w *world) config() nodeagent.Config {
 func (w *world) start(cfg nodeagent.Config, prepare ...func(*nodeagent.Daemon)) (*nodeagent.Daemon, nodeagentv1.NodeAgentServiceClient, func()) {
 	w.t.Helper()
 	w.host = kittest.Host(w.t, w.network, w.log.URL())
+	if w.guard = guardtest.Of(w.t, w.host); w.broken != nil {
+		w.guard.Break(w.broken)
+	}
 	agent, err := nodeagent.NewPrepared(cfg, w.host, prepare...)
 	if err != nil {
 		w.t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"portolan.dev/services/events"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/config"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/rpc"
 	"portolan.dev/services/object"
@@ -67,7 +68,7 @@ func NewWith(_ context.Context, cfg Config, host app.Host, more ...source.Source
 	if err != nil {
 		return nil, err
 	}
-	d := &Daemon{cfg: cfg, host: host, log: host.Log.With("node", node), node: node, view: view.New(), id: identity.ID{Role: identity.Registrar, Name: node}}
+	d := &Daemon{cfg: cfg, host: host, log: host.Log.With("node", node), node: node, view: view.New(host.Guard), id: identity.ID{Role: identity.Registrar, Name: node}}
 	if host.Identity != nil {
 		d.id = host.Identity.ID()
 	}
@@ -86,6 +87,9 @@ func (d *Daemon) open() (err error) {
 		return fmt.Errorf("nats: %w", err)
 	}
 	d.events = events.NewRecorder("registrar", d.node, registryv1.NewEventServiceClient(d.registry), d.log)
+	d.host.Guard.ReportTo(func(o guard.Object, reason, message string) {
+		d.events.Warn(events.Reference(o), cmp.Or(d.id.Namespace, o.Namespace, object.DefaultNamespace), reason, message)
+	})
 	d.reconciler = d.newReconciler()
 	if d.cfg.Dir != "" {
 		if d.folder, err = openFolder(&d.cfg, d.host.Network, d.log, d.host.Metrics, func(err error) { d.host.Health.Warn("dir", err) }); err != nil {
@@ -94,7 +98,7 @@ func (d *Daemon) open() (err error) {
 	}
 	if d.follower, err = changes.NewFollower(changes.FollowerConfig{
 		Registry: d.registry, NATS: d.nats, Prefix: d.cfg.NATSPrefix, Kinds: view.Kinds(), Node: d.node, Keep: view.Keep(d.id.Path()), Trim: view.Trim,
-		Log: d.log, Metrics: d.host.Metrics, Health: d.host.Health, Tracer: d.host.Tracer, Revocations: d.host.Identity.DenyList(), Apply: d.reconciler.Apply,
+		Guard: d.host.Guard, Log: d.log, Metrics: d.host.Metrics, Health: d.host.Health, Tracer: d.host.Tracer, Revocations: d.host.Identity.DenyList(), Apply: d.reconciler.Apply,
 	}); err != nil {
 		return err
 	}
@@ -112,7 +116,7 @@ func (d *Daemon) newReconciler() *reconcile.Reconciler {
 	return reconcile.New(reconcile.Config{
 		Objects:        objects.Builder{Node: d.node, NodeAddresses: d.cfg.NodeAddresses, Owner: d.id.Path(), Namespace: cmp.Or(d.id.Namespace, d.cfg.Namespace)},
 		Bound:          d.id.Namespace,
-		CreateServices: d.cfg.CreateServices, Sources: names, Registry: d.registry, View: d.view, Warn: d.warn, Log: d.log, Metrics: d.host.Metrics,
+		CreateServices: d.cfg.CreateServices, Sources: names, Registry: d.registry, View: d.view, Guard: d.host.Guard, Warn: d.warn, Log: d.log, Metrics: d.host.Metrics,
 	})
 }
 

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"portolan.dev/faults/history"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/object"
 )
 
-// Lines checks that no daemon panics or repeats a log line too often. Lines that differ only in
-// numbers, names and addresses count as the same line.
+// Lines checks that no daemon panics, also not in the work for one object, or repeats a log line too often. Lines that
+// differ only in numbers, names and addresses count as the same line.
 type Lines struct {
 	// PerMinute is the number of times that a daemon may print a line within a minute.
 	PerMinute int
@@ -29,7 +30,7 @@ func (c Lines) Check(h *history.History) []Finding {
 	recent := map[kind][]time.Time{}
 	reported := map[kind]bool{}
 	for _, l := range h.LogLines {
-		if strings.HasPrefix(l.Text, "panic: ") || strings.HasPrefix(l.Text, "fatal error: ") {
+		if strings.HasPrefix(l.Text, "panic: ") || strings.HasPrefix(l.Text, "fatal error: ") || strings.Contains(l.Text, guard.Message) {
 			x.add(object.Key{}, "%s: %s", l.Process, l.Text)
 		}
 		k := kind{l.Process, normalize(l.Text)}

@@ -30,6 +30,7 @@ func TestLines(t *testing.T) {
 		{"the same line with other addresses", c, build(printLines(6, 1, "dial fd00::%x: refused")), "dial #: refused"},
 		{"different lines", c, build(printLines(4, 1, "one %d"), printLines(4, 1, "another %d")), ""},
 		{"a panic", c, build(printLines(1, 1, "panic: %d")), "d: panic: 0"},
+		{"a panic that was caught", c, build(printLines(1, 1, `{"level":"ERROR","msg":"object not applied","object":"default/web-%d"}`)), "default/web-0"},
 	})
 }
 

@@ -18,6 +18,7 @@ import (
 	"portolan.dev/services/changes/broker"
 	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/kit/health"
 	"portolan.dev/services/kit/rpc"
 )
@@ -88,8 +89,9 @@ func (w *world) run(name string, network killableNetwork, open func(ctx context.
 	ctx, cancel := context.WithCancel(context.Background())
 	p.cancel = cancel
 	log := w.log.With("daemon", name)
+	metrics, checks := prometheus.NewRegistry(), health.New(log)
 	d, err := open(ctx, app.Host{
-		Log: log, Metrics: prometheus.NewRegistry(), Health: health.New(log), Network: p.network,
+		Log: log, Metrics: metrics, Health: checks, Network: p.network, Guard: guard.New(log, metrics, checks),
 		NATS: daemon.NATS(name, daemon.Common{}, log, nil, nats.InProcessServer(w.broker.Dialer(name))),
 	})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
@@ -21,39 +22,33 @@ type Objects struct {
 	Nodes  []*corev1.Node
 	// Selector selects the nodes that may announce, by their labels. The zero value selects all.
 	Selector spec.Selector
+	// Guard catches panics of the work for one service, for which the addresses in Before stay wanted.
+	Guard  *guard.Guard
+	Before []Wanted
 }
+
+// stepAnnounce is the step that adds the addresses of a service.
+const stepAnnounce = "announce"
 
 // Build returns the addresses in the status of services of type LoadBalancer, with the nodes that
 // may announce each of them, ordered by address. If several services share an address, a node must be
 // allowed to announce it for each of them. External traffic policy Local is ignored for an address that
 // edges serve, because an edge sends to backends on all nodes and knows the client's address.
 func Build(o Objects) []Wanted {
-	all := eligibleNodes(o.Nodes, o.Selector)
-	byAddress := map[netip.Addr]*Wanted{}
+	b := builder{Objects: o, all: eligibleNodes(o.Nodes, o.Selector), byAddress: map[netip.Addr]*Wanted{}}
+	failed := map[object.Name]bool{}
 	for _, svc := range o.Services {
-		addrs, proxied := addressesOf(svc)
-		if len(addrs) == 0 {
-			continue
-		}
-		nodes, policy := all, ""
-		local := isLocal(svc) && !proxied
-		if local {
-			nodes = withEndpoints(all, o.Slices(object.NameOf(svc)))
-			policy = "no ready endpoint of " + object.NameOf(svc).String() + ", whose external traffic policy is Local"
-		}
-		for _, addr := range addrs {
-			w := byAddress[addr]
-			if w == nil {
-				byAddress[addr] = &Wanted{Address: addr, Services: []object.Name{object.NameOf(svc)}, Nodes: nodes, Policy: policy, Proxied: proxied}
-				continue
-			}
-			w.Services = append(w.Services, object.NameOf(svc))
-			w.Proxied = w.Proxied || proxied
-			if local {
-				w.Nodes, w.Policy = both(w.Nodes, nodes), policy
-			}
+		name := object.NameOf(svc)
+		if err := o.Guard.Do(stepAnnounce, guard.Object{Kind: "Service", Namespace: name.Namespace, Name: name.Name}, func() error {
+			b.add(svc)
+			return nil
+		}); err != nil {
+			failed[name] = true
 		}
 	}
+	b.keep(failed)
+	o.Guard.Forget(stepAnnounce, func(o guard.Object) bool { return !failed[object.Name{Namespace: o.Namespace, Name: o.Name}] })
+	byAddress := b.byAddress
 	wanted := make([]Wanted, 0, len(byAddress))
 	for _, w := range byAddress {
 		slices.SortFunc(w.Services, func(a, b object.Name) int { return strings.Compare(a.String(), b.String()) })
@@ -61,6 +56,49 @@ func Build(o Objects) []Wanted {
 	}
 	slices.SortFunc(wanted, func(a, b Wanted) int { return a.Address.Compare(b.Address) })
 	return wanted
+}
+
+// builder collects the wanted addresses of services.
+type builder struct {
+	Objects
+	all       map[string]bool // nodes that may announce for any service
+	byAddress map[netip.Addr]*Wanted
+}
+
+// add adds the addresses of a service.
+func (b *builder) add(svc *corev1.Service) {
+	addrs, proxied := addressesOf(svc)
+	if len(addrs) == 0 {
+		return
+	}
+	nodes, policy := b.all, ""
+	local := isLocal(svc) && !proxied
+	if local {
+		nodes = withEndpoints(b.all, b.Slices(object.NameOf(svc)))
+		policy = "no ready endpoint of " + object.NameOf(svc).String() + ", whose external traffic policy is Local"
+	}
+	for _, addr := range addrs {
+		w := b.byAddress[addr]
+		if w == nil {
+			b.byAddress[addr] = &Wanted{Address: addr, Services: []object.Name{object.NameOf(svc)}, Nodes: nodes, Policy: policy, Proxied: proxied}
+			continue
+		}
+		w.Services = append(w.Services, object.NameOf(svc))
+		w.Proxied = w.Proxied || proxied
+		if local {
+			w.Nodes, w.Policy = both(w.Nodes, nodes), policy
+		}
+	}
+}
+
+// keep adds the former addresses of services that could not be added, so that nodes continue to announce them.
+func (b *builder) keep(failed map[object.Name]bool) {
+	for i := range b.Before {
+		w := b.Before[i]
+		if b.byAddress[w.Address] == nil && slices.ContainsFunc(w.Services, func(name object.Name) bool { return failed[name] }) {
+			b.byAddress[w.Address] = &w
+		}
+	}
 }
 
 // addressesOf returns the addresses of a service that are to be announced, and whether edges serve them.

@@ -9,6 +9,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	settings "portolan.dev/services/balancer"
+	"portolan.dev/services/kit/guard/guardtest"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
@@ -118,4 +119,32 @@ func ofEdges(svc *corev1.Service) *corev1.Service {
 func proxied(svc *corev1.Service) *corev1.Service {
 	svc.Status.LoadBalancer.Ingress[0].IpMode = corev1.IPMode_IP_MODE_PROXY
 	return svc
+}
+
+// TestAServiceThatPanicsKeepsItsAddresses lets one service panic. Its addresses stay wanted as they were, and those of
+// the other services change.
+func TestAServiceThatPanicsKeepsItsAddresses(t *testing.T) {
+	w := guardtest.New(t)
+	objects := Objects{Nodes: []*corev1.Node{nodeObject("n1", nil)}, Guard: w.Guard}
+	build := func(services ...*corev1.Service) string {
+		objects.Services = services
+		objects.Before = Build(objects)
+		var all []string
+		for _, wanted := range objects.Before {
+			all = append(all, wanted.Address.String())
+		}
+		return strings.Join(all, " ")
+	}
+	build(balancer("bad", false, "192.0.2.1"), balancer("web", false, "192.0.2.2"))
+	w.BreakName("bad")
+	for range 2 {
+		if got := build(balancer("bad", false, "192.0.2.8"), balancer("web", false, "192.0.2.3")); got != "192.0.2.1 192.0.2.3" {
+			t.Errorf("wanted %s", got)
+		}
+	}
+	w.Want("Service default/bad")
+	if got := build(balancer("web", false, "192.0.2.3")); got != "192.0.2.3" {
+		t.Errorf("wanted %s after the deletion", got)
+	}
+	w.Want()
 }

@@ -17,7 +17,8 @@ type Change struct {
 	Revision uint64
 	Kind     string
 	Key      object.Key
-	// Old is the object before the change, nil if the change created it.
+	// Old is the object before the change, nil if the change created it. If earlier changes of the object panicked in
+	// Each, it is the object before the first of them.
 	Old object.Object
 	// New is the object after the change, nil if the change deleted it.
 	New object.Object
@@ -107,10 +108,13 @@ func (v *View) remove(key object.Key) (old object.Object) {
 // objects in the snapshot's order, then the deleted ones. An object that is equal to the stored one
 // is no difference. versionsTell is set if objects with the same version are equal, which is true within
 // one epoch unless a change was forged.
-func (v *View) replace(snapshot []object.Object, revision uint64, versionsTell bool) []Change {
+func (v *View) replace(snap snapshot, versionsTell bool) []Change {
 	var diff []Change
-	seen := make(map[object.Key]struct{}, len(snapshot))
-	for _, o := range snapshot {
+	seen := make(map[object.Key]struct{}, len(snap.objects))
+	for _, key := range snap.unread {
+		seen[key] = struct{}{}
+	}
+	for _, o := range snap.objects {
 		key := object.KeyOf(o)
 		seen[key] = struct{}{}
 		old := v.Get(key)
@@ -121,7 +125,7 @@ func (v *View) replace(snapshot []object.Object, revision uint64, versionsTell b
 		diff = append(diff, Change{Revision: o.GetMetadata().GetResourceVersion(), Kind: key.Kind, Key: key, Old: old, New: o})
 	}
 	for _, key := range v.keysNotIn(seen) {
-		diff = append(diff, Change{Revision: revision, Kind: key.Kind, Key: key, Old: v.remove(key)})
+		diff = append(diff, Change{Revision: snap.revision, Kind: key.Kind, Key: key, Old: v.remove(key)})
 	}
 	return diff
 }

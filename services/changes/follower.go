@@ -17,6 +17,7 @@ import (
 
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/kit/health"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/obs"
@@ -59,6 +60,9 @@ type FollowerConfig struct {
 	// follows the kind Revocation and keeps the list up to date. These objects are not passed to
 	// Keep, Trim and Apply.
 	Revocations *identity.DenyList
+	// Guard catches panics of Keep and Trim: the object then stays in the view as it was. The daemon applies its
+	// objects under the same guard, by Each.
+	Guard *guard.Guard
 	// Log must be given.
 	Log *slog.Logger
 	// Metrics may be nil.
@@ -132,6 +136,7 @@ type Follower struct {
 	epoch     string
 	revision  uint64 // of the view; applied is set to it after Apply
 	pending   []Change
+	former    formerVersions
 	lastApply time.Time // time of the last call of Apply
 
 	need          need
@@ -200,7 +205,7 @@ func NewFollower(cfg FollowerConfig) (*Follower, error) {
 	}
 	f := &Follower{
 		cfg: cfg, subjects: names, registry: registryv1.NewChangeServiceClient(cfg.Registry),
-		kinds: map[string]bool{}, view: newView(cfg.VersionsOnly), started: time.Now(), need: aSnapshot,
+		kinds: map[string]bool{}, view: newView(cfg.VersionsOnly), started: time.Now(), need: aSnapshot, former: formerVersions{},
 		outage: obs.Outage{
 			Log: cfg.Log, Down: "changes cannot be read from the registry", Up: "registry answers again", Tolerate: toleratedOutage,
 		},
@@ -358,6 +363,7 @@ func (f *Follower) callApply(ctx context.Context) error {
 	if done(err); err != nil {
 		return fmt.Errorf("apply revision %d: %w", revision, err)
 	}
+	f.former.note(f.cfg.Guard, batch)
 	f.applied.Store(revision)
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/object"
 )
 
@@ -186,7 +187,13 @@ func (f *Follower) adopt(ctx context.Context, snap snapshot, asked time.Time, re
 	f.behind, f.lastTold, f.longTold = toldHead{}, toldHead{}, toldHead{}
 	f.unverified.clear()
 	f.healing = false
-	diff := f.view.replace(snap.objects, snap.revision, versionsTell)
+	diff := f.view.replace(snap, versionsTell)
+	for i := range diff {
+		f.former.correct(&diff[i])
+		if diff[i].New == nil {
+			f.cfg.Guard.Done(stepRead, guard.Object(diff[i].Key))
+		}
+	}
 	if reason == afterForgery || reason == byRequest {
 		f.corrected += len(diff)
 	}
@@ -221,6 +228,8 @@ type snapshot struct {
 	epoch    string
 	revision uint64
 	objects  []object.Object
+	// unread are the objects for which Keep or Trim panicked. The view keeps its versions of them.
+	unread []object.Key
 }
 
 // readSnapshot reads a whole snapshot of the followed kinds, of the given revision or a later one.
@@ -249,13 +258,27 @@ func (f *Follower) readSnapshot(ctx context.Context, minRevision uint64) (snapsh
 			return snapshot{}, fmt.Errorf("snapshot moved from revision %d to %d", snap.revision, batch.GetRevision())
 		}
 		for _, envelope := range batch.GetObjects() {
-			if o := object.Unwrap(envelope); o != nil && f.follows(object.KindOf(o)) && f.keeps(o) {
-				f.trim(o)
-				snap.objects = append(snap.objects, o)
-			}
+			f.addToSnapshot(&snap, object.Unwrap(envelope))
 		}
 		if batch.GetComplete() {
 			return snap, nil
 		}
+	}
+}
+
+// addToSnapshot adds an object to a snapshot if the follower keeps it. o is nil if its kind is not known.
+func (f *Follower) addToSnapshot(snap *snapshot, o object.Object) {
+	if o == nil {
+		return
+	}
+	key := object.KeyOf(o)
+	if !f.follows(key.Kind) {
+		return
+	}
+	switch kept, err := f.prepare(key, o, false); {
+	case err != nil:
+		snap.unread = append(snap.unread, key)
+	case kept:
+		snap.objects = append(snap.objects, o)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/object"
 )
 
@@ -121,26 +122,37 @@ func (f *Follower) applyChange(change *registryv1.Change) {
 		return
 	}
 	entry := Change{Revision: change.GetRevision(), Kind: key.Kind, Key: key, Traceparent: change.GetTraceparent()}
-	if change.GetType() == registryv1.ChangeType_CHANGE_TYPE_DELETE || !f.keeps(o) {
-		if entry.Old = f.view.remove(key); entry.Old == nil {
-			return
-		}
-	} else {
-		f.trim(o)
+	kept, err := f.prepare(key, o, change.GetType() == registryv1.ChangeType_CHANGE_TYPE_DELETE)
+	if err != nil {
+		return // the view keeps the former version
+	}
+	if kept {
 		entry.New = o
 		entry.Old = f.view.put(key, o)
+	} else if entry.Old = f.view.remove(key); entry.Old == nil {
+		return
 	}
+	f.former.correct(&entry)
 	f.pending = append(f.pending, entry)
 }
 
-func (f *Follower) keeps(o object.Object) bool {
-	return f.cfg.Keep == nil || f.isRevocation(o) || f.cfg.Keep(o)
-}
-
-func (f *Follower) trim(o object.Object) {
-	if f.cfg.Trim != nil && !f.isRevocation(o) {
-		f.cfg.Trim(o)
+// prepare trims an object that was read, and reports whether the follower keeps it. The error is a panic of Keep
+// or Trim.
+func (f *Follower) prepare(key object.Key, o object.Object, deleted bool) (kept bool, err error) {
+	if deleted {
+		f.cfg.Guard.Done(stepRead, guard.Object(key))
+		return false, nil
 	}
+	if f.isRevocation(o) {
+		return true, nil
+	}
+	err = f.cfg.Guard.Do(stepRead, guard.Object(key), func() error {
+		if kept = f.cfg.Keep == nil || f.cfg.Keep(o); kept && f.cfg.Trim != nil {
+			f.cfg.Trim(o)
+		}
+		return nil
+	})
+	return kept, err
 }
 
 func (f *Follower) follows(kind string) bool { return len(f.kinds) == 0 || f.kinds[kind] }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/object"
 )
@@ -42,12 +43,14 @@ func (f *Follower) takeRevocations(batch []Change) []Change {
 			others = append(others, change)
 			continue
 		}
-		if r, ok := change.New.(*corev1.Revocation); ok {
-			added[change.Key.Name] = DenialOf(r)
-		} else {
-			delete(added, change.Key.Name)
-			removed = append(removed, change.Key.Name)
-		}
+		f.cfg.Guard.Run(stepRevoke, guard.Object(change.Key), func() {
+			if r, ok := change.New.(*corev1.Revocation); ok {
+				added[change.Key.Name] = DenialOf(r)
+			} else {
+				delete(added, change.Key.Name)
+				removed = append(removed, change.Key.Name)
+			}
+		})
 	}
 	f.cfg.Revocations.Update(added, removed)
 	return others

@@ -33,12 +33,12 @@ func TestVersionsOnly(t *testing.T) {
 		{"the same version of another epoch", service("v", 2), false, 1},
 		{"the same version", service("v", 2), true, 0},
 	} {
-		diff := v.replace([]object.Object{tt.object}, 9, tt.sameEpoch)
+		diff := v.replace(snapshot{objects: []object.Object{tt.object}, revision: 9}, tt.sameEpoch)
 		if len(diff) != tt.changes || len(diff) == 1 && diff[0].New != tt.object {
 			t.Errorf("%s: %v", tt.what, diff)
 		}
 	}
-	if diff := v.replace(nil, 10, true); len(diff) != 1 || diff[0].New != nil || object.KindOf(diff[0].Old) != "Service" {
+	if diff := v.replace(snapshot{revision: 10}, true); len(diff) != 1 || diff[0].New != nil || object.KindOf(diff[0].Old) != "Service" {
 		t.Errorf("gone: %v", diff)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/config"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/kit/health"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/obs"
@@ -104,6 +105,7 @@ func Serve(
 	if err != nil {
 		return errors.Join(err, lis.Close())
 	}
+	host.Guard = guard.New(host.Log, host.Metrics, host.Health)
 	if host.Tracer, err = tracing.New(ctx, tracing.Options{Daemon: name, Version: obs.Version(), Endpoint: common.TraceEndpoint, Log: host.Log}); err != nil {
 		return errors.Join(err, lis.Close())
 	}

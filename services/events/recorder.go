@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -11,6 +12,7 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/object"
 )
 
@@ -60,6 +62,18 @@ func (r *Recorder) Warn(about *corev1.ObjectReference, namespace, reason, messag
 	default:
 		r.log.Debug("event dropped: too many wait")
 	}
+}
+
+// Watch makes a guard write events about objects that are not applied, in their namespace or in the default one.
+func (r *Recorder) Watch(g *guard.Guard) {
+	g.ReportTo(func(o guard.Object, reason, message string) {
+		r.Warn(Reference(o), cmp.Or(o.Namespace, object.DefaultNamespace), reason, message)
+	})
+}
+
+// Reference returns the reference of an event to an object of a guard, which does not know the object's uid.
+func Reference(o guard.Object) *corev1.ObjectReference {
+	return &corev1.ObjectReference{Kind: o.Kind, ApiVersion: "v1", Namespace: o.Namespace, Name: o.Name}
 }
 
 // Run writes the queued events until ctx is done.

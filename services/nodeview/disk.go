@@ -6,8 +6,12 @@ import (
 	"time"
 
 	"portolan.dev/services/changes/viewfile"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/object"
 )
+
+// stepLoad puts an object of the file into the view.
+const stepLoad = "load"
 
 // Save writes the view to path atomically. Only the owner of the file may read it, because it may have
 // secrets.
@@ -52,10 +56,12 @@ func (v *View[T]) Load(path string) (revision uint64, at time.Time, err error) {
 	}
 	var changed Changed
 	for _, o := range file.Objects {
-		if v.opts.Trim != nil {
-			v.opts.Trim(o)
-		}
-		v.put(o, &changed)
+		v.opts.Guard.Run(stepLoad, guard.Object(object.KeyOf(o)), func() {
+			if v.opts.Trim != nil {
+				v.opts.Trim(o)
+			}
+			v.put(o, &changed)
+		})
 	}
 	v.revision, v.changed = file.Revision, changed.Others
 	return file.Revision, file.At, nil

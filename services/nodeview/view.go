@@ -8,6 +8,7 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 
 	"portolan.dev/services/changes"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/object"
 )
 
@@ -20,6 +21,8 @@ type Options struct {
 	// Trim, if not nil, removes fields of an object that was read from the file, as the follower's Trim
 	// has done with the objects of the registry.
 	Trim func(object.Object)
+	// Guard catches panics of the work for one object.
+	Guard *guard.Guard
 	// ConcernsAll, if not nil, reports whether a change of the node concerns every service. Either node
 	// may be nil.
 	ConcernsAll func(before, now *corev1.Node) bool
@@ -91,17 +94,18 @@ func (v *View[T]) Apply(batch []changes.Change, revision uint64) Changed {
 	if !v.complete {
 		v.markAll()
 		v.contents, v.complete = newContents[T](), true
+		v.opts.Guard.Forget(stepLoad, func(guard.Object) bool { return true })
 		changed = Changed{Others: true, Node: true}
 	}
 	before := v.self
-	for _, c := range batch {
+	changes.Each(v.opts.Guard, batch, func(c *changes.Change) {
 		if c.Old != nil {
 			v.remove(c.Old, &changed)
 		}
 		if c.New != nil {
 			v.put(c.New, &changed)
 		}
-	}
+	})
 	if concernsAll := v.opts.ConcernsAll; concernsAll != nil && concernsAll(before, v.self) {
 		v.markAll()
 	}

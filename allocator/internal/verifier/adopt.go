@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 
@@ -94,21 +95,23 @@ func (v *Verifier) missing(objects []object.Object) []engine.Set {
 	shared, taken := newSharing(servicesOf(objects)), map[sharedSlot]pool.Value{}
 	var sets []engine.Set
 	for _, o := range objects {
-		for _, a := range v.allocatablesOf(o) {
-			owner := ownerOfValue(o, a.use)
-			if a.err != nil || v.cfg.Engine.Owns(owner.UID, a.value) {
-				continue // a malformed value is reported by Run
-			}
-			request := a.request()
-			if slot := (sharedSlot{owner.UID, request.Slot}); owner.Kind == spec.KindAddressShare {
-				if other, ok := taken[slot]; ok && other != a.value || v.holdsAnother(shared, slot, a.value) {
-					request = a.repairRequest()
-				} else {
-					taken[slot] = a.value
+		v.cfg.Guard.Run(stepAllocate, guard.Object(object.KeyOf(o)), func() {
+			for _, a := range v.allocatablesOf(o) {
+				owner := ownerOfValue(o, a.use)
+				if a.err != nil || v.cfg.Engine.Owns(owner.UID, a.value) {
+					continue // a malformed value is reported by Run
 				}
+				request := a.request()
+				if slot := (sharedSlot{owner.UID, request.Slot}); owner.Kind == spec.KindAddressShare {
+					if other, ok := taken[slot]; ok && other != a.value || v.holdsAnother(shared, slot, a.value) {
+						request = a.repairRequest()
+					} else {
+						taken[slot] = a.value
+					}
+				}
+				sets = append(sets, engine.Set{Owner: owner, Requests: []allocation.ClaimRequest{request}})
 			}
-			sets = append(sets, engine.Set{Owner: owner, Requests: []allocation.ClaimRequest{request}})
-		}
+		})
 	}
 	return sets
 }

@@ -8,6 +8,7 @@ import (
 
 	allocatorv1 "portolan.dev/api/allocator/v1"
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 
@@ -38,17 +39,22 @@ func (v *Verifier) allocateMissing(ctx context.Context, services []*corev1.Servi
 		return
 	}
 	for _, svc := range services {
-		for _, a := range v.allocatablesOf(svc) {
-			switch {
-			case a.err != nil:
-				v.report(ctx, svc, a.objectValue, "", ipNotValid, portNotValid, fmt.Sprintf("%s: %v", a.field, a.err))
-			case v.cfg.Engine.Owns(ownerOfValue(svc, a.use).UID, a.value):
-			case v.movesBetweenOwners(svc, a):
-			case v.isReserved(a.value): // the holder settles it, or freeUnowned does after the grace
-			case v.justReleased(a.value):
-			default:
-				v.allocate(ctx, svc, a)
-			}
+		v.cfg.Guard.Run(stepAllocate, guard.Object(object.KeyOf(svc)), func() { v.allocateMissingOf(ctx, svc) })
+	}
+}
+
+// allocateMissingOf allocates the values that a service has without an allocation.
+func (v *Verifier) allocateMissingOf(ctx context.Context, svc *corev1.Service) {
+	for _, a := range v.allocatablesOf(svc) {
+		switch {
+		case a.err != nil:
+			v.report(ctx, svc, a.objectValue, "", ipNotValid, portNotValid, fmt.Sprintf("%s: %v", a.field, a.err))
+		case v.cfg.Engine.Owns(ownerOfValue(svc, a.use).UID, a.value):
+		case v.movesBetweenOwners(svc, a):
+		case v.isReserved(a.value): // the holder settles it, or freeUnowned does after the grace
+		case v.justReleased(a.value):
+		default:
+			v.allocate(ctx, svc, a)
 		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/kit/guard"
+	"portolan.dev/services/object"
 
 	"portolan.dev/allocator/pool"
 )
@@ -71,7 +73,7 @@ func (v *Verifier) reportNodes(ctx context.Context) {
 		for _, a := range addresses {
 			if contains(space, a.address) {
 				inPools++
-				v.reportNode(ctx, a, p.Name, p.Range)
+				v.cfg.Guard.Run(stepNode, guard.Object(object.KeyOf(a.node)), func() { v.reportNode(ctx, a, p.Name, p.Range) })
 			}
 		}
 	}

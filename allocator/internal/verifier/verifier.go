@@ -12,6 +12,7 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/kit/health"
 	"portolan.dev/services/kit/obs"
 	"portolan.dev/services/kit/wake"
@@ -44,6 +45,8 @@ type Config struct {
 	Registry Registry
 	Log      *slog.Logger
 	Metrics  prometheus.Registerer
+	// Guard catches panics of the work for one object.
+	Guard *guard.Guard
 	// Health receives the check [HealthCheck].
 	Health *health.Registry
 	// Grace is how long a difference must last before a value is freed.
@@ -97,7 +100,7 @@ type eventSubject struct {
 func New(cfg Config) *Verifier {
 	cfg.Health.Set(HealthCheck, errNotAdopted)
 	return &Verifier{
-		cfg: cfg, metrics: newMetrics(cfg.Metrics), view: newView(),
+		cfg: cfg, metrics: newMetrics(cfg.Metrics), view: newView(cfg.Guard),
 		wake: wake.New(), moved: wake.New(), gate: newGate(),
 		keeping:     obs.Outage{Log: cfg.Log, Down: "values of objects not adopted, or reserves not closed, still trying", Up: "values of objects and reserves in order", Tolerate: time.Second},
 		differences: map[valueOwner]time.Time{}, reported: map[eventSubject]string{}, foundInPass: map[eventSubject]bool{},
@@ -173,6 +176,7 @@ func (v *Verifier) reconcileAll(ctx context.Context) {
 		return
 	}
 	v.view.nextChanged()
+	v.forgetDeleted()
 	before := v.differences
 	v.differences = make(map[valueOwner]time.Time, len(before))
 	clear(v.foundInPass)
@@ -215,20 +219,39 @@ func (v *Verifier) freeUnowned(ctx context.Context, before map[valueOwner]time.T
 			reserved = append(reserved, h)
 			continue
 		}
-		young := now.Sub(newest(h)) < v.cfg.Grace
-		verdict := v.classify(h, shared)
-		switch {
-		case verdict == owned && !young:
-			confirm = append(confirm, slices.DeleteFunc(unconfirmed(h), func(o engine.OwnerSlots) bool { return moving[sharedSlot{o.UID, o.Slots[0]}] })...)
-		case verdict != unowned:
-		case v.ageOf(valueOwner{h.Owner.UID, h.Value}, before, now) < v.cfg.Grace || young:
-		case v.absentInRegistry(ctx, h):
-			free = append(free, h)
-		}
+		// A value stays as it is if the work for it panics.
+		v.cfg.Guard.Run(stepFree, guard.Object{Kind: h.Owner.Kind, Namespace: h.Owner.Namespace, Name: h.Owner.Name}, func() {
+			young := now.Sub(newest(h)) < v.cfg.Grace
+			verdict := v.classify(h, shared)
+			switch {
+			case verdict == owned && !young:
+				confirm = append(confirm, slices.DeleteFunc(unconfirmed(h), func(o engine.OwnerSlots) bool { return moving[sharedSlot{o.UID, o.Slots[0]}] })...)
+			case verdict != unowned:
+			case v.ageOf(valueOwner{h.Owner.UID, h.Value}, before, now) < v.cfg.Grace || young:
+			case v.absentInRegistry(ctx, h):
+				free = append(free, h)
+			}
+		})
 	}
 	v.confirm(ctx, confirm)
 	v.free(ctx, free)
 	v.settleReserved(ctx, reserved, before)
+}
+
+// Steps for an object that can panic apart.
+const (
+	stepFree     = "free"
+	stepAllocate = "allocate"
+	stepNode     = "address"
+)
+
+// forgetDeleted forgets the panics of objects that do not exist any more.
+func (v *Verifier) forgetDeleted() {
+	for _, step := range []string{stepFree, stepAllocate, stepNode} {
+		v.cfg.Guard.Forget(step, func(about guard.Object) bool {
+			return !slices.ContainsFunc(v.view.all(), func(o object.Object) bool { return guard.Object(object.KeyOf(o)) == about })
+		})
+	}
 }
 
 // ownership is the result of classify for a value.

@@ -21,6 +21,7 @@ import (
 	"portolan.dev/services/changes"
 	"portolan.dev/services/changes/changestest"
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/guard/guardtest"
 	"portolan.dev/services/kit/health"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
@@ -60,6 +61,7 @@ type testVerifier struct {
 	feed     *changestest.Feed
 	registry *registry
 	health   *health.Registry
+	guard    *guardtest.World
 	fresh    bool
 	epoch    string
 	ahead    time.Duration // of the engine's clock
@@ -165,7 +167,9 @@ func newTestVerifier(t *testing.T, snapshot ...object.Object) *testVerifier {
 	w.metrics = reg
 	w.registry = &registry{t: w, kept: map[string]bool{}, differs: map[object.Key]object.Object{}, types: map[string]corev1.EventType{}}
 	w.health = health.New(kittest.Logger(t))
+	w.guard = guardtest.New(t)
 	w.verifier = New(Config{
+		Guard:  w.guard.Guard,
 		Engine: w.engine, Registry: w.registry, Log: kittest.Logger(t), Metrics: reg, Health: w.health,
 		Grace: time.Nanosecond, Interval: time.Hour, ViewCurrent: func() bool { return w.fresh }, Epoch: func() string { return w.epoch },
 	})

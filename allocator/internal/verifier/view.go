@@ -5,6 +5,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/changes"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
@@ -35,6 +36,8 @@ type position struct {
 
 // view holds the registry's objects by UID.
 type view struct {
+	guard *guard.Guard
+
 	mu      sync.Mutex
 	byUID   map[string]object.Object   // guarded by mu
 	changed map[string]*corev1.Service // guarded by mu: services that changed
@@ -42,8 +45,8 @@ type view struct {
 	filled  bool                       // guarded by mu: a snapshot was applied
 }
 
-func newView() *view {
-	return &view{byUID: map[string]object.Object{}, changed: map[string]*corev1.Service{}}
+func newView(g *guard.Guard) *view {
+	return &view{guard: g, byUID: map[string]object.Object{}, changed: map[string]*corev1.Service{}}
 }
 
 // position returns the place in the log up to which everything was applied, and whether the view has
@@ -54,27 +57,42 @@ func (w *view) position() (position, bool) {
 	return w.at, w.filled
 }
 
-// apply applies changes up to a place in the log, and reports whether services have changed.
+// apply applies changes up to a place in the log, and reports whether services have changed. It reads the values of
+// each object first, as the comparisons do, which go through all objects at once. So an object with values that cannot
+// be read never enters the view. Its former version stays, and keeps its values allocated.
 func (w *view) apply(batch []changes.Change, at position) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.at, w.filled = at, true
-	for _, c := range batch {
+	changes.Each(w.guard, batch, func(c *changes.Change) {
+		if c.New != nil {
+			readValues(c.New)
+		}
 		if c.Old != nil {
 			uid := c.Old.GetMetadata().GetUid()
 			delete(w.byUID, uid)
 			delete(w.changed, uid)
 		}
 		if c.New == nil {
-			continue
+			return
 		}
 		uid := c.New.GetMetadata().GetUid()
 		w.byUID[uid] = c.New
 		if svc, ok := c.New.(*corev1.Service); ok {
 			w.changed[uid] = svc
 		}
-	}
+	})
 	return len(w.changed) > 0
+}
+
+// readValues reads all that the comparisons read of an object.
+func readValues(o object.Object) {
+	for _, value := range valuesOf(o) {
+		_, _ = parse(value)
+	}
+	if svc, ok := o.(*corev1.Service); ok {
+		newSharing([]*corev1.Service{svc})
+	}
 }
 
 func (w *view) get(uid string) object.Object {

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"portolan.dev/services/kit/guard"
 )
 
 // PodMode is the kind of names that pods have.
@@ -43,6 +45,8 @@ type Config struct {
 	EmptyHeadlessExists bool
 	// Nameservers are the addresses of ns.dns.<zone>.
 	Nameservers []netip.Addr
+	// Guard catches panics of the work for one object.
+	Guard *guard.Guard
 }
 
 // svcLabel and podLabel are the labels that the specification reserves below a zone.

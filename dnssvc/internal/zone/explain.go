@@ -107,6 +107,9 @@ func (x *explanation) hasServices(namespace string) bool {
 
 func (x *explanation) service(k key, rest []string) {
 	s := x.t.services[k]
+	if _, failed := x.t.failed.published[k]; failed {
+		x.addLine("the last change of Service %s is not published, because that panicked: /readyz and the log have the reason", k)
+	}
 	if s == nil || s.spec == nil {
 		if !x.t.namespaces[k.namespace] && !x.hasServices(k.namespace) {
 			x.addLine("there is no Namespace %s", k.namespace)

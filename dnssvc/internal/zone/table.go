@@ -7,10 +7,12 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/miekg/dns"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/object"
 )
 
@@ -40,7 +42,9 @@ type Table struct {
 
 	mu         sync.Mutex // guards the fields below
 	gen        uint64
+	undo       []replaced // memory of the edits
 	services   map[key]*service
+	failed     failedNames
 	sliceOwner map[key]string // service name by slice
 	namespaces map[string]bool
 	pods       map[key][]netip.Addr
@@ -71,6 +75,7 @@ func New(cfg Config) (*Table, error) {
 // clear removes all objects from the table.
 func (t *Table) clear() {
 	t.services, t.sliceOwner, t.namespaces = map[key]*service{}, map[key]string{}, map[string]bool{}
+	t.failed = failedNames{published: map[key]*service{}}
 	t.pods, t.podNames, t.restored = map[key][]netip.Addr{}, map[key]int{}, false
 	e := &edit{gen: t.nextGen()}
 	for i := range t.zones {
@@ -115,15 +120,18 @@ func (t *Table) Apply(changes []Change, revision uint64) error {
 // apply publishes changes. synced is true if they complete the view.
 func (t *Table) apply(changes []Change, revision uint64, synced bool) error {
 	last := t.current.Load()
-	e := &edit{tree: last.tree, gen: t.nextGen()}
+	e := &edit{tree: last.tree, gen: t.nextGen(), undo: t.undo}
+	defer func() { t.undo = e.release() }()
 	touched := map[key]*service{} // as they were before the batch
-	for _, c := range changes {
-		if err := t.applyChange(e, c, touched); err != nil {
+	for i := range changes {
+		c := &changes[i]
+		if _, err := t.guarded(e, stepObject, guard.Object(object.KeyOf(c.Object)), func() error { return t.applyChange(e, c, touched) }); err != nil {
 			return err
 		}
 	}
+	t.failed.addDue(touched, time.Now())
 	for k, before := range touched {
-		t.publish(e, t.cfg.render(before), t.cfg.render(t.services[k]))
+		t.publishNames(e, k, before)
 	}
 	next := *last
 	next.tree, next.Revision, next.Synced = e.tree, revision, synced
@@ -137,7 +145,7 @@ func (t *Table) apply(changes []Change, revision uint64, synced bool) error {
 // applyChange applies one change to the objects. It puts the previous state of changed services
 // into touched, so that their names can be published once per batch. All other names are published
 // at once.
-func (t *Table) applyChange(e *edit, c Change, touched map[key]*service) error {
+func (t *Table) applyChange(e *edit, c *Change, touched map[key]*service) error {
 	meta := c.Object.GetMetadata()
 	k := key{intern(meta.GetNamespace()), strings.Clone(meta.GetName())}
 	switch o := c.Object.(type) {
@@ -177,7 +185,7 @@ func (t *Table) mutableService(k key, touched map[key]*service) *service {
 		s = before.clone()
 	}
 	if _, done := touched[k]; !done {
-		touched[k] = before
+		touched[k] = t.failed.publishedOr(k, before)
 	}
 	t.services[k] = s
 	return s
@@ -234,39 +242,43 @@ func (t *Table) applyNamespace(e *edit, name string, exists bool) {
 	}
 }
 
-// applyPod counts the pods of an address, because pods in their node's network share its address.
+// applyPod counts the pods of an address, because pods in their node's network share its address. The counts change
+// once the names have changed, so that a panic leaves both as they were.
 func (t *Table) applyPod(e *edit, k key, addrs []netip.Addr) {
 	if t.cfg.Pods != PodsVerified {
 		return
 	}
 	had := t.pods[k]
+	each := func(do func(at key, addr netip.Addr, by int)) {
+		for _, addr := range addrs {
+			if !slices.Contains(had, addr) {
+				do(key{k.namespace, Dashed(addr)}, addr, 1)
+			}
+		}
+		for _, addr := range had {
+			if !slices.Contains(addrs, addr) {
+				do(key{k.namespace, Dashed(addr)}, addr, -1)
+			}
+		}
+	}
+	each(func(at key, addr netip.Addr, by int) { t.publishPods(e, at, addr, t.podNames[at]+by) })
+	each(func(at key, _ netip.Addr, by int) {
+		if t.podNames[at] += by; t.podNames[at] == 0 {
+			delete(t.podNames, at)
+		}
+	})
 	if len(addrs) == 0 {
 		delete(t.pods, k)
 	} else {
 		t.pods[k] = addrs
 	}
-	for _, addr := range addrs {
-		if !slices.Contains(had, addr) {
-			t.countPod(e, k.namespace, addr, 1)
-		}
-	}
-	for _, addr := range had {
-		if !slices.Contains(addrs, addr) {
-			t.countPod(e, k.namespace, addr, -1)
-		}
-	}
 }
 
-func (t *Table) countPod(e *edit, namespace string, addr netip.Addr, by int) {
-	k := key{namespace, Dashed(addr)}
-	before := t.podNames[k]
-	t.podNames[k] += by
-	if t.podNames[k] == 0 {
-		delete(t.podNames, k)
-	}
+// publishPods publishes the name of the pods of an address, of which there are count.
+func (t *Table) publishPods(e *edit, at key, addr netip.Addr, count int) {
 	for i := range t.forwardZones {
-		full := label(k.name) + label(namespace) + podLabel + t.zones[i].Name
-		switch before + by {
+		full := label(at.name) + label(at.namespace) + podLabel + t.zones[i].Name
+		switch count {
 		case 0:
 			e.remove(full)
 		case 1:

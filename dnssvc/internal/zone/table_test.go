@@ -115,7 +115,7 @@ func checkNothingIsLeftBehind(t *rapid.T, cfg zone.Config) {
 	checkExistence(t, table.Snapshot())
 }
 
-func newTable(t *rapid.T, cfg zone.Config) *zone.Table {
+func newTable(t rapid.TB, cfg zone.Config) *zone.Table {
 	table, err := zone.New(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -63,9 +63,7 @@ func TestTreeCollisions(t *testing.T) {
 	names := []string{"\x01a\x00", "\x01b\x00", "\x01c\x00"}
 	for range 2 { // add, then replace
 		for _, name := range names {
-			var added bool
-			e.root, added = e.putAt(e.root, &Node{name: name}, 0, maxShift+wayBits)
-			_ = added
+			e.root, _ = e.putAt(e.root, &Node{name: name}, 0, maxShift+wayBits)
 		}
 	}
 	if len(e.root.nodes) != 3 {

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/balancer"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/object"
 )
 
@@ -19,6 +21,8 @@ import (
 type Options struct {
 	// Dir is the folder with files NAME.crt and NAME.key, PEM; empty: none.
 	Dir string
+	// Guard catches panics of the work for one Secret.
+	Guard *guard.Guard
 	// Changed is called after files have changed. It may be nil.
 	Changed func()
 	Log     *slog.Logger
@@ -104,14 +108,22 @@ func (s *Store) SetSecrets(secrets []*corev1.Secret) {
 	next := &state{secrets: make(map[object.Name]*certificate, len(secrets)), files: old.files}
 	for _, secret := range secrets {
 		name := object.NameOf(secret)
-		if known := old.secrets[name]; known != nil && known.source == secret {
-			next.secrets[name] = known
-		} else {
-			next.secrets[name] = fromSecret(secret)
+		if known := old.secrets[name]; known != nil {
+			next.secrets[name] = known // also if the present version cannot be parsed
+			if known.source == secret {
+				continue
+			}
 		}
+		s.opts.Guard.Run(stepCertificate, guard.Object(object.KeyOf(secret)), func() { next.secrets[name] = fromSecret(secret) })
 	}
+	s.opts.Guard.Forget(stepCertificate, func(o guard.Object) bool {
+		return !slices.ContainsFunc(secrets, func(secret *corev1.Secret) bool { return guard.Object(object.KeyOf(secret)) == o })
+	})
 	s.state.Store(next)
 }
+
+// stepCertificate parses the certificate of a Secret.
+const stepCertificate = "certificate"
 
 // find returns the certificate of a reference, or nil.
 func (st *state) find(namespace string, ref balancer.CertificateRef) *certificate {

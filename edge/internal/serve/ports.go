@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"portolan.dev/services/kit/guard"
+
 	"portolan.dev/edge/internal/plan"
 )
 
@@ -26,6 +28,7 @@ func (s *Server) add(planned plan.Port) {
 
 // drop closes a port and drops it once its connections have ended. The caller holds the lock.
 func (s *Server) drop(frontend netip.AddrPort, p *port, limit time.Duration) {
+	s.opts.Guard.Done(stepOpen(p), serviceOf(p.plan.Service))
 	delete(s.ports, frontend)
 	delete(s.closed, p)
 	s.draining[p] = struct{}{}
@@ -46,7 +49,9 @@ func (s *Server) openClosed() {
 	}
 	s.opts.Agent.Want(sorted(wanted))
 	for p := range s.closed {
-		s.open(p)
+		if p.err = s.opts.Guard.Do(stepOpen(p), serviceOf(p.plan.Service), func() error { return s.open(p) }); isPanic(p.err) {
+			delete(s.closed, p) // until its plan changes
+		}
 	}
 	for frontend, p := range s.ports {
 		if p.listener != nil {
@@ -60,22 +65,32 @@ func sorted(addrs map[netip.Addr]bool) []netip.Addr {
 	return slices.SortedFunc(maps.Keys(addrs), netip.Addr.Compare)
 }
 
-// open opens a port, or records why it cannot be opened.
-func (s *Server) open(p *port) {
-	before := p.err
-	if p.err = s.mayOpen(p.plan.Frontend.Addr()); p.err == nil {
-		p.err = p.open()
+// stepOpen returns the name of the step that opens a port.
+func stepOpen(p *port) string { return "open " + p.frontend.String() }
+
+// isPanic reports whether an error is a panic, of which the guard has written an Event.
+func isPanic(err error) bool {
+	_, ok := errors.AsType[*guard.Panic](err)
+	return ok
+}
+
+// open opens a port, or returns why it cannot be opened. p.err has the reason of the last attempt.
+func (s *Server) open(p *port) error {
+	err := s.mayOpen(p.plan.Frontend.Addr())
+	if err == nil {
+		err = p.open()
 	}
 	var waits *notLocalError
 	switch {
-	case p.err == nil:
+	case err == nil:
 		delete(s.closed, p)
-	case errors.As(p.err, &waits) || before != nil && before.Error() == p.err.Error():
+	case errors.As(err, &waits) || p.err != nil && p.err.Error() == err.Error():
 	default:
 		if svc := s.services[p.plan.Service]; svc != nil {
-			s.warn(svc, problem{reasonListen, fmt.Sprintf("%s is not open: %v%s", p.plan.Frontend, p.err, remedy(p.plan.Frontend, p.err))})
+			s.warn(svc, problem{reasonListen, fmt.Sprintf("%s is not open: %v%s", p.plan.Frontend, err, remedy(p.plan.Frontend, err))})
 		}
 	}
+	return err
 }
 
 // errOutside is the error of a port outside of the ranges of the configuration.

@@ -12,6 +12,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/balancer"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/kit/wake"
 	"portolan.dev/services/nodeview"
 	"portolan.dev/services/object"
@@ -42,6 +43,8 @@ type Options struct {
 	Logs   *accesslog.Logs // nil: the edge has no folder for access logs
 	Checks *health.Checker
 	Agent  *agent.Client
+	// Guard catches panics of the work for one service.
+	Guard *guard.Guard
 	// Warn writes an Event about a service.
 	Warn    func(svc *corev1.Service, reason, message string)
 	Metrics prometheus.Registerer
@@ -71,18 +74,20 @@ type Server struct {
 	mu       sync.Mutex // guards the fields below
 	zone     string
 	services map[object.Name]*service
-	claims   map[netip.AddrPort]map[object.Name]plan.Port // by frontend
-	ports    map[netip.AddrPort]*port
-	closed   map[*port]struct{} // planned ports that are not open yet
-	draining map[*port]struct{} // ports with connections that are no longer planned
-	stopped  bool               // no port is opened any more
+	// unplanned has the services with a plan that panicked, which are served as before.
+	unplanned map[object.Name]nodeview.Service
+	claims    map[netip.AddrPort]map[object.Name]plan.Port // by frontend
+	ports     map[netip.AddrPort]*port
+	closed    map[*port]struct{} // planned ports that are not open yet
+	draining  map[*port]struct{} // ports with connections that are no longer planned
+	stopped   bool               // no port is opened any more
 }
 
 // New returns a server that serves nothing yet.
 func New(o Options) *Server {
 	s := &Server{
 		opts: o, wake: wake.New(),
-		services: map[object.Name]*service{}, claims: map[netip.AddrPort]map[object.Name]plan.Port{},
+		services: map[object.Name]*service{}, unplanned: map[object.Name]nodeview.Service{}, claims: map[netip.AddrPort]map[object.Name]plan.Port{},
 		ports: map[netip.AddrPort]*port{}, closed: map[*port]struct{}{}, draining: map[*port]struct{}{},
 	}
 	s.life, s.end = context.WithCancel(context.Background())
@@ -133,11 +138,11 @@ func (s *Server) sync() {
 	s.mu.Lock()
 	s.zone = view.Zone(batch.Self)
 	for name, of := range batch.Services {
-		s.setService(name, of)
+		s.guardedSet(name, of)
 	}
 	for name := range s.judged.take() {
 		if svc := s.services[name]; svc != nil && !svc.settings.CrossZone {
-			s.setService(name, svc.objects)
+			s.setAgain(name, svc)
 		}
 	}
 	if certificates {

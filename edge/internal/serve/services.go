@@ -8,22 +8,48 @@ import (
 	"time"
 
 	"portolan.dev/services/balancer"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/nodeview"
 	"portolan.dev/services/object"
 
 	"portolan.dev/edge/internal/plan"
 )
 
-// setService plans a service again, and changes its ports. The caller holds the lock.
+// stepPlan plans a service and changes its ports.
+const stepPlan = "plan"
+
+// serviceOf returns a service in the form of the guard.
+func serviceOf(name object.Name) guard.Object {
+	return guard.Object{Kind: "Service", Namespace: name.Namespace, Name: name.Name}
+}
+
+// guardedSet is setService under the guard. If it panics, the service is served as before. The caller holds the lock.
+func (s *Server) guardedSet(name object.Name, of nodeview.Service) {
+	s.unplanned[name] = of
+	s.opts.Guard.Run(stepPlan, serviceOf(name), func() {
+		s.setService(name, of)
+		delete(s.unplanned, name)
+	})
+}
+
+// setAgain plans a service again with its newest objects. The caller holds the lock.
+func (s *Server) setAgain(name object.Name, svc *service) {
+	of, failed := s.unplanned[name]
+	if !failed {
+		of = svc.objects
+	}
+	s.guardedSet(name, of)
+}
+
+// setService plans a service again, and changes its ports. It stores the plan once it is complete. The caller holds
+// the lock.
 func (s *Server) setService(name object.Name, of nodeview.Service) {
 	old := s.services[name]
 	svc := &service{objects: of, reported: map[problem]bool{}}
 	switch {
 	case of.Object == nil:
-		delete(s.services, name)
 	case old != nil && old.objects.Object == of.Object: // only its endpoints have changed
 		svc.settings, svc.reported = old.settings, old.reported
-		s.services[name] = svc
 	default:
 		settings, _ := balancer.Parse(of.Object) // lbctl writes Events about the problems
 		svc.settings = &settings
@@ -33,9 +59,13 @@ func (s *Server) setService(name object.Name, of nodeview.Service) {
 		if old != nil && old.objects.Object.GetMetadata().GetGeneration() == of.Object.GetMetadata().GetGeneration() {
 			svc.reported = old.reported // only the status or a label has changed, so an Event would be repeated
 		}
-		s.services[name] = svc
 	}
 	s.build(name, svc)
+	if of.Object == nil {
+		delete(s.services, name)
+	} else {
+		s.services[name] = svc
+	}
 	var before []plan.Port
 	if old != nil {
 		before = old.result.Ports
@@ -68,7 +98,7 @@ func (s *Server) build(name object.Name, svc *service) {
 func (s *Server) judgeCertificates() {
 	for name, svc := range s.services {
 		if svc.settings.TLS || svc.settings.BackendCA != nil {
-			s.setService(name, svc.objects)
+			s.setAgain(name, svc)
 		}
 	}
 }
@@ -128,6 +158,9 @@ func (s *Server) decide(frontend netip.AddrPort) {
 		s.add(s.claims[frontend][owner])
 	default:
 		p.set(s.claims[frontend][owner])
+		if p.listener == nil {
+			s.closed[p] = struct{}{} // also if an attempt to open it has panicked
+		}
 	}
 	for name := range s.claims[frontend] {
 		if name != owner {

@@ -4,6 +4,7 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 
 	"portolan.dev/services/balancer"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/nodeview"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
@@ -15,11 +16,11 @@ var Kinds = []string{"Service", "EndpointSlice", "Secret", "Node"}
 // View is an edge's view of the registry. Its further objects are the secrets with certificates.
 type View = nodeview.View[*corev1.Secret]
 
-// New returns an empty view for the edge of a node. If the node's zone changes, the next batch has all
-// services.
-func New(node string) *View {
+// New returns an empty view for the edge of a node, which applies objects under a guard. If the node's zone
+// changes, the next batch has all services.
+func New(node string, g *guard.Guard) *View {
 	return nodeview.New[*corev1.Secret](nodeview.Options{
-		Node: node, Keeps: Keeps(node),
+		Node: node, Keeps: Keeps(node), Guard: g,
 		ConcernsAll: func(before, now *corev1.Node) bool { return Zone(before) != Zone(now) },
 	})
 }

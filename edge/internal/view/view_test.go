@@ -36,7 +36,7 @@ func secret(name, of string) *corev1.Secret {
 // follow returns a view that follows a feed as the edge's follower does.
 func follow(t *testing.T, objects ...object.Object) (*view.View, *changestest.Feed) {
 	t.Helper()
-	v := view.New("here")
+	v := view.New("here", nil)
 	feed := changestest.NewFeed(t, func(_ context.Context, batch []changes.Change, revision uint64) error {
 		v.Apply(batch, revision)
 		return nil

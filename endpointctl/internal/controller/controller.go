@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	"portolan.dev/services/changes"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/kit/tracing"
 	"portolan.dev/services/object"
 	"portolan.dev/services/queue"
@@ -25,6 +26,8 @@ type Config struct {
 	Log      *slog.Logger
 	Metrics  prometheus.Registerer
 	Index    *index.Index
+	// Guard catches panics of the sync of a service.
+	Guard *guard.Guard
 	// Shards is the number of shards into which the services are divided, at least 1.
 	Shards int
 	// MaxPerSlice is the largest number of endpoints in a slice.

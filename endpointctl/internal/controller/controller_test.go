@@ -52,7 +52,7 @@ func run(t *testing.T, r *registrytest.Registry, change func(*Config)) (*Control
 	r.Put(&corev1.Lease{Metadata: &corev1.ObjectMeta{Name: "l", Namespace: "default"}, Spec: &corev1.LeaseSpec{Epoch: 1}})
 	reg := prometheus.NewRegistry()
 	cfg := Config{
-		Registry: conn, Log: kittest.Logger(t), Metrics: reg, Index: index.New(), MaxPerSlice: 100, Shards: 1, Workers: 2,
+		Registry: conn, Log: kittest.Logger(t), Metrics: reg, Index: index.New(nil), MaxPerSlice: 100, Shards: 1, Workers: 2,
 		SyncTimeout: time.Minute, LastingFailure: 20 * time.Millisecond, Recheck: time.Hour,
 		Queue: queue.Options{Quiet: time.Millisecond, Longest: 20 * time.Millisecond, RetryMin: 5 * time.Millisecond, RetryMax: 20 * time.Millisecond},
 	}

@@ -77,7 +77,7 @@ func (c *shard) recordResult(ctx context.Context, key object.Name, svc *corev1.S
 	switch {
 	case err == nil:
 		c.events.Forget(eventKey{key, updateFailedReason})
-	case svc == nil:
+	case svc == nil, isPanic(err):
 	case apierr.Code(err) == codes.InvalidArgument:
 		c.report(ctx, svc, updateFailedReason, "the registry refuses the endpoints: "+reasons(err))
 	case !isTemporary(err), time.Since(since) >= c.cfg.LastingFailure:

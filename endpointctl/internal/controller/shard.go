@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -9,8 +10,10 @@ import (
 	"google.golang.org/grpc/codes"
 
 	registryv1 "portolan.dev/api/registry/v1"
+	"portolan.dev/services/changes"
 	"portolan.dev/services/events"
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/kit/tracing"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
@@ -109,6 +112,9 @@ func (c *shard) lead(ctx context.Context) {
 	defer c.refusals.clear()
 	defer c.memories.reset()
 	defer c.legacy.reset()
+	for _, step := range []string{stepSync, stepRemove} {
+		defer c.cfg.Guard.Forget(step, func(o guard.Object) bool { return c.has(object.Name{Namespace: o.Namespace, Name: o.Name}) })
+	}
 	defer c.setHeld(false)
 	c.resync()
 	w := c.newWriter(ctx)
@@ -201,8 +207,39 @@ func (c *shard) syncOne(ctx context.Context, w *writer, key object.Name) (*task,
 	defer cancel()
 	ctx, span := c.continueTrace(ctx, key)
 	t := &task{c: c, writer: w, key: key, objects: c.cfg.Index.Read(key)}
-	err := t.run(ctx)
+	err := c.cfg.Guard.Do(stepSync, serviceOf(key), func() error {
+		if t.objects.Service == nil && c.cfg.Guard.Failed(changes.StepView, serviceOf(key)) {
+			return errNotInView
+		}
+		return t.run(ctx)
+	})
+	if isPanic(err) {
+		c.memories.forget(key)
+		c.cfg.Guard.Run(stepRemove, serviceOf(key), func() { t.makeRemovals(ctx, err) })
+	} else {
+		c.cfg.Guard.Done(stepRemove, serviceOf(key))
+	}
 	c.recordResult(ctx, key, t.objects.Service, err)
 	span.End(err)
 	return t, err
+}
+
+// Steps of a sync that can panic apart.
+const (
+	stepSync   = "sync"
+	stepRemove = "remove"
+)
+
+// errNotInView is the error for a service that exists and panicked when it was put into the view. Its slices stay.
+var errNotInView = errors.New("the service is not in the view, because that panicked")
+
+// serviceOf returns a service in the form of the guard.
+func serviceOf(key object.Name) guard.Object {
+	return guard.Object{Kind: "Service", Namespace: key.Namespace, Name: key.Name}
+}
+
+// isPanic reports whether an error is a panic, of which the guard has written an Event.
+func isPanic(err error) bool {
+	_, ok := errors.AsType[*guard.Panic](err)
+	return ok
 }

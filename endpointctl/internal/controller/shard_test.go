@@ -27,7 +27,7 @@ func sharded(t *testing.T, r *registrytest.Registry, quiet time.Duration) *Contr
 	t.Helper()
 	r.Put(&corev1.Lease{Metadata: &corev1.ObjectMeta{Name: "l", Namespace: "default"}, Spec: &corev1.LeaseSpec{Epoch: 1}})
 	c := New(Config{
-		Registry: kittest.Conn(t, r.Register), Log: kittest.Logger(t), Metrics: prometheus.NewRegistry(), Index: index.New(),
+		Registry: kittest.Conn(t, r.Register), Log: kittest.Logger(t), Metrics: prometheus.NewRegistry(), Index: index.New(nil),
 		Shards: 4, MaxPerSlice: 100, Workers: 2, SyncTimeout: time.Minute, LastingFailure: time.Hour, Recheck: time.Hour,
 		Queue: queue.Options{Quiet: quiet, Longest: quiet, RetryMin: time.Millisecond, RetryMax: time.Millisecond},
 	})

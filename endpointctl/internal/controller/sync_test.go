@@ -41,7 +41,7 @@ func newManual(t *testing.T, objects ...object.Object) *manualController {
 	d.delivered = d.registry.Log.Revision()
 	d.registry.Put(objects...)
 	d.controller = New(Config{
-		Registry: kittest.Conn(t, d.registry.Register), Log: kittest.Logger(t), Metrics: d.metrics, Index: index.New(), MaxPerSlice: 100, Shards: 1,
+		Registry: kittest.Conn(t, d.registry.Register), Log: kittest.Logger(t), Metrics: d.metrics, Index: index.New(nil), MaxPerSlice: 100, Shards: 1,
 		SyncTimeout: time.Minute, LastingFailure: time.Hour,
 	})
 	d.shard = d.controller.shards[0]

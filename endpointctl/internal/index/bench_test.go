@@ -13,7 +13,7 @@ import (
 func BenchmarkFlip(b *testing.B) {
 	for _, pods := range []int{10, 100, 1000, 5000} {
 		b.Run(fmt.Sprint(pods), func(b *testing.B) {
-			x := New()
+			x := New(nil)
 			label := map[string]string{"app": "web"}
 			batch := []changes.Change{{Kind: "Service", Key: object.Key{Kind: "Service", Namespace: "x", Name: "web"}, New: &corev1.Service{
 				Metadata: &corev1.ObjectMeta{Namespace: "x", Name: "web"}, Spec: &corev1.ServiceSpec{Selector: label},

@@ -9,6 +9,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/changes"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 
@@ -37,11 +38,13 @@ type Index struct {
 	endpoints  map[object.Name]*corev1.Endpoints
 	ownWrites  map[object.Name]map[object.Key]ownWrite // by service: writes that the stream has not passed yet
 	revision   uint64                                  // of the stream
+	guard      *guard.Guard
 }
 
-// New returns an empty index.
-func New() *Index {
+// New returns an empty index, which applies objects under a guard.
+func New(g *guard.Guard) *Index {
 	return &Index{
+		guard:    g,
 		services: map[object.Name]*corev1.Service{}, bySelector: map[pair]map[object.Name]bool{},
 		pods: map[object.Name]*corev1.Pod{}, byLabel: map[pair]map[object.Name]*corev1.Pod{}, byNode: map[string]map[object.Name]*corev1.Pod{},
 		selected: map[object.Name][]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, nodeStates: map[string]packing.Node{}, slices: map[object.Name]map[string]*corev1.EndpointSlice{},
@@ -61,8 +64,7 @@ func (x *Index) Apply(batch []changes.Change, revision uint64) Affected {
 	}
 	x.revision = revision
 	affected := Affected{}
-	for i := range batch {
-		c := &batch[i]
+	changes.Each(x.guard, batch, func(c *changes.Change) {
 		key := object.Name{Namespace: c.Key.Namespace, Name: c.Key.Name}
 		switch c.Kind {
 		case "Service":
@@ -77,7 +79,7 @@ func (x *Index) Apply(batch []changes.Change, revision uint64) Affected {
 		case "Endpoints":
 			x.applyEndpoints(key, c, affected)
 		}
-	}
+	})
 	x.dropPassed()
 	return affected
 }

@@ -56,7 +56,7 @@ func meta(t *rapid.T) *corev1.ObjectMeta {
 
 func TestAChangeConcernsItsOwnServices(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		x, w := New(), &model{objects: map[object.Key]object.Object{}}
+		x, w := New(nil), &model{objects: map[object.Key]object.Object{}}
 		apply := func(t *rapid.T, o object.Object, expect func(old, now object.Object, found map[object.Name]bool)) {
 			key := object.KeyOf(o)
 			if rapid.IntRange(0, 3).Draw(t, "delete") == 0 {

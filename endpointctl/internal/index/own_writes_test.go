@@ -60,7 +60,7 @@ func checkObjects(t *testing.T, x *Index, after string, got, concerned bool, wan
 }
 
 func TestOwnWritesAreKnownAtOnceAndTheirEchoConcernsNobody(t *testing.T) {
-	x := New()
+	x := New(nil)
 	by := object.ManagedByController
 	v5, v7, v9 := slice("s", "u1", 5, by), slice("s", "u1", 7, by), slice("s", "u1", 9, by)
 	x.RecordWrite(v5)
@@ -83,7 +83,7 @@ func TestOwnWritesAreKnownAtOnceAndTheirEchoConcernsNobody(t *testing.T) {
 }
 
 func TestOwnWritesOfEndpoints(t *testing.T) {
-	x := New()
+	x := New(nil)
 	v1, v2, other := endpoints("u", 1), endpoints("u", 2), endpoints("v", 5)
 	x.RecordWrite(v1)
 	x.RecordWrite(v2)
@@ -102,7 +102,7 @@ func TestOwnWritesOfEndpoints(t *testing.T) {
 }
 
 func TestAWriteThatTheStreamHasPassedCountsNoMore(t *testing.T) {
-	x := New()
+	x := New(nil)
 	created, e := slice("s", "u1", 5, object.ManagedByController), endpoints("u2", 7)
 	applyStreamed(x, 5, nil, created)
 	applyStreamed(x, 6, created, nil) // by the garbage collector
@@ -118,7 +118,7 @@ func TestAWriteThatTheStreamHasPassedCountsNoMore(t *testing.T) {
 }
 
 func TestWhatTheRegistryDoesNotFindIsKnownNoMore(t *testing.T) {
-	x := New()
+	x := New(nil)
 	created := slice("s", "u1", 5, object.ManagedByController)
 	x.RecordWrite(created)
 	x.RecordDeletion(created) // an update returned NotFound
@@ -131,7 +131,7 @@ func TestWhatTheRegistryDoesNotFindIsKnownNoMore(t *testing.T) {
 }
 
 func TestALogThatIsSetBackEndsTheNotes(t *testing.T) {
-	x := New()
+	x := New(nil)
 	x.Apply(nil, 100)
 	x.RecordWrite(slice("s", "u1", 101, object.ManagedByController))
 	x.Apply(nil, 50) // a backup was restored
@@ -142,7 +142,7 @@ func TestALogThatIsSetBackEndsTheNotes(t *testing.T) {
 // changes and responses.
 func TestTheIndexEndsWithWhatTheStreamSays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		x, r := New(), &laggingRegistry{objects: map[string]*corev1.EndpointSlice{}}
+		x, r := New(nil), &laggingRegistry{objects: map[string]*corev1.EndpointSlice{}}
 		sliceNames := rapid.SampledFrom([]string{"s", "t"})
 		t.Repeat(map[string]func(*rapid.T){
 			"write by the controller": func(t *rapid.T) {

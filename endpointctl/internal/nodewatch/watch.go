@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	nodeagentv1 "portolan.dev/api/nodeagent/v1"
 	registryv1 "portolan.dev/api/registry/v1"
 
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/kit/obs"
 	"portolan.dev/services/object"
 )
@@ -41,6 +43,8 @@ type Config struct {
 	Registry grpc.ClientConnInterface
 	Log      *slog.Logger
 	Metrics  prometheus.Registerer
+	// Guard catches panics of the work for one node.
+	Guard *guard.Guard
 	// Nodes returns all nodes.
 	Nodes func() []*corev1.Node
 	// Grace is the time for which a node may be silent.
@@ -120,6 +124,7 @@ func (w *Watch) Lead(ctx context.Context) {
 	defer ticker.Stop()
 	defer w.silent.Set(0)
 	defer w.held.Set(0)
+	defer w.cfg.Guard.Forget(stepReady, func(guard.Object) bool { return true })
 	for {
 		select {
 		case <-ctx.Done():
@@ -216,13 +221,22 @@ func (w *Watch) delayMassLapse(j *nodeStatus) {
 	}
 }
 
+// stepReady is the step that sets the Ready condition of a node.
+const stepReady = "ready"
+
 func (w *Watch) reconcile(ctx context.Context) {
 	count := map[nodeState]int{}
-	for _, j := range w.statusesOf(w.cfg.Nodes(), time.Now()) {
+	nodes := w.cfg.Nodes()
+	w.cfg.Guard.Forget(stepReady, func(o guard.Object) bool {
+		return !slices.ContainsFunc(nodes, func(node *corev1.Node) bool { return node.GetMetadata().GetName() == o.Name })
+	})
+	for _, j := range w.statusesOf(nodes, time.Now()) {
 		count[j.state]++
-		if want := wantedCondition(j.node, j.state, j.silence); want != nil {
-			w.write(ctx, j.node, want)
-		}
+		w.cfg.Guard.Run(stepReady, guard.Object{Kind: "Node", Name: j.node.GetMetadata().GetName()}, func() {
+			if want := wantedCondition(j.node, j.state, j.silence); want != nil {
+				w.write(ctx, j.node, want)
+			}
+		})
 	}
 	w.recordHeld(count[held])
 	w.silent.Set(float64(count[silent] + count[held]))

@@ -11,10 +11,12 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/changes/changestest"
 	"portolan.dev/services/kinds"
 	"portolan.dev/services/kit/apierr"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
 )
@@ -103,11 +105,12 @@ func (r *Registry) do(ctx context.Context, method string, calls []changestest.Ca
 // op returns the name of a verb for Fail and Delay.
 func op(verb kinds.Verb) string { return strings.ToLower(string(verb)) }
 
-// admit returns an error if a write must fail. It is stricter than the real registry: every write except to a
-// Lease must have a fence.
+// admit returns an error if a write must fail. It is stricter than the real registry: every write must have a fence,
+// except to a Lease, and except an Event about an object that panics, which every replica finds.
 func (r *Registry) admit(ctx context.Context, verb kinds.Verb, o object.Object) error {
 	fences, err := r.Log.CheckFences(ctx)
-	if kind := object.KindOf(o); fences == 0 && kind != "Lease" {
+	event, _ := o.(*corev1.Event)
+	if kind := object.KindOf(o); fences == 0 && kind != "Lease" && event.GetReason() != guard.Reason {
 		return apierr.FailedPrecondition("a write of " + kind + " without a fence")
 	}
 	if err == nil && r.fail != nil {

@@ -14,6 +14,7 @@ import (
 	"portolan.dev/services/changes"
 	"portolan.dev/services/kit/apierr"
 	"portolan.dev/services/kit/bearer"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/kit/identity"
 )
 
@@ -24,6 +25,7 @@ const Kind = "Token"
 type Table struct {
 	trustDomain string
 	denied      *identity.DenyList
+	guard       *guard.Guard
 
 	mu     sync.RWMutex
 	loaded bool
@@ -45,9 +47,10 @@ type Token struct {
 	revoke context.CancelFunc
 }
 
-// New returns an empty table for identities of a trust domain. denied has the revocations.
-func New(trustDomain string, denied *identity.DenyList) *Table {
-	return &Table{trustDomain: trustDomain, denied: denied, byName: map[string]*Token{}}
+// New returns an empty table for identities of a trust domain. denied has the revocations. The table applies objects
+// under a guard.
+func New(trustDomain string, denied *identity.DenyList, g *guard.Guard) *Table {
+	return &Table{trustDomain: trustDomain, denied: denied, guard: g, byName: map[string]*Token{}}
 }
 
 // Apply applies the changes of Tokens in a batch, and returns the other changes.
@@ -58,14 +61,18 @@ func (t *Table) Apply(batch []changes.Change) (others []changes.Change) {
 	if !slices.ContainsFunc(batch, func(change changes.Change) bool { return change.Kind == Kind }) {
 		return batch
 	}
+	var own []changes.Change
 	for _, change := range batch {
-		if change.Kind != Kind {
+		if change.Kind == Kind {
+			own = append(own, change)
+		} else {
 			others = append(others, change)
-			continue
 		}
+	}
+	changes.Each(t.guard, own, func(change *changes.Change) {
 		o, _ := change.New.(*corev1.Token)
 		t.set(change.Key.Name, o)
-	}
+	})
 	return others
 }
 

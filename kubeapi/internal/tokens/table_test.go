@@ -33,7 +33,7 @@ type table struct {
 
 func newTable(t *testing.T) *table {
 	t.Helper()
-	return &table{tokens.New("portolan", nil), t, bearer.NewSecret()}
+	return &table{tokens.New("portolan", nil, nil), t, bearer.NewSecret()}
 }
 
 // put stores a token that lives for a time. Functions in change change the object.
@@ -206,7 +206,7 @@ func TestTokensEndWithTheirIdentityAndTheirCreator(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				denied.Replace(nil)
-				x := &table{tokens.New("portolan", denied), t, bearer.NewSecret()}
+				x := &table{tokens.New("portolan", denied, nil), t, bearer.NewSecret()}
 				x.put("ci", "1", time.Hour, func(o *corev1.Token) { o.Spec.CreatedBy = c.createdBy })
 				token, code := x.find("ci")
 				if code != codes.OK {
@@ -230,7 +230,7 @@ func TestTokensEndWithTheirIdentityAndTheirCreator(t *testing.T) {
 
 // BenchmarkFind measures a request with a good and with a wrong token, among many.
 func BenchmarkFind(b *testing.B) {
-	x := &table{tokens.New("portolan", nil), nil, bearer.NewSecret()}
+	x := &table{tokens.New("portolan", nil, nil), nil, bearer.NewSecret()}
 	x.t = &testing.T{}
 	for n := range 10_000 {
 		x.put(fmt.Sprint("t", n), "1", time.Hour)

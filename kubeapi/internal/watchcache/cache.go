@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"portolan.dev/services/changes"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/object"
 )
 
@@ -17,6 +18,7 @@ var ErrExpired = errors.New("the history of changes does not go back so far")
 
 // Cache holds the objects and the recent changes. It is safe for concurrent use.
 type Cache struct {
+	guard *guard.Guard
 	limit int // changes of each kind that are kept at least
 	forms forms
 
@@ -37,9 +39,10 @@ type kindHistory struct {
 	changed chan struct{}         // closed when there are more events, or when the history is discarded
 }
 
-// New returns an empty cache of the given kinds that keeps at least limit changes of each.
-func New(limit int, kinds []string) *Cache {
-	c := &Cache{limit: limit, forms: forms{limit: maxForms}, advanced: make(chan struct{}), kinds: make(map[string]*kindHistory, len(kinds))}
+// New returns an empty cache of the given kinds that keeps at least limit changes of each. It applies objects under a
+// guard.
+func New(limit int, kinds []string, g *guard.Guard) *Cache {
+	c := &Cache{guard: g, limit: limit, forms: forms{limit: maxForms}, advanced: make(chan struct{}), kinds: make(map[string]*kindHistory, len(kinds))}
 	for _, kind := range kinds {
 		c.kinds[kind] = &kindHistory{objects: map[object.Key]*Event{}, changed: make(chan struct{})}
 	}
@@ -55,9 +58,7 @@ func (c *Cache) Apply(batch []changes.Change, revision uint64, epoch string) {
 	})
 	batch = slices.Clone(batch)
 	slices.SortStableFunc(batch, func(a, b changes.Change) int { return cmp.Compare(a.Revision, b.Revision) })
-	for i := range batch {
-		c.apply(&batch[i], !anew)
-	}
+	changes.Each(c.guard, batch, func(change *changes.Change) { c.apply(change, !anew) })
 	if anew {
 		c.discard(revision)
 	}

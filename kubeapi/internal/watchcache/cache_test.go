@@ -34,7 +34,7 @@ func revisions(events []*watchcache.Event) string {
 }
 
 func TestHistory(t *testing.T) {
-	c := watchcache.New(2, []string{"Service"})
+	c := watchcache.New(2, []string{"Service"}, nil)
 	c.Apply([]changes.Change{put("a", 3, nil)}, 5, "one")
 	objects, at := c.List("Service")
 	if len(objects) != 1 || at.Revision != 5 {
@@ -77,7 +77,7 @@ func TestHistoryEnds(t *testing.T) {
 		"repair":   func(c *watchcache.Cache) { c.Apply([]changes.Change{put("a", 4, nil)}, 11, "one") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := watchcache.New(10, []string{"Service"})
+			c := watchcache.New(10, []string{"Service"}, nil)
 			c.Apply([]changes.Change{put("a", 3, nil)}, 5, "one")
 			_, at := c.List("Service")
 			c.Apply([]changes.Change{put("a", 9, service("a", 3))}, 10, "one")
@@ -101,7 +101,7 @@ func TestHistoryEnds(t *testing.T) {
 }
 
 func TestKindsThatAreNotFollowed(t *testing.T) {
-	c := watchcache.New(10, []string{"Service"})
+	c := watchcache.New(10, []string{"Service"}, nil)
 	c.Apply(nil, 5, "one")
 	objects, at := c.List("")
 	if events, next, _, err := c.Since("", at); len(objects)+len(events) != 0 || next.Revision != 5 || err != nil {
@@ -110,7 +110,7 @@ func TestKindsThatAreNotFollowed(t *testing.T) {
 }
 
 func TestWaitFor(t *testing.T) {
-	c := watchcache.New(10, []string{"Service"})
+	c := watchcache.New(10, []string{"Service"}, nil)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if c.WaitFor(ended, 0) == nil {
@@ -128,7 +128,7 @@ func TestWaitFor(t *testing.T) {
 // TestEncodedFormsAreShared checks that a form is made once, and that the oldest ones are dropped when the
 // newer ones take too much memory.
 func TestEncodedFormsAreShared(t *testing.T) {
-	c := watchcache.New(1000, []string{"Service"})
+	c := watchcache.New(1000, []string{"Service"}, nil)
 	c.Apply(nil, 1, "one")
 	at := c.At(1)
 	c.Apply([]changes.Change{put("a", 2, nil)}, 2, "one")
@@ -169,7 +169,7 @@ func TestEncodedFormsAreShared(t *testing.T) {
 
 // TestObjectsShareForms checks that the objects of a list have forms until they change.
 func TestObjectsShareForms(t *testing.T) {
-	c := watchcache.New(1000, []string{"Service"})
+	c := watchcache.New(1000, []string{"Service"}, nil)
 	c.Apply([]changes.Change{put("a", 1, nil)}, 1, "one")
 	form := func() (text string) {
 		t.Helper()
@@ -201,7 +201,7 @@ func TestObjectsShareForms(t *testing.T) {
 func TestWatchesSeeEveryChange(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		limit := rapid.IntRange(1, 5).Draw(rt, "limit")
-		c := watchcache.New(limit, []string{"Service"})
+		c := watchcache.New(limit, []string{"Service"}, nil)
 		c.Apply(nil, 1, "one")
 		at, revision, seen := c.At(1), uint64(1), uint64(1)
 		for range rapid.IntRange(1, 30).Draw(rt, "steps") {

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	corev1 "portolan.dev/api/core/v1"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
@@ -25,24 +26,34 @@ type Announcement struct {
 // written and should be tried again. The context fences the writes.
 func (c *Controller) ReportAnnouncements(ctx context.Context, all map[object.Name]Announcement) (again bool) {
 	for _, svc := range c.cfg.View.Services() {
-		if !spec.IsLoadBalancer(svc) || svc.GetMetadata().GetDeletionTimestamp() != nil {
-			continue // the controller removes the condition with the load balancer
-		}
-		announcement, ok := all[object.NameOf(svc)]
-		conditions, changed := withAnnouncement(svc.GetStatus().GetConditions(), announcement, ok)
-		if !changed {
-			continue
-		}
-		next := svc.GetStatus().CloneVT()
-		next.Conditions = conditions
-		if _, err := c.writeStatus(ctx, svc, next); err != nil {
-			again = true
-			if !errors.Is(err, errSuperseded) {
-				c.cfg.Log.Info("announcement not written", "service", object.NameOf(svc).String(), "err", err)
-			}
-		}
+		c.cfg.Guard.Run(stepAnnounced, serviceOf(object.NameOf(svc)), func() {
+			announcement, ok := all[object.NameOf(svc)]
+			again = c.reportAnnouncement(ctx, svc, announcement, ok) || again
+		})
 	}
+	c.cfg.Guard.Forget(stepAnnounced, func(o guard.Object) bool {
+		return c.cfg.View.Service(object.Name{Namespace: o.Namespace, Name: o.Name}) == nil
+	})
 	return again
+}
+
+// reportAnnouncement writes the announcement of a service into its conditions, or removes the condition if present
+// is false. It reports whether that should be tried again.
+func (c *Controller) reportAnnouncement(ctx context.Context, svc *corev1.Service, announcement Announcement, present bool) (again bool) {
+	if !spec.IsLoadBalancer(svc) || svc.GetMetadata().GetDeletionTimestamp() != nil {
+		return false // the controller removes the condition with the load balancer
+	}
+	conditions, changed := withAnnouncement(svc.GetStatus().GetConditions(), announcement, present)
+	if !changed {
+		return false
+	}
+	next := svc.GetStatus().CloneVT()
+	next.Conditions = conditions
+	_, err := c.writeStatus(ctx, svc, next)
+	if err != nil && !errors.Is(err, errSuperseded) {
+		c.cfg.Log.Info("announcement not written", "service", object.NameOf(svc).String(), "err", err)
+	}
+	return err != nil
 }
 
 // withAnnouncement returns the conditions with the announcement, or without the condition if present is false,

@@ -16,6 +16,7 @@ import (
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/changes"
 	"portolan.dev/services/events"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/kit/obs"
 	"portolan.dev/services/object"
 	"portolan.dev/services/queue"
@@ -31,6 +32,7 @@ type Config struct {
 	Log       *slog.Logger
 	Metrics   prometheus.Registerer
 	View      *view.View
+	Guard     *guard.Guard
 	Providers *providers.Set
 	// Workers is the number of services that are synced at a time.
 	Workers int
@@ -85,7 +87,7 @@ func (c *Controller) Apply(_ context.Context, batch []changes.Change, _ uint64) 
 	}
 	for _, change := range batch {
 		if change.Kind == "Service" {
-			c.applyService(change)
+			c.cfg.Guard.Run(stepEnqueue, guard.Object(change.Key), func() { c.applyService(change) })
 		}
 	}
 	return nil
@@ -169,6 +171,9 @@ func (c *Controller) Lead(ctx context.Context) {
 	c.events.ForgetAll(func(object.Name) bool { return true })
 	c.leading.Store(true)
 	defer c.leading.Store(false)
+	for _, step := range []string{stepEnqueue, stepSync, stepAnnounced} {
+		defer c.cfg.Guard.Forget(step, func(guard.Object) bool { return true })
+	}
 	for _, svc := range c.cfg.View.Services() {
 		c.queue.Add(object.NameOf(svc), 1)
 	}
@@ -181,6 +186,18 @@ func (c *Controller) Lead(ctx context.Context) {
 	running.Wait()
 }
 
+// Steps for a service that can panic apart.
+const (
+	stepEnqueue   = "enqueue"
+	stepSync      = "sync"
+	stepAnnounced = "announced"
+)
+
+// serviceOf returns a service in the form of the guard.
+func serviceOf(name object.Name) guard.Object {
+	return guard.Object{Kind: "Service", Namespace: name.Namespace, Name: name.Name}
+}
+
 // work syncs services that are due until ctx is done.
 func (c *Controller) work(ctx context.Context) {
 	for {
@@ -188,7 +205,7 @@ func (c *Controller) work(ctx context.Context) {
 		if !ok {
 			return
 		}
-		err := c.sync(ctx, due.Key)
+		err := c.cfg.Guard.Do(stepSync, serviceOf(due.Key), func() error { return c.sync(ctx, due.Key) })
 		if errors.Is(err, errSuperseded) {
 			err = nil // the change makes it due again
 		}

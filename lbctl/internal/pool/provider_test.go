@@ -28,7 +28,7 @@ func TestConformance(t *testing.T) {
 	for _, kind := range []Kind{Nodes, Edges} {
 		t.Run(kind.Name, func(t *testing.T) {
 			f, client := newAllocator(t, "192.0.2.0/28", "10.0.0.0/28")
-			p := New(Config{Kind: kind, Allocator: client, Shares: NewShares(view.New()), Rules: Rules{Internal: []string{"b"}}})
+			p := New(Config{Kind: kind, Allocator: client, Shares: NewShares(view.New(nil)), Rules: Rules{Internal: []string{"b"}}})
 			conn := kittest.Conn(t, func(s grpc.ServiceRegistrar) { loadbalancerv1.RegisterLoadBalancerProviderServiceServer(s, p) })
 			providertest.Run(t, providertest.Subject{
 				Client: loadbalancerv1.NewLoadBalancerProviderServiceClient(conn), Class: kind.Class,
@@ -70,7 +70,7 @@ type world struct {
 func newWorld(t *testing.T, ranges ...string) *world {
 	t.Helper()
 	f, client := newAllocator(t, ranges...)
-	w := &world{T: t, allocator: f, view: view.New(), services: map[string]*corev1.Service{}}
+	w := &world{T: t, allocator: f, view: view.New(nil), services: map[string]*corev1.Service{}}
 	w.restart(Config{Allocator: client})
 	return w
 }

@@ -8,6 +8,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/changes"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
 )
@@ -42,6 +43,8 @@ func Trim(o object.Object) {
 
 // View holds the objects. Make it with New.
 type View struct {
+	guard *guard.Guard
+
 	mu       sync.Mutex
 	services map[object.Name]*corev1.Service     // guarded by mu
 	sharers  map[string]map[object.Name]struct{} // guarded by mu: services that share addresses, by owner
@@ -50,9 +53,10 @@ type View struct {
 	slices map[object.Name]map[string]*corev1.EndpointSlice
 }
 
-// New returns an empty view.
-func New() *View {
+// New returns an empty view, which applies objects under a guard.
+func New(g *guard.Guard) *View {
 	return &View{
+		guard:    g,
 		services: map[object.Name]*corev1.Service{}, sharers: map[string]map[object.Name]struct{}{}, nodes: map[string]*corev1.Node{},
 		slices: map[object.Name]map[string]*corev1.EndpointSlice{},
 	}
@@ -62,7 +66,7 @@ func New() *View {
 func (v *View) Apply(batch []changes.Change) (nodes bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for _, c := range batch {
+	changes.Each(v.guard, batch, func(c *changes.Change) {
 		switch c.Kind {
 		case "Node":
 			nodes = true
@@ -72,11 +76,11 @@ func (v *View) Apply(batch []changes.Change) (nodes bool) {
 		case "EndpointSlice":
 			v.applySlice(c)
 		}
-	}
+	})
 	return nodes
 }
 
-func (v *View) applyNode(c changes.Change) {
+func (v *View) applyNode(c *changes.Change) {
 	if old, ok := c.Old.(*corev1.Node); ok {
 		delete(v.nodes, old.GetMetadata().GetName())
 	}
@@ -85,7 +89,7 @@ func (v *View) applyNode(c changes.Change) {
 	}
 }
 
-func (v *View) applyService(c changes.Change) {
+func (v *View) applyService(c *changes.Change) {
 	if old, ok := c.Old.(*corev1.Service); ok {
 		name := object.NameOf(old)
 		delete(v.services, name)
@@ -104,7 +108,7 @@ func (v *View) applyService(c changes.Change) {
 	}
 }
 
-func (v *View) applySlice(c changes.Change) {
+func (v *View) applySlice(c *changes.Change) {
 	if old, ok := c.Old.(*corev1.EndpointSlice); ok {
 		service := object.ServiceOf(old)
 		delete(v.slices[service], old.GetMetadata().GetName())

@@ -38,7 +38,7 @@ func TestKeeps(t *testing.T) {
 
 // TestSharersFollowTheirKeys moves a service from one key to another, and deletes it.
 func TestSharersFollowTheirKeys(t *testing.T) {
-	v := New()
+	v := New(nil)
 	a, b, none := service("web", "a"), service("web", "b"), service("web", "")
 	count := func() [2]int {
 		return [2]int{len(v.Sharers(spec.OwnerOfAddresses(a).UID)), len(v.Sharers(spec.OwnerOfAddresses(b).UID))}
@@ -61,7 +61,7 @@ func TestSharersFollowTheirKeys(t *testing.T) {
 
 // TestEligibleNodes checks a node with each reason to be left out, and a node that is not ready.
 func TestEligibleNodes(t *testing.T) {
-	v := New()
+	v := New(nil)
 	node := func(name string, change func(*corev1.Node)) changes.Change {
 		n := &corev1.Node{Metadata: &corev1.ObjectMeta{Name: name}, Spec: &corev1.NodeSpec{}, Status: &corev1.NodeStatus{}}
 		change(n)

@@ -11,8 +11,10 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/nodeagent/internal/script"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/kit/wake"
 	"portolan.dev/services/object"
+	"portolan.dev/services/probe"
 )
 
 // podProber probes one pod. It has a goroutine for each container with a probe, and one that writes
@@ -122,10 +124,7 @@ func running(pod *corev1.Pod) bool {
 
 // probe checks one container periodically until ctx is done.
 func (pp *podProber) probe(ctx context.Context, c *containerProber) {
-	check, bad := pp.newCheck(c.container)
-	if bad != nil {
-		check = func(context.Context) error { return bad }
-	}
+	check := pp.guardedCheck(c)
 	if !app.Pause(ctx, c.timing.delay+pp.prober.jitter(c.timing.period)) {
 		return
 	}
@@ -149,6 +148,24 @@ func (pp *podProber) probe(ctx context.Context, c *containerProber) {
 			return
 		case <-ticker.C:
 		}
+	}
+}
+
+// guardedCheck returns the check of a container. A check that panics, or that cannot be made, has failed. If making it
+// panics, it is made again the next time.
+func (pp *podProber) guardedCheck(c *containerProber) probe.Check {
+	var check probe.Check
+	var bad error
+	return func(ctx context.Context) error {
+		return pp.prober.opts.Guard.Do(stepCheck, guard.Object(pp.key), func() error {
+			if check == nil && bad == nil {
+				check, bad = pp.newCheck(c.container)
+			}
+			if bad != nil {
+				return bad
+			}
+			return check(ctx)
+		})
 	}
 }
 

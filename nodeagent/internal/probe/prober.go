@@ -12,6 +12,7 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 
 	"portolan.dev/nodeagent/internal/script"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/object"
 	"portolan.dev/services/probe"
 )
@@ -20,6 +21,8 @@ import (
 type Options struct {
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
+	// Guard catches panics of the work for one pod.
+	Guard *guard.Guard
 	// Write stores conditions in the status of a pod.
 	Write Writer
 	// Scripts has the scripts of exec checks. Default: none, all exec checks are refused.
@@ -132,15 +135,7 @@ func (p *Prober) Set(pods []*corev1.Pod) {
 	for _, pod := range pods {
 		key := object.KeyOf(pod)
 		seen[key] = true
-		old := p.pods[key]
-		if old != nil && old.matches(pod) {
-			old.updatePod(pod)
-			continue
-		}
-		if old != nil {
-			old.stop()
-		}
-		p.pods[key] = p.add(pod)
+		p.opts.Guard.Run(stepProbe, guard.Object(key), func() { p.set(key, pod) })
 	}
 	for key, pod := range p.pods {
 		if !seen[key] {
@@ -148,6 +143,30 @@ func (p *Prober) Set(pods []*corev1.Pod) {
 			delete(p.pods, key)
 		}
 	}
+	for _, step := range []string{stepProbe, stepCheck, stepWrite} {
+		p.opts.Guard.Forget(step, func(o guard.Object) bool { return !seen[object.Key(o)] })
+	}
+}
+
+// Steps for a pod that can panic apart.
+const (
+	stepProbe = "probe"
+	stepCheck = "check"
+	stepWrite = "readiness"
+)
+
+// set sets a pod. The caller holds the lock.
+func (p *Prober) set(key object.Key, pod *corev1.Pod) {
+	old := p.pods[key]
+	if old != nil && old.matches(pod) {
+		old.updatePod(pod)
+		return
+	}
+	next := newPodProber(p, pod)
+	if old != nil {
+		old.stop()
+	}
+	p.pods[key] = p.begin(next)
 }
 
 // Readdress restarts the probes of the pods that are probed at the node's main address, if it has changed.
@@ -165,8 +184,10 @@ func (p *Prober) Readdress() {
 	}
 }
 
-func (p *Prober) add(pod *corev1.Pod) *podProber {
-	pp := newPodProber(p, pod)
+func (p *Prober) add(pod *corev1.Pod) *podProber { return p.begin(newPodProber(p, pod)) }
+
+// begin starts the probes of a pod if the prober runs.
+func (p *Prober) begin(pp *podProber) *podProber {
 	if p.ctx != nil && p.ctx.Err() == nil {
 		pp.start(p.ctx)
 	}

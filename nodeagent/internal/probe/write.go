@@ -13,6 +13,7 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 	registryv1 "portolan.dev/api/registry/v1"
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/kit/obs"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
@@ -73,7 +74,7 @@ func (pp *podProber) write(ctx context.Context) {
 			return
 		case <-pp.wake:
 		}
-		err := pp.writeOnce(ctx)
+		err := pp.prober.opts.Guard.Do(stepWrite, guard.Object(pp.key), func() error { return pp.writeOnce(ctx) })
 		if err == nil {
 			outage.Over("pod", pp.key.Path())
 			pause = pp.prober.opts.RetryMin

@@ -6,12 +6,14 @@ import (
 	"slices"
 
 	"portolan.dev/nodeagent/plan"
+	"portolan.dev/services/changes"
 )
 
 // adopt removes the state of an earlier agent from the data plane that is not in the plan, once the
-// view is from the registry. A view from the disk may be older than the state in force.
+// view is from the registry. A view from the disk may be older than the state in force. While a service cannot be
+// planned, because that panics, all state stays, because a part of it may belong to that service.
 func (s *Syncer) adopt(ctx context.Context) {
-	if s.adopted || !s.live.Load() {
+	if s.adopted || !s.live.Load() || s.guard.Failing(changes.StepView, stepPlan) {
 		return
 	}
 	have, err := s.plane.State(ctx)

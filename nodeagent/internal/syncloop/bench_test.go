@@ -33,7 +33,7 @@ type bench struct {
 
 func newBench(t testing.TB, plane dataplane.Plane) *bench {
 	recorder := &recorded{}
-	b := &bench{Syncer: newSyncer(view.New("here"), plane, recorder), t: t, recorder: recorder, have: map[object.Key]object.Object{}}
+	b := &bench{Syncer: newSyncer(view.New("here", nil), plane, recorder), t: t, recorder: recorder, have: map[object.Key]object.Object{}}
 	b.change()
 	return b
 }

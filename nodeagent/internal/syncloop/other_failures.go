@@ -20,6 +20,9 @@ import (
 // readBack is an operation of the node as a whole, as named in status.
 const readBack = "read back what is in force"
 
+// planService is the operation that builds the plan of a service, as named in status.
+const planService = "plan the service"
+
 // otherFailures are failures that belong to no virtual server: health-check ports that could not be
 // opened, and problems of the node as a whole. They have a lock of their own, which is taken last,
 // because the health-check server reports while the syncer changes it.
@@ -73,12 +76,12 @@ func (o *otherFailures) endNotices(current map[otherFailure]netip.AddrPort) {
 	}
 }
 
-// forget ends all failures of a service.
+// forget ends all failures of the health-check port of a service.
 func (o *otherFailures) forget(service object.Name) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for id := range o.by {
-		if id.service == service && !id.notice {
+		if id.service == service && !id.notice && id.operation != planService {
 			delete(o.by, id)
 		}
 	}

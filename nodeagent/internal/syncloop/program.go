@@ -17,7 +17,7 @@ func (s *Syncer) program(ctx context.Context, c plan.Changes) {
 	now := time.Now()
 	ctx, span := tracing.Start(ctx, "program")
 	kept := s.affinityKept(c)
-	failed := dataplane.Reconcile(ctx, s.plane, c)
+	failed := s.reconcile(ctx, c)
 	span.Count("portolan.frontends", len(c.Frontends))
 	span.Count("portolan.failures", len(failed))
 	span.End(nil)
@@ -81,7 +81,7 @@ func (s *Syncer) recordFailure(f dataplane.Failure, now time.Time) {
 		change = setSources
 	}
 	it, news := s.failing.add(f, change, service, now)
-	if _, ofNode := errors.AsType[*dataplane.NodeError](f.Err); ofNode || !news {
+	if _, ofNode := errors.AsType[*dataplane.NodeError](f.Err); ofNode || !news || isPanic(f.Err) {
 		return
 	}
 	reason := events.FailedToProgram

@@ -28,13 +28,13 @@ func (s *Syncer) sync(ctx context.Context) {
 	for _, part := range b.parts() {
 		_, planning := tracing.Start(ctx, "plan")
 		for _, name := range part {
-			s.replan(name, b.Services[name], &b.facts, touched)
+			s.guardedReplan(name, b.Services[name], &b.facts, touched)
 		}
 		planning.End(nil)
 		s.program(ctx, s.table.Changes())
 	}
 	for name := range touched {
-		s.reportConflicts(name)
+		s.guard.Run(stepConflicts, s.serviceOf(name), func() { s.reportConflicts(name) })
 	}
 	if b.haveView {
 		s.adopt(ctx)
@@ -44,6 +44,16 @@ func (s *Syncer) sync(ctx context.Context) {
 	s.metrics.observeSync(began)
 	s.lastSyncEnd.Store(time.Now().UnixNano())
 	s.measureLatency(b.Services)
+}
+
+// guardedReplan is replan under the guard. If it panics, the former plan of the service stays in force, and the service
+// counts as failing until it is planned again.
+func (s *Syncer) guardedReplan(name object.Name, svc view.Service, facts *plan.Facts, touched map[object.Name]bool) {
+	err := s.guard.Do(stepPlan, s.serviceOf(name), func() error {
+		s.replan(name, svc, facts, touched)
+		return nil
+	})
+	s.others.set(otherFailure{operation: planService, service: name}, err, "change the service, or restart the agent, to try again")
 }
 
 // replan rebuilds the plan of one service, and adds to touched the services with conflicts that may

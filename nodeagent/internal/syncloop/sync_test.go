@@ -52,7 +52,7 @@ func runStalled(t *testing.T, plane *stalled) (s *Syncer, stop func()) { return 
 
 // runSyncer runs a syncer with one service on any data plane within a bubble.
 func runSyncer(t *testing.T, plane dataplane.Plane) (s *Syncer, stop func()) {
-	v := view.New("here")
+	v := view.New("here", nil)
 	svc := &corev1.Service{Metadata: &corev1.ObjectMeta{Namespace: "default", Name: "web"}}
 	v.Apply([]changes.Change{{Kind: "Service", Key: object.KeyOf(svc), New: svc}}, 1)
 	s = newSyncer(v, plane, &recorded{})

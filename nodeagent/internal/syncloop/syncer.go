@@ -14,6 +14,7 @@ import (
 	"portolan.dev/nodeagent/dataplane"
 	"portolan.dev/nodeagent/internal/view"
 	"portolan.dev/nodeagent/plan"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/kit/tracing"
 	"portolan.dev/services/kit/wake"
 	"portolan.dev/services/object"
@@ -51,6 +52,8 @@ type Options struct {
 	Checks  HealthChecks
 	Routes  Routes
 	Events  Recorder
+	// Guard catches panics of the work for one service.
+	Guard   *guard.Guard
 	Metrics prometheus.Registerer
 	Log     *slog.Logger
 	// Programmed is called after every sync of a view.
@@ -65,6 +68,7 @@ type Syncer struct {
 	checks     HealthChecks
 	routes     Routes
 	events     Recorder
+	guard      *guard.Guard
 	metrics    *metrics
 	log        *slog.Logger
 	programmed func() // see Options
@@ -110,7 +114,7 @@ type Syncer struct {
 // New returns a Syncer. It does nothing before Run.
 func New(opts Options) *Syncer {
 	s := &Syncer{
-		view: opts.View, plane: opts.Plane, listens: opts.Listens, checks: opts.Checks, routes: opts.Routes, events: opts.Events,
+		view: opts.View, plane: opts.Plane, listens: opts.Listens, checks: opts.Checks, routes: opts.Routes, events: opts.Events, guard: opts.Guard,
 		log: opts.Log, programmed: opts.Programmed, wake: wake.New(), heartbeatDue: wake.New(),
 		table: plan.NewTable(), failing: failures{}, conflicts: map[object.Name]struct{}{},
 		reported: map[object.Name]string{}, lastTrigger: map[object.Name]time.Time{}, dropping: map[object.Name]int{},

@@ -37,12 +37,12 @@ func TestTrim(t *testing.T) {
 		}
 	}
 	was := proto.CloneOf(s)
-	New("n1").Trim(s)
+	New("n1", nil).Trim(s)
 	if diff := cmp.Diff(was, s, protocmp.Transform()); diff != "" {
 		t.Errorf("what a plan asks for has changed (-was +is):\n%s", diff)
 	}
 	more := &corev1.EndpointSlice{Endpoints: []*corev1.Endpoint{{Zone: &node, Hostname: &node, DeprecatedTopology: map[string]string{"a": "b"}}}}
-	New("n1").Trim(more)
+	New("n1", nil).Trim(more)
 	if !proto.Equal(more.GetEndpoints()[0], &corev1.Endpoint{}) {
 		t.Errorf("what no plan asks for was kept: %v", more)
 	}
@@ -57,7 +57,7 @@ func TestUnchangedSlicesAreNotHandedOver(t *testing.T) {
 		Metadata:  &corev1.ObjectMeta{Namespace: "shop", Name: "web-1"},
 		Endpoints: []*corev1.Endpoint{{Addresses: []string{"10.0.0.1"}, Zone: &zone}},
 	})
-	v := New("n1")
+	v := New("n1", nil)
 	var handed atomic.Int64
 	follower := log.Follow(changes.FollowerConfig{
 		Kinds: Kinds, Keep: v.Accepts, Trim: v.Trim, BookmarkEvery: 10 * time.Millisecond,

@@ -7,6 +7,7 @@ import (
 	corev1 "portolan.dev/api/core/v1"
 
 	"portolan.dev/services/changes"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/nodeview"
 	"portolan.dev/services/object"
 	"portolan.dev/services/spec"
@@ -32,19 +33,23 @@ type ChangedKinds struct {
 // are shared and must not be changed.
 type View struct {
 	*nodeview.View[*corev1.Pod]
-	node string
-	live bool // the registry's snapshot was applied; used by Apply only
+	node  string
+	guard *guard.Guard
+	live  bool // the registry's snapshot was applied; used by Apply only
 
 	mu        sync.Mutex         // guards nodeNames
 	nodeNames map[string]*string // the shared copies
 }
 
-// New returns an empty view for the named node.
-func New(node string) *View {
-	v := &View{node: node, nodeNames: map[string]*string{}}
-	v.View = nodeview.New[*corev1.Pod](nodeview.Options{Node: node, Keeps: v.Accepts, Trim: v.Trim})
+// New returns an empty view for the named node, which applies objects under a guard.
+func New(node string, g *guard.Guard) *View {
+	v := &View{node: node, guard: g, nodeNames: map[string]*string{}}
+	v.View = nodeview.New[*corev1.Pod](nodeview.Options{Node: node, Keeps: v.Accepts, Trim: v.Trim, Guard: g})
 	return v
 }
+
+// Node returns the name of the node.
+func (v *View) Node() string { return v.node }
 
 // Accepts reports whether the view stores an object: a service, a slice, a pod of this node or the node itself.
 // The result depends on the object and the node only, so a follower may call Accepts before it stores
@@ -64,12 +69,17 @@ func (v *View) Accepts(o object.Object) bool {
 func (v *View) Apply(batch []changes.Change, revision uint64) ChangedKinds {
 	changed := v.View.Apply(batch, revision)
 	edge := !v.live
-	for _, c := range batch {
-		edge = edge || hasEdgeAddress(c.Old) || hasEdgeAddress(c.New)
+	for i := range batch {
+		if c := &batch[i]; c.Kind == "Service" {
+			v.guard.Run(stepEdge, guard.Object(c.Key), func() { edge = edge || hasEdgeAddress(c.Old) || hasEdgeAddress(c.New) })
+		}
 	}
 	v.live = true
 	return ChangedKinds{Pods: changed.Others, Node: changed.Node, Edge: edge}
 }
+
+// stepEdge reads the addresses of a service that edges serve.
+const stepEdge = "edge"
 
 // hasEdgeAddress reports whether an object is a service with an address that edges serve.
 func hasEdgeAddress(o object.Object) bool {
@@ -83,9 +93,11 @@ func (v *View) EdgeAddresses() (all map[netip.Addr]bool, live bool) {
 	services, live := v.Services()
 	all = map[netip.Addr]bool{}
 	for _, svc := range services {
-		for _, addr := range spec.EdgeAddresses(svc) {
-			all[addr] = true
-		}
+		v.guard.Run(stepEdge, guard.Object(object.KeyOf(svc)), func() {
+			for _, addr := range spec.EdgeAddresses(svc) {
+				all[addr] = true
+			}
+		})
 	}
 	return all, live
 }

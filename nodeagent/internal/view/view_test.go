@@ -29,7 +29,7 @@ func edgeService(name, addr string) *corev1.Service {
 
 // TestChangedKinds checks the result of Apply, and that pods and nodes of other machines are ignored.
 func TestChangedKinds(t *testing.T) {
-	v := view.New("here")
+	v := view.New("here", nil)
 	pod := func(node string) *corev1.Pod {
 		return &corev1.Pod{Metadata: &corev1.ObjectMeta{Namespace: "default", Name: "p"}, Spec: &corev1.PodSpec{NodeName: node}}
 	}
@@ -63,12 +63,12 @@ func TestChangedKinds(t *testing.T) {
 // TestAddressesFromTheDiskAreNotLive checks that a view from the disk says so of its addresses.
 func TestAddressesFromTheDiskAreNotLive(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "view.pb")
-	v := view.New("here")
+	v := view.New("here", nil)
 	v.Apply([]changes.Change{put(nil, edgeService("web", "192.0.2.1"))}, 1)
 	if err := v.Save(path); err != nil {
 		t.Fatal(err)
 	}
-	loaded := view.New("here")
+	loaded := view.New("here", nil)
 	if _, _, err := loaded.Load(path); err != nil {
 		t.Fatal(err)
 	}

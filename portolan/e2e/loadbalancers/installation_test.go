@@ -24,6 +24,7 @@ import (
 	"portolan.dev/services/daemon"
 	"portolan.dev/services/kit/app"
 	"portolan.dev/services/kit/config"
+	"portolan.dev/services/kit/guard/guardtest"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/kit/rpc"
 	"portolan.dev/services/object"
@@ -39,6 +40,7 @@ type installation struct {
 	events    registryv1.EventServiceClient
 	allocator allocatorv1.AllocatorServiceClient
 	stopLBCtl func()
+	guards    map[string]*guardtest.World // by daemon
 
 	stopAllocator func()
 }
@@ -60,7 +62,7 @@ func install(t *testing.T, change ...func(*lbctl.Config)) *installation {
 // installWithoutLBCtl starts an installation in which no lbctl runs yet.
 func installWithoutLBCtl(t *testing.T) *installation {
 	t.Helper()
-	i := &installation{T: t, network: rpc.Memory(), bus: broker.New(broker.Options{MaxMsgs: 1000}), addrs: map[string]string{}}
+	i := &installation{T: t, network: rpc.Memory(), bus: broker.New(broker.Options{MaxMsgs: 1000}), addrs: map[string]string{}, guards: map[string]*guardtest.World{}}
 	t.Cleanup(i.bus.Close)
 	for _, name := range []string{"registry", "allocator"} {
 		i.addrs[name] = freeAddr(t)
@@ -118,6 +120,7 @@ func runDaemon[C any, D app.Daemon](i *installation, name string, cfg C, common 
 	i.Helper()
 	host := kittest.Host(i.T, i.network, "")
 	host.NATS = daemon.NATS(name, common, host.Log, nil, nats.InProcessServer(i.bus.Dialer(name)))
+	i.guards[name] = guardtest.Of(i.T, host)
 	d, err := build(i.Context(), cfg, host)
 	if err != nil {
 		i.Fatalf("%s: %v", name, err)

@@ -34,6 +34,7 @@ import (
 	"portolan.dev/services/kit/audit"
 	"portolan.dev/services/kit/authority"
 	"portolan.dev/services/kit/config"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/kit/obs"
@@ -315,6 +316,7 @@ func start[C any, D app.Daemon](s *allDaemons, name string, cfg C, build func(co
 	s.t.Helper()
 	host := kittest.Host(s.t, s.network, "nats://127.0.0.1:1")
 	host.Metrics = obs.NewMetrics()
+	host.Guard = guard.New(host.Log, host.Metrics, host.Health)
 	s.certificate(name, host.Metrics)
 	var err error
 	host.Audit, err = audit.Open(audit.Options{

@@ -15,6 +15,7 @@ import (
 	"portolan.dev/registrar/internal/view"
 	"portolan.dev/registrar/source"
 	"portolan.dev/services/changes"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/object"
 	"portolan.dev/services/queue"
 )
@@ -39,6 +40,7 @@ type Config struct {
 	Sources  []string
 	Registry grpc.ClientConnInterface
 	View     *view.View
+	Guard    *guard.Guard
 	// Warn writes an Event about a service, or about the node if the name is empty.
 	Warn    func(service object.Name, reason, message string)
 	Log     *slog.Logger
@@ -148,7 +150,11 @@ func (r *Reconciler) trySync(ctx context.Context, name object.Name) error {
 	limited, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	w := r.want(name)
-	found, err := r.sync(limited, name, w)
+	var found []source.Problem
+	err := r.cfg.Guard.Do("sync", guard.Object{Kind: "Pod", Namespace: name.Namespace, Name: name.Name}, func() (err error) {
+		found, err = r.sync(limited, name, w)
+		return err
+	})
 	if ctx.Err() != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ import (
 	"portolan.dev/registrar/internal/view"
 	"portolan.dev/registrar/source"
 	"portolan.dev/services/changes"
+	"portolan.dev/services/kit/guard/guardtest"
 	"portolan.dev/services/kit/kittest"
 	"portolan.dev/services/object"
 )
@@ -136,15 +137,16 @@ type world struct {
 	*fakeRegistry
 	t       *testing.T
 	metrics *prometheus.Registry
+	guard   *guardtest.World
 }
 
 // newWorld returns a world with pods of a former process of the registrar.
 func newWorld(t *testing.T, pods ...*corev1.Pod) *world {
 	t.Helper()
-	w := &world{&fakeRegistry{pods: map[object.Name]*corev1.Pod{}, services: map[object.Name]bool{}, warnings: map[object.Name][]string{}}, t, prometheus.NewRegistry()}
+	w := &world{&fakeRegistry{pods: map[object.Name]*corev1.Pod{}, services: map[object.Name]bool{}, warnings: map[object.Name][]string{}}, t, prometheus.NewRegistry(), guardtest.New(t)}
 	w.reconciler = New(Config{
 		Objects: objects.Builder{Node: "n1", Owner: owner, Namespace: "default"}, Sources: []string{"docker", "systemd"},
-		CreateServices: true, Registry: w.fakeRegistry, View: view.New(), Warn: w.warn, Log: kittest.Logger(t), Metrics: w.metrics,
+		CreateServices: true, Registry: w.fakeRegistry, View: view.New(w.guard.Guard), Guard: w.guard.Guard, Warn: w.warn, Log: kittest.Logger(t), Metrics: w.metrics,
 	})
 	var batch []changes.Change
 	for _, pod := range pods {

@@ -5,6 +5,7 @@ import (
 
 	corev1 "portolan.dev/api/core/v1"
 	"portolan.dev/services/changes"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/object"
 )
 
@@ -41,6 +42,8 @@ func Trim(o object.Object) {
 
 // View is a view of the registry. Its methods are safe for concurrent use.
 type View struct {
+	guard *guard.Guard
+
 	mu       sync.Mutex
 	pods     map[object.Name]*corev1.Pod     // guarded by mu
 	services map[object.Name]*corev1.Service // guarded by mu
@@ -48,9 +51,9 @@ type View struct {
 	synced   bool                            // guarded by mu: Apply was called
 }
 
-// New returns an empty view.
-func New() *View {
-	return &View{pods: map[object.Name]*corev1.Pod{}, services: map[object.Name]*corev1.Service{}}
+// New returns an empty view, which applies objects under a guard.
+func New(g *guard.Guard) *View {
+	return &View{guard: g, pods: map[object.Name]*corev1.Pod{}, services: map[object.Name]*corev1.Service{}}
 }
 
 // Apply applies changes of the registry, and returns the names of the pods and services that changed.
@@ -58,18 +61,18 @@ func (v *View) Apply(batch []changes.Change, revision uint64) (pods, services []
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.revision, v.synced = revision, true
-	for _, c := range batch {
+	changes.Each(v.guard, batch, func(c *changes.Change) {
 		switch c.Kind {
 		case "Pod":
 			pods = append(pods, apply(v.pods, c))
 		case "Service":
 			services = append(services, apply(v.services, c))
 		}
-	}
+	})
 	return pods, services
 }
 
-func apply[O object.Object](all map[object.Name]O, c changes.Change) object.Name {
+func apply[O object.Object](all map[object.Name]O, c *changes.Change) object.Name {
 	name := object.Name{Namespace: c.Key.Namespace, Name: c.Key.Name}
 	if updated, ok := c.New.(O); ok {
 		all[name] = updated

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"portolan.dev/services/kit/audit"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/kit/health"
 	"portolan.dev/services/kit/identity"
 	"portolan.dev/services/kit/rpc"
@@ -22,6 +23,8 @@ type Host struct {
 	Metrics *prometheus.Registry
 	Health  *health.Registry
 	Network rpc.Network
+	// Guard catches panics of work for one object. Daemons that follow the registry need it.
+	Guard *guard.Guard
 	// Tracer starts and continues traces. If it is nil, nothing is traced.
 	Tracer *tracing.Tracer
 	// Audit is the daemon's audit log. If it is nil, nothing is recorded.

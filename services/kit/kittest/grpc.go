@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"portolan.dev/services/kit/app"
+	"portolan.dev/services/kit/guard"
 	"portolan.dev/services/kit/health"
 	"portolan.dev/services/kit/obs"
 	"portolan.dev/services/kit/rpc"
@@ -72,9 +73,9 @@ func Run(t testing.TB, name string, run func(ctx context.Context) error) (stop f
 // natsURL is the URL of a NATS server, or "" for none.
 func Host(t testing.TB, network rpc.Network, natsURL string) app.Host {
 	t.Helper()
-	log := Logger(t)
+	log, metrics, checks := Logger(t), obs.NewMetrics(), health.New(Logger(t))
 	return app.Host{
-		Log: log, Metrics: obs.NewMetrics(), Health: health.New(log), Network: network,
+		Log: log, Metrics: metrics, Health: checks, Network: network, Guard: guard.New(log, metrics, checks),
 		NATS: natsFor(natsURL),
 	}
 }
