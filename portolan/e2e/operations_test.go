@@ -90,8 +90,10 @@ func operate(t *testing.T) *operator {
 		"registry -config practice.yaml -store-file /etc/portolan/store-restored -addr 127.0.0.1:17400 -http-addr 127.0.0.1:17500 -allocator 127.0.0.1:17401": o.startCopy,
 		"allocator -data-dir /tmp/practice -registry 127.0.0.1:17400 -addr 127.0.0.1:17401 -http-addr 127.0.0.1:17501":                                        o.startAllocatorOfCopy,
 		"kill %1 %2": o.stopCopy,
-		// It needs root and a kernel of its own, so the tests of nodeagent run it.
+		// These need root and a kernel of their own, so the tests of nodeagent run them.
 		"nodeagent cleanup -config /etc/portolan/nodeagent.yaml": func() {},
+		"ip route add local 10.96.0.0/16 dev lo":                 func() {},
+		"ip -6 route add local fd00:96::/112 dev lo":             func() {},
 		// The daemons of this test have no certificates. The attacks in portolan/e2e revoke some.
 		`portolan certs revoke --certs /root/certs nodeagent/n2 --reason "the machine was stolen"`: func() {},
 		"portolan certs issue --certs /root/certs nodeagent/n2 --force":                            func() {},

@@ -33,7 +33,7 @@ type fastConn struct {
 	link    *link              // to the backend of the current request; nil: none
 	upload  *upload            // the rest of the current request's body; nil: none
 	aborted bool
-	// expired reports whether the sweeper has set a deadline, with which no other request may be served.
+	// expired reports whether the sweeper has set a deadline of the client's connection, which no other request may get.
 	expired  bool
 	progress progress // the sweeper alone uses it
 }
@@ -166,14 +166,12 @@ func (c *fastConn) hand(s *scratch) {
 	}
 }
 
-// serveAll serves requests until no byte of another request is buffered.
+// serveAll serves requests until no byte of another request is buffered. It goes on when the server is shut down, because
+// the client has sent them before it could know. The next response announces the end.
 func (c *fastConn) serveAll(s *scratch) next {
 	for {
 		if then := c.serveOne(s); then != nextRequest || len(s.in) == 0 {
 			return then
-		}
-		if c.server.fast.draining.Load() {
-			return nextClose
 		}
 	}
 }
@@ -276,7 +274,7 @@ func (c *fastConn) setUpload(u *upload) {
 	c.upload = u
 }
 
-// hasExpired reports whether the sweeper has ended an exchange of the connection.
+// hasExpired reports whether the sweeper has set a deadline of the client's connection.
 func (c *fastConn) hasExpired() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -93,7 +93,7 @@ func (x *fastExchange) serve() next {
 // after returns the next step of the connection.
 func (x *fastExchange) after() next {
 	switch {
-	case x.c.hasExpired() && x.complete:
+	case x.complete && x.c.hasExpired():
 		return nextClose
 	case x.closes:
 		return nextLinger
@@ -274,10 +274,12 @@ func (x *fastExchange) ending() ending.Ending {
 // finish keeps the connection to the backend, releases the backend and records the request.
 func (x *fastExchange) finish() {
 	now := time.Now()
-	if x.reusable && !x.c.hasExpired() {
-		x.c.setLink(nil)
-		x.up.idle.put(x.link, now)
-		x.link = nil
+	if x.reusable {
+		x.c.setLink(nil) // from here on the sweeper does not see it
+		if !x.link.expired {
+			x.up.idle.put(x.link, now)
+			x.link = nil
+		}
 	}
 	x.drop(false)
 	record := x.c.set.config.Record

@@ -13,6 +13,8 @@ type link struct {
 	*net.TCPConn
 	raw  syscall.RawConn
 	idle time.Time // when it became idle
+	// expired reports whether the sweeper has set a deadline, which no other request may get.
+	expired bool
 }
 
 func newLink(conn *net.TCPConn) (*link, error) {

@@ -87,13 +87,15 @@ func (c *fastConn) sweep(now time.Time, idle time.Duration) {
 
 // expire ends the wait of the exchange for the side that moves no bytes. The caller holds the lock.
 func (c *fastConn) expire() {
-	c.expired = true
 	switch {
 	case c.upload != nil && c.upload.waitsForClient(c):
+		c.expired = true
 		c.conn.SetReadDeadline(past) //nolint:errcheck // then the client is gone
 	case c.giving.Load(), c.splicing.Load() && arrived(c.link.TCPConn):
+		c.expired = true
 		c.conn.SetWriteDeadline(past) //nolint:errcheck // then the client is gone
 	case c.link != nil:
+		c.link.expired = true
 		c.link.SetDeadline(past) //nolint:errcheck // then the backend is gone
 	}
 }
@@ -110,6 +112,10 @@ func (x *exchange) sweep(now time.Time, idle time.Duration) {
 	}
 	if x.upstream != nil {
 		bytes += backends.Progress(x.upstream)
+	}
+	if x.upstream == nil && !x.writing.Load() { // a dial has a limit of its own
+		x.progress = progress{}
+		return
 	}
 	if !x.ended && x.progress.idle(bytes, now, idle) {
 		x.expire()

@@ -265,7 +265,7 @@ func TestLastResortOfAuto(t *testing.T) {
 	w := newAgentWorld(t)
 	before := w.inventory()
 	loaded := kerneltest.WithoutModules(t, "nft_numgen",
-		"ip_vs_mh", "ip_vs_nq", "ip_vs_sed", "ip_vs_sh", "ip_vs_dh", "ip_vs_wlc", "ip_vs_lc", "ip_vs_wrr", "ip_vs_rr", "ip_vs")
+		"ip_vs_mh", "ip_vs_nq", "ip_vs_sed", "ip_vs_sh", "ip_vs_fo", "ip_vs_dh", "ip_vs_wlc", "ip_vs_lc", "ip_vs_wrr", "ip_vs_rr", "ip_vs")
 	defer func() {
 		loaded()
 		if err := ipvs.Reloaded(); err != nil {

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"portolan.dev/nodeagent/dataplane/dataplanetest"
 	"portolan.dev/nodeagent/kerneltest/topology"
@@ -105,9 +107,12 @@ func (n *Nft) run(ns *topology.Namespace, input string, args ...string) (string,
 	return out.String(), nil
 }
 
-// restorable returns a listed ruleset without the statements that nft 1.0.6 lists but cannot
+// lifetime is the time of an element, and the rest of it.
+var lifetime = regexp.MustCompile(`timeout (\w+) expires (\w+)`)
+
+// restorable returns a listed ruleset without the parts that nft 1.0.6 lists but cannot
 // restore: it aborts if a packet updates an element of a map with a key of more than 16 bytes, such
-// as the affinity of an IPv6 client.
+// as the affinity of an IPv6 client, and the kernel refuses the rest of a time that was made longer.
 func restorable(text string) string {
 	var out strings.Builder
 	v6 := false
@@ -119,9 +124,20 @@ func restorable(text string) string {
 		if v6 && (strings.Contains(statement, "update @affinity") || strings.HasPrefix(statement, "delete @affinity")) {
 			continue
 		}
-		out.WriteString(line)
+		out.WriteString(lifetime.ReplaceAllStringFunc(line, withPossibleRest))
 	}
 	return out.String()
+}
+
+// withPossibleRest returns a lifetime without its rest, if that is longer than the whole.
+func withPossibleRest(text string) string {
+	parts := lifetime.FindStringSubmatch(text)
+	whole, err := time.ParseDuration(parts[1])
+	rest, err2 := time.ParseDuration(parts[2])
+	if err == nil && err2 == nil && rest > whole {
+		return "timeout " + parts[1]
+	}
+	return text
 }
 
 // rulesOf returns the lines of a listed ruleset that are not about elements of sets. Packets and the
