@@ -88,7 +88,7 @@ func basics() []Scenario {
 			Transfer{Conn: "c", Size: 60000},
 			Transfer{Conn: "c", Size: 8},
 		}},
-		{Name: "SCTP", Over: onlySCTP, Backends: 2, Do: []Action{
+		{Name: "SCTP", Over: onlySCTP, V6: Sources6, Backends: 2, Do: []Action{
 			Program{{}},
 			Program{{Weights: each(0, 1)}},
 			Ask{Client: in0, Times: 4, Want: Weights{0: 2, 1: 2}},
